@@ -1,4 +1,4 @@
-"""Classic groups of the embedded broker, with clients that are not kafwire's, of one kind and of two.
+"""Groups of the embedded broker, with clients that are not kafwire's, of one kind and of two.
 
 Nothing is read twice and nothing is lost, whatever joins, leaves and moves: each client commits before it gives up
 partitions. So rebalances, commits and fetches have to be right together.
@@ -16,7 +16,9 @@ import pytest
 
 import kafwire
 from kafwire.testing.broker.embedded import EmbeddedKafka
-from kafwire.testing.broker.groups.classic_group import GroupState
+from kafwire.testing.broker.groups.classic_group import ClassicGroup
+from kafwire.testing.broker.groups.consumer_group import ConsumerGroup
+from kafwire.testing.broker.groups.group import GroupState
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.broker.state import ClusterState
@@ -26,6 +28,8 @@ from tests.support.group_clients import AioMember, ConfluentMember, GroupClient,
 PARTITIONS = 6
 GROUP = "readers"
 PATIENCE_S = 40.0
+OFTEN = {"group.consumer.heartbeat.interval.ms": "300", "group.consumer.assignment.interval.ms": "0"}
+NOBODY = GroupState.EMPTY, 0, 0
 REST_S = 0.5  # longer than what is between two heartbeats
 PAIRS = [*itertools.combinations_with_replacement(["confluent", "aiokafka", "java"], 2), ("java", "confluent")]
 
@@ -43,7 +47,7 @@ def java() -> Iterator[JavaMembers]:
 
 @pytest.fixture
 def kafka() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka(2) as running:
+    with EmbeddedKafka(2, configs=OFTEN) as running:
         running.create_topic("t", PARTITIONS)
         yield running
 
@@ -116,8 +120,19 @@ class Stage:
 
         def look(state: ClusterState) -> tuple[GroupState, int, int]:
             groups: GroupCoordinator = state.part(GroupCoordinator)
-            found = groups.ensure(GROUP)
-            return found.state, len(found.members), found.generation
+            found = groups.groups.get(GROUP)
+            if isinstance(found, ConsumerGroup):
+                return found.state, len(found.members), found.epoch
+            return (found.state, len(found.members), found.generation) if isinstance(found, ClassicGroup) else NOBODY
+
+        return self.kafka.ask(look)
+
+    def kind(self) -> str:
+        """Which protocol the group is of."""
+
+        def look(state: ClusterState) -> str:
+            groups: GroupCoordinator = state.part(GroupCoordinator)
+            return groups.groups[GROUP].type.value
 
         return self.kafka.ask(look)
 
@@ -188,6 +203,68 @@ def test_cooperative_members_keep_what_they_have(stage: Stage, one: str, other: 
     stage.shared(second)
     stage.write()
     stage.all_is_read()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    often(
+        [("java", "java"), ("confluent", "confluent"), ("java", "confluent")], ("java", "java"), ("java", "confluent")
+    ),
+)
+def test_members_of_the_consumer_protocol_share_a_topic(stage: Stage, one: str, other: str) -> None:
+    how = {"group_protocol": "consumer"}
+    first = stage.join(one, **how)
+    stage.shared(first)
+    stage.write()
+    stage.all_is_read()
+    second = stage.join(other, **how)
+    stage.shared(first, second)
+    stage.write()
+    stage.all_is_read()
+    first.close()
+    stage.shared(second)
+    stage.write()
+    stage.all_is_read()
+    second.close()
+    stage.wait("the group is empty", lambda: stage.status()[:2] == (GroupState.EMPTY, 0))
+    assert stage.committed() == dict.fromkeys(range(PARTITIONS), 30)
+    assert [member.look()[2] for member in stage.members] == [None] * 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), often([("java", "confluent"), ("confluent", "java"), ("aiokafka", "java")], ("java", "confluent"))
+)
+def test_a_group_changes_its_protocol_member_by_member_and_back(stage: Stage, one: str, other: str) -> None:
+    members = [stage.join(one), stage.join(other)]
+    stage.shared(*members)
+    consumer = {"group_protocol": "consumer"}
+    for kind, how in (("java", consumer), ("confluent", consumer), (one, {}), (other, {})):
+        stage.write()
+        stage.all_is_read()
+        members.append(stage.join(kind, **how))
+        stage.shared(*members)  # who is behind when a group becomes a classic one loses its partitions
+        members.pop(0).close()
+        stage.shared(*members)
+    assert stage.kind() == "classic"
+    stage.write()
+    stage.all_is_read()
+    assert [member.look()[2] for member in stage.members] == [None] * 6
+
+
+@pytest.mark.parametrize("kind", ["java", "confluent"])
+def test_static_members_of_the_consumer_protocol_restart_without_a_rebalance(stage: Stage, kind: str) -> None:
+    how = {"group_protocol": "consumer"}
+    first, second = (stage.join(kind, group_instance_id=name, **how) for name in "ab")
+    stage.shared(first, second)
+    stage.write()
+    stage.all_is_read()
+    epoch, had = stage.status()[2], first.look()[0]
+    first.close()
+    assert stage.status()[1:] == (2, epoch), "it has left for a while"
+    stage.write()
+    returned = stage.join(kind, group_instance_id="a", **how)
+    stage.all_is_read()
+    assert (returned.look()[0], stage.status()) == (had, (GroupState.STABLE, 2, epoch))
 
 
 @pytest.mark.parametrize(

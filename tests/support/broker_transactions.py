@@ -83,13 +83,17 @@ class TransactionalClient:
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
         return int(answer.error_code)
 
-    def commit_offset(self, offset: int, *, group: str = "g", to: Place = ("t", 0), version: int = 5) -> int:
-        """TxnOffsetCommit, of one partition."""
+    def commit_offset(
+        self, offset: int, *, group: str = "g", to: Place = ("t", 0), version: int = 5, who: tuple[str, int] = ("", -1)
+    ) -> int:
+        """TxnOffsetCommit, of one partition. `who`: a member's id and its generation."""
         request = protocol.TxnOffsetCommitRequest(
             transactional_id=self.transactional_id or "",
             group_id=group,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
+            member_id=who[0],
+            generation_id=who[1],
         )
         part = request.TxnOffsetCommitRequestPartition(partition_index=to[1], committed_offset=offset)
         request.topics = [request.TxnOffsetCommitRequestTopic(name=to[0], partitions=[part])]

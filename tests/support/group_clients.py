@@ -42,7 +42,7 @@ class ConfluentMember:
     """librdkafka's consumer, in a thread."""
 
     def __init__(self, bootstrap: str, topic: str, group: str, config: Mapping[str, object]) -> None:
-        options = {"bootstrap.servers": bootstrap, "group.id": group, **_common(), **config}
+        options = {"bootstrap.servers": bootstrap, "group.id": group, **_common(config), **config}
         self._consumer = ck.Consumer(options)
         self._lock = threading.Lock()
         self._assigned: set[int] = set()
@@ -106,7 +106,7 @@ class AioMember(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
             "bootstrap_servers": bootstrap,
             "group_id": group,
             "partition_assignment_strategy": (RangePartitionAssignor,),
-            **{name.replace(".", "_"): value for name, value in (_common() | dict(config)).items()},
+            **{name.replace(".", "_"): value for name, value in (_common(config) | dict(config)).items()},
         }
         options["enable_auto_commit"] = False
         self._options, self._topic = options, topic
@@ -178,7 +178,7 @@ class JavaMembers:
 
     def member(self, bootstrap: str, topic: str, group: str, config: Mapping[str, object]) -> JavaMember:
         name = next(self._names)
-        options = {"bootstrap.servers": bootstrap, "group.id": group, **_common(), **config}
+        options = {"bootstrap.servers": bootstrap, "group.id": group, **_common(config), **config}
         self.ask("join", name, topic=topic, config={key: _text(value) for key, value in options.items()})
         return JavaMember(self, name)
 
@@ -214,10 +214,7 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _common() -> dict[str, object]:
-    return {
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
-        "session.timeout.ms": 10_000,
-        "heartbeat.interval.ms": 300,
-    }
+def _common(config: Mapping[str, object]) -> dict[str, object]:
+    times = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 300}  # the broker's, by the consumer protocol
+    is_classic = config.get("group.protocol") != "consumer"
+    return {"enable.auto.commit": False, "auto.offset.reset": "earliest", **(times if is_classic else {})}

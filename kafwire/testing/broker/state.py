@@ -77,6 +77,7 @@ class ClusterState:
         self.timers = Timers()
         self.nodes = {number: Node(number) for number in nodes}
         self.configs: dict[str, str] = dict(configs or {})
+        self.group_configs: dict[str, dict[str, str]] = {}  # options that were set for single groups
         self.cluster_id = self.make_cluster_id()
         self.topics = Topics(lambda: [n.number for n in self.nodes.values() if n.is_up] or [*self.nodes], self.make_id)
         self.interceptors: list[Interceptor] = []
@@ -85,8 +86,9 @@ class ClusterState:
         self.coordinators: dict[str, int] = {}  # groups and transactional ids whose coordinator was moved; -1: nobody
         self.coordinator_watchers: list[Callable[[], object]] = []  # called when others may coordinate
         # The finalised levels of features, and what is supported (KIP-584): `transaction.version` 2 is KIP-890's.
-        self.features = {"metadata.version": 30, "transaction.version": 2}
-        self.supported_features = {"metadata.version": (7, 30), "transaction.version": (0, 2)}
+        # `group.version` 1 has the consumer protocol (KIP-848).
+        self.features = {"metadata.version": 30, "transaction.version": 2, "group.version": 1}
+        self.supported_features = {"metadata.version": (7, 30), "transaction.version": (0, 2), "group.version": (0, 1)}
         self.features_epoch = 1
         self.before_4 = False  # whether coordinators do as those of Kafka 3.9, or of 4.3
         # Batches of each producer that a broker remembers after a crash: up to 5 where no snapshot covers a log's end.
@@ -136,6 +138,11 @@ class ClusterState:
     def config_is(self, name: str) -> bool:
         """A broker's option that is true or false."""
         return self.config(name).strip().lower() == "true"
+
+    def group_config_int(self, group_id: str, name: str) -> int:
+        """A group's option that is a number: its own, or the brokers'."""
+        own = self.group_configs.get(group_id, {}).get(name)
+        return self.config_int(f"group.{name}") if own is None else int(own)
 
     def topic_config(self, topic: Topic, name: str) -> str:
         """A topic's option: its own, or the broker's."""

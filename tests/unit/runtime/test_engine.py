@@ -142,6 +142,7 @@ def _interrupted(call: Callable[[], object], after: int) -> bool:
 
     before = sys.gettrace()
     try:
+        sys._getframe().f_trace_opcodes = True  # where nobody asks for that before, Python 3.12 tells of lines alone
         sys.settrace(strike)
         call()
     except KeyboardInterrupt:

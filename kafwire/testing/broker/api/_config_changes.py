@@ -48,6 +48,6 @@ def _alter(state: ClusterState, request: Request, resource: Any, changes: list[C
     elif resource.resource_type == ResourceType.BROKER:
         store.alter_broker(name, changes, asked=request.node, validate_only=only, replace=replace)
     elif resource.resource_type == ResourceType.GROUP:
-        store.alter_group(name, changes)
+        store.alter_group(name, changes, validate_only=only, replace=replace)
     else:
         raise Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.resource_type}")

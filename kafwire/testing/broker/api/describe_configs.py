@@ -10,6 +10,7 @@ from kafwire.testing.broker.request import Answer, Request
 from kafwire.testing.broker.topics.config_def import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING, ConfigDef
 from kafwire.testing.broker.topics.config_store import ConfigStore, Refusal, ResourceType, Source, Synonym
 from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from kafwire.testing.broker.topics.group_configs import GROUP_CONFIGS
 from kafwire.testing.broker.topics.topics import name_problem
 
 if TYPE_CHECKING:
@@ -66,7 +67,12 @@ def _describe(state: ClusterState, request: Request, asked: Any) -> list[Any]:
     if asked.resource_type == ResourceType.GROUP:
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-        return []
+        return [
+            _entry(request, known, places[0].value, places)
+            for each, known in GROUP_CONFIGS.items()
+            if _is_wanted(asked, each)
+            for places in [store.of_group(name, each)]
+        ]
     raise Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {asked.resource_type}")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.groups.classic_group import GroupState
+from kafwire.testing.broker.groups.group import GroupState
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.request import Answer, Request
 
@@ -30,12 +30,13 @@ def _describe(state: ClusterState, request: Request, group_id: str) -> Any:
     found.error_code = groups.refuses(request, group_id)
     if found.error_code:
         return found
-    group = groups.groups.get(group_id)
+    group = groups.classic(group_id)
     if group is None:
         found.group_state = GroupState.DEAD.value
         if request.version >= NOT_FOUND:
             found.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            found.error_message = f"Group {group_id} not found."
+            is_other = groups.exists(group_id)
+            found.error_message = f"Group {group_id} {'is not a classic group' if is_other else 'not found'}."
         return found
     is_stable = group.state is GroupState.STABLE
     found.group_state = group.state.value

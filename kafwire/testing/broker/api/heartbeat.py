@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.groups.classic_group import GroupState
+from kafwire.testing.broker.groups.group import GroupState
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.request import Answer, Request
 
@@ -27,7 +27,10 @@ def _beat(state: ClusterState, request: Request) -> int:
     code = groups.refuses(request, message.group_id)
     if code:  # nothing is known of the member while its group is loaded, and it may well be in it
         return 0 if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code
-    group = groups.groups.get(message.group_id)
+    mixed = groups.mixed(message.group_id)
+    if mixed is not None:
+        return mixed.beat(message)
+    group = groups.classic(message.group_id)
     if group is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
     code = group.refuses_member(message.member_id, message.group_instance_id)

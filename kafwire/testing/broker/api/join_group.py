@@ -28,9 +28,12 @@ def handle(state: ClusterState, request: Request) -> Answer:
     code = groups.refuses(request, message.group_id)
     if code:
         return _response(request, Joined(code, ""))
+    joined = groups.join_mixed(request)
+    if joined is not None:
+        return _response(request, joined)
     if message.member_id and not groups.exists(message.group_id):
         return _response(request, Joined(ErrorCode.UNKNOWN_MEMBER_ID, message.member_id))
-    groups.ensure(message.group_id).join(
+    groups.to_join(message.group_id).join(
         member_of(request), lambda joined: state.reply(request, _response(request, joined)), version=request.version
     )
     return LATER

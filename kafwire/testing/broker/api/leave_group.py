@@ -29,7 +29,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
         else [(message.member_id, None)]
     )
     group = groups.groups.get(message.group_id)
-    codes = [int(ErrorCode.UNKNOWN_MEMBER_ID)] * len(leaving) if group is None else group.leave(leaving)
+    codes = [int(ErrorCode.UNKNOWN_MEMBER_ID)] * len(leaving) if group is None else group.leave_classic(leaving)
     if not several:
         return response(error_code=codes[0])
     return response(

@@ -16,7 +16,7 @@ TYPED = 1  # from here on requests name types; before it they mean metrics of cl
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """List topics and brokers; groups and metrics of clients have no options here."""
+    """List topics, brokers, and groups with options; metrics of clients have none here."""
     response = protocol.ListConfigResourcesResponse
     asked = list(request.message.resource_types) if request.version >= TYPED else [ResourceType.CLIENT_METRICS]
     if any(each not in [*ResourceType] for each in asked):
@@ -26,6 +26,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
         ResourceType.TOPIC: [topic.name for topic in state.topics],
         ResourceType.BROKER: brokers,
         ResourceType.BROKER_LOGGER: brokers,
+        ResourceType.GROUP: [group for group, configs in state.group_configs.items() if configs],
     }
     return response(
         config_resources=[

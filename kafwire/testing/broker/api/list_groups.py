@@ -12,8 +12,6 @@ from kafwire.testing.broker.request import Answer, Request
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-CLASSIC = "classic"
-
 
 def handle(state: ClusterState, request: Request) -> Answer:
     """List those that pass the filters, whose letters' case does not matter."""
@@ -29,11 +27,11 @@ def handle(state: ClusterState, request: Request) -> Answer:
                 group_id=group_id,
                 protocol_type=group.protocol_type or "",
                 group_state=group.state.value,
-                group_type=CLASSIC,
+                group_type=group.type.value,
             )
             for group_id, group in groups.groups.items()
             if state.coordinator(group_id) == request.node
             and (not states or group.state.value.lower() in states)
-            and (not types or CLASSIC in types)
+            and (not types or group.type.value in types)
         ]
     )

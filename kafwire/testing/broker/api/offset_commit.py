@@ -35,6 +35,12 @@ def handle(state: ClusterState, request: Request) -> Answer:
             else:
                 answers.add(topic, asked.partition_index, unknown or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     refusal = _refuses(state, request) if known else 0
+    refusal = refusal or groups.check_partitions(
+        message.group_id,
+        message.member_id,
+        message.generation_id_or_member_epoch,
+        [(name, asked.partition_index) for _, name, asked in known],
+    )
     longest = state.config_int("offset.metadata.max.bytes")
     for topic, name, asked in known:
         metadata = asked.committed_metadata or ""
@@ -60,7 +66,12 @@ def _refuses(state: ClusterState, request: Request) -> int:
     if not refusal:
         generation = message.generation_id_or_member_epoch
         refusal = groups.check_commit(
-            message.group_id, message.member_id, message.group_instance_id, generation, is_transactional=False
+            message.group_id,
+            message.member_id,
+            message.group_instance_id,
+            generation,
+            is_transactional=False,
+            version=request.version,
         )
         if refusal == ErrorCode.ILLEGAL_GENERATION and not groups.exists(message.group_id):
             told = request.version >= GROUP_NOT_FOUND and not state.before_4

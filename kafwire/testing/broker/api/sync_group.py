@@ -27,7 +27,12 @@ def handle(state: ClusterState, request: Request) -> Answer:
     code = groups.refuses(request, message.group_id)
     if code:
         return response(error_code=code)
-    group = groups.groups.get(message.group_id)
+    mixed = groups.mixed(message.group_id)
+    if mixed is not None:
+        code, assignment = mixed.sync(message)
+        said = {} if code else {"protocol_type": message.protocol_type, "protocol_name": message.protocol_name}
+        return response(error_code=code, assignment=assignment, **said)
+    group = groups.classic(message.group_id)
     if group is None:
         return response(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
     code = _refuses(request, group)

@@ -37,6 +37,9 @@ def handle(state: ClusterState, request: Request) -> Answer:
             else:
                 answers.add(topic, asked.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     refusal = _refuses(state, request) if known else 0
+    places = [(topic.name, asked.partition_index) for topic, asked in known]
+    if not refusal and groups.check_partitions(message.group_id, message.member_id, message.generation_id, places):
+        refusal = ErrorCode.ILLEGAL_GENERATION
     longest = state.config_int("offset.metadata.max.bytes")
     for topic, asked in known:
         metadata = asked.committed_metadata or ""

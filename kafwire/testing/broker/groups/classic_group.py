@@ -9,30 +9,20 @@ leader that is replaced keeps the assignment).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.groups.classic_member import Joined, Member, OnJoin, OnSync, Protocols, subscribed_topics
+from kafwire.testing.broker.groups.classic_offsets import CONSUMER, ClassicOffsets
+from kafwire.testing.broker.groups.group import GroupState, GroupType
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
     from kafwire.testing.broker.timers import Timer
 
-CONSUMER = "consumer"  # the protocol type of consumers
 ID_REQUIRED = 4  # the version of JoinGroup from which members are given an id first
 SKIPS_ASSIGNMENT = 9  # and from which a leader can be told not to assign
 NEW_MEMBER_MS = 300_000  # how long somebody waits in its first join
-
-
-class GroupState(Enum):
-    """What a group is at, by Kafka's names."""
-
-    EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"
-    COMPLETING_REBALANCE = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
 
 
 class Stored(NamedTuple):
@@ -46,8 +36,10 @@ class Stored(NamedTuple):
     members: Sequence[Member] = ()
 
 
-class ClassicGroup:
+class ClassicGroup(ClassicOffsets):
     """A group. `state` is the cluster's, for time, ids and options."""
+
+    type = GroupType.CLASSIC
 
     def __init__(self, state: ClusterState, group_id: str) -> None:
         self._cluster = state
@@ -86,10 +78,6 @@ class ClassicGroup:
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         return protocol_type == self.protocol_type and any(self._is_common(name) for name, _ in protocols)
-
-    def is_subscribed(self, topic: str) -> bool:
-        """Whether a member has subscribed to a topic, or may have."""
-        return self.protocol_type == CONSUMER if self.subscribed is None else topic in self.subscribed
 
     def _is_common(self, protocol: str) -> bool:
         return all(member.supports(protocol) for member in self.members.values())
@@ -372,7 +360,7 @@ class ClassicGroup:
         elif self.state is not GroupState.EMPTY:
             self._prepare_rebalance()
 
-    def leave(self, leaving: Sequence[tuple[str, str | None]]) -> list[int]:
+    def leave_classic(self, leaving: Sequence[tuple[str, str | None]]) -> list[int]:
         """Members leave, by their ids, or with an empty one by their instance ids. Returns an error code for each."""
         codes = [self._leave(member_id, instance_id) for member_id, instance_id in leaving]
         if 0 in codes and self.state is not GroupState.EMPTY:
@@ -401,6 +389,19 @@ class ClassicGroup:
                 del self.static[member.instance_id]
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
+
+    def adopt(self, members: Sequence[Member], generation: int) -> None:
+        """It was a consumer group, of which classic members are left: they keep what they have, and rebalance."""
+        self.members = {member.member_id: member for member in members}
+        self.static = {m.instance_id: m.member_id for m in members if m.instance_id is not None}
+        self.generation, self.protocol_type, self.leader = generation, CONSUMER, next(iter(self.members))
+        self._enter(GroupState.STABLE)
+        self.protocol_name = self._vote()
+        self.subscribed = self._subscriptions()
+        for member in members:
+            self.keep_alive(member)
+        self._store()
+        self._prepare_rebalance()
 
     # --- coordinators
 

@@ -1,17 +1,28 @@
-"""All groups of a cluster, and what their coordinators check. One group's own rules are in `classic_group.py`."""
+"""All groups of a cluster, and what their coordinators check. One group's own rules are in `classic_group.py` and
+`consumer_group.py`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.groups.classic_group import CONSUMER, ClassicGroup, GroupState
-from kafwire.testing.broker.groups.offsets import OffsetStore
+from kafwire.testing.broker.groups.classic_group import ClassicGroup
+from kafwire.testing.broker.groups.classic_member import Joined, member_of
+from kafwire.testing.broker.groups.consumer_group import MEMBER_EPOCHS, ConsumerGroup
+from kafwire.testing.broker.groups.group import Group, GroupState
+from kafwire.testing.broker.groups.mixed_members import MixedMembers, downgraded, upgraded
+from kafwire.testing.broker.groups.offsets import OffsetStore, Place
+from kafwire.testing.broker.security.acls import Operation, ResourceType
+from kafwire.testing.broker.topics.config_store import Refusal
 
 if TYPE_CHECKING:
+    from kafwire.testing.broker.log.partition import Partition
     from kafwire.testing.broker.request import Request
     from kafwire.testing.broker.state import ClusterState
 
+G = TypeVar("G", bound=Group)
 Owner = tuple[int, int]  # a broker's number, and which of its starts: another one has to read the group again
 
 
@@ -20,12 +31,17 @@ class GroupCoordinator:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self.groups: dict[str, ClassicGroup] = {}
+        self.groups: dict[str, Group] = {}
         self.loading: set[str] = set()
         self.answers: dict[str, int] = {}  # error codes that all requests about a group get
         self._owners: dict[str, Owner | None] = {}  # who coordinates each group now
         self._looks = False
+        self._topics_made = 0
         state.coordinator_watchers.append(self._move_all)
+        state.topics.watchers.append(self._on_partition)
+
+    def _on_partition(self, partition: Partition) -> None:
+        self._topics_made += partition.index == 0
 
     def refuses(self, request: Request, group_id: str) -> int:
         """The error code of a broker that does not coordinate a group, or not yet."""
@@ -66,14 +82,86 @@ class GroupCoordinator:
         """Whether there is such a group."""
         return group_id in self.groups
 
-    def ensure(self, group_id: str) -> ClassicGroup:
-        """A group, which is there from then on."""
-        found = self.groups.get(group_id)
-        if found is None:
-            found = self.groups[group_id] = ClassicGroup(self._state, group_id)
-            self._owners[group_id] = self._owner(group_id)
-            self._look_for_unused()
-        return found
+    def ensure(self, group_id: str) -> Group:
+        """A group, which is there from then on; a classic one, if it is new."""
+        return self.groups.get(group_id) or self._add(ClassicGroup(self._state, group_id))
+
+    def _add(self, group: G) -> G:
+        self.groups[group.group_id] = group
+        self._owners[group.group_id] = self._owner(group.group_id)
+        self._look_for_unused()
+        return group
+
+    def classic(self, group_id: str) -> ClassicGroup | None:
+        """A classic group; None: there is none of this name."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def consumer(self, group_id: str) -> ConsumerGroup | None:
+        """A group of the consumer protocol; None: there is none of this name."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
+    def to_join(self, group_id: str) -> ClassicGroup:
+        """The classic group that somebody joins, made if need be."""
+        return self.classic(group_id) or self._add(ClassicGroup(self._state, group_id))
+
+    def heartbeat(self, request: Request) -> Any:
+        """A ConsumerGroupHeartbeat, for a group that may not be there yet. Returns the answer.
+
+        Raises:
+            Refusal: nothing is changed.
+        """
+        message = request.message
+        group = self.groups.get(message.group_id)
+        if isinstance(group, ConsumerGroup):
+            found = group
+        elif message.member_epoch != 0:
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, _why_not(message, is_there=group is not None))
+        elif isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY:
+            found = upgraded(self._state, group)
+        else:
+            found = ConsumerGroup(self._state, message.group_id)
+        if message.member_epoch < 0:
+            return found.leave(message.member_id, message.instance_id, message.member_epoch)
+        found.topics_made = self._topics_made
+        answer = found.heartbeat(message, request.client_id or "", f"/{request.connection.peer}", self._sight(request))
+        if found is not group:
+            if group is not None:
+                group.unload(tell=False)
+            found.on_classic_left = lambda leaving: self._downgrade(found, leaving)
+            self._add(found)
+            found.load()
+        return answer
+
+    def _sight(self, request: Request) -> Callable[[str], bool]:
+        """Whether the client of a request may know of a topic."""
+        return lambda topic: self._state.allows(request, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+    def _downgrade(self, group: ConsumerGroup, leaving: Sequence[str]) -> bool:
+        """See whether a consumer group becomes a classic one when these leave. Returns whether it does."""
+        members = downgraded(self._state, group, leaving)
+        if members is None:
+            return False
+        group.unload(tell=False)
+        self._add(ClassicGroup(self._state, group.group_id)).adopt(members, group.epoch)
+        return True
+
+    def mixed(self, group_id: str) -> MixedMembers | None:
+        """The classic members of a consumer group; None: it is no such one."""
+        group = self.consumer(group_id)
+        return None if group is None else MixedMembers(self._state, group)
+
+    def join_mixed(self, request: Request) -> Joined | None:
+        """A JoinGroup for a consumer group that has members. None: it is for a classic one; an empty one is gone."""
+        group = self.consumer(request.message.group_id)
+        if group is None or group.state is GroupState.EMPTY:
+            if group is not None:
+                self.forget_if_empty(group.group_id)
+            return None
+        group.topics_made = self._topics_made
+        asked = member_of(request)
+        return MixedMembers(self._state, group).join(asked, self._sight(request), version=request.version)
 
     def forget_if_empty(self, group_id: str) -> None:
         """A group without members is there no more."""
@@ -116,13 +204,7 @@ class GroupCoordinator:
         `committed_ms`: when it was committed. What nobody has joined for is kept from then on.
         """
         group = self.groups.get(group_id)
-        if group is None or group.protocol_type is None:
-            return committed_ms
-        if group.state is GroupState.EMPTY:
-            return group.since_ms
-        if group.state is GroupState.STABLE and group.subscribed is not None and topic not in group.subscribed:
-            return committed_ms
-        return None
+        return committed_ms if group is None else group.unused_since(topic, committed_ms)
 
     def check_commit(
         self,
@@ -132,39 +214,37 @@ class GroupCoordinator:
         generation: int,
         *,
         is_transactional: bool,
+        version: int = MEMBER_EPOCHS,
     ) -> int:
         """The error code for who commits in the name of this member; 0: it may, and has been heard of."""
         group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.ILLEGAL_GENERATION if generation >= 0 else 0
-        if generation < 0 and group.state is GroupState.EMPTY:
-            return 0
-        if generation >= 0 or member_id or instance_id is not None:
-            code = group.refuses_member(member_id, instance_id)
-            if code:
-                return code
-            if generation != group.generation:
-                return ErrorCode.ILLEGAL_GENERATION
-        elif not is_transactional and group.state is not GroupState.EMPTY:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if not is_transactional:
-            if group.state is GroupState.COMPLETING_REBALANCE:
-                return ErrorCode.REBALANCE_IN_PROGRESS
-            group.keep_alive(group.members[member_id])
-        return 0
+        return group.check_commit(
+            member_id, instance_id, generation, is_transactional=is_transactional, version=version
+        )
+
+    def check_partitions(self, group_id: str, member_id: str, generation: int, places: Collection[Place]) -> int:
+        """The error code for who may commit, and commits offsets of these partitions: one is enough to refuse all."""
+        group = self.groups.get(group_id)
+        return 0 if group is None else group.check_partitions(member_id, generation, places)
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> int:
-        """The error code for who asks for offsets in the name of this member. Classic groups let everybody."""
-        del group_id, member_id, member_epoch
-        return 0
+        """The error code for who asks for offsets in the name of this member."""
+        group = self.groups.get(group_id)
+        return 0 if group is None else group.check_fetch(member_id, member_epoch)
 
     def check_offset_delete(self, group_id: str) -> int:
         """The error code for who deletes offsets of a group."""
-        group = self.groups[group_id]
-        if group.state is GroupState.EMPTY or group.protocol_type == CONSUMER:
-            return 0
-        return ErrorCode.NON_EMPTY_GROUP
+        return self.groups[group_id].check_offset_delete()
 
     def is_subscribed(self, group_id: str, topic: str) -> bool:
         """Whether a member of a group has subscribed to a topic."""
         return self.groups[group_id].is_subscribed(topic)
+
+
+def _why_not(message: Any, *, is_there: bool) -> str:
+    """Why a heartbeat is not for a group, in Kafka's words."""
+    if not is_there:
+        return f"{'Group' if message.member_epoch < 0 else 'Consumer group'} {message.group_id} not found."
+    return f"Group {message.group_id} is not a consumer group."

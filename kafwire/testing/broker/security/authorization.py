@@ -304,6 +304,13 @@ _READ_GROUP = _needs(_O.READ, _T.GROUP, "group_id")
 _WRITE_TRANSACTION = _needs(_O.WRITE, _T.TRANSACTIONAL_ID, "transactional_id")
 
 
+def _subscribed(state: ClusterState, request: Request) -> Answer | None:
+    names = request.message.subscribed_topic_names or ()
+    if all(_describes(state, request, name) for name in names):
+        return None
+    return error_answer(state, request, ErrorPlace(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+
+
 def _offset_fetch(state: ClusterState, request: Request) -> Answer | None:
     if request.version >= 8:
         return _each(_O.DESCRIBE, _T.GROUP)(state, request)
@@ -319,7 +326,7 @@ _CHECKS: Mapping[str, tuple[Refusal, ...]] = {
     "AlterReplicaLogDirs": _cluster(_O.ALTER),
     "AlterUserScramCredentials": _cluster(_O.ALTER),
     "ConsumerGroupDescribe": (_each(_O.DESCRIBE, _T.GROUP),),
-    "ConsumerGroupHeartbeat": (_READ_GROUP,),
+    "ConsumerGroupHeartbeat": (_READ_GROUP, _subscribed),
     "CreateAcls": _cluster(_O.ALTER),
     "CreatePartitions": (_each(_O.ALTER, _T.TOPIC, message="The topic authorization is failed."),),
     "CreateTopics": (_create_topics,),

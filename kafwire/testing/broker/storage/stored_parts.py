@@ -43,6 +43,9 @@ def dump_parts(state: ClusterState) -> Iterator[Entry]:
     for node, its in configs.of_one.items():
         if its:
             yield "config", str(node), its
+    for group, its in state.group_configs.items():
+        if its:
+            yield "group config", group, its
 
 
 def load_parts(state: ClusterState, journal: Journal) -> None:
@@ -50,6 +53,7 @@ def load_parts(state: ClusterState, journal: Journal) -> None:
     configs: ConfigStore = state.part(ConfigStore)
     for name, value in journal.of("config"):
         configs.restore(name, value)
+    state.group_configs.update(journal.of("group config"))
     offsets: OffsetStore = state.part(OffsetStore)
     for (group, topic, partition), value in journal.of("offset"):
         offsets.restore(group, (topic, partition), Committed(*value[:4]), value[4])

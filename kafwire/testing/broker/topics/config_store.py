@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.topics.config_def import LIST, ConfigDef, elements
 from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from kafwire.testing.broker.topics.group_configs import GROUP_CONFIGS, group_problem
 from kafwire.testing.broker.topics.topic_configs import topic_problem
 from kafwire.testing.broker.topics.topics import name_problem
 
@@ -39,6 +40,7 @@ class Source(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    GROUP = 8
 
 
 class Operation(IntEnum):
@@ -195,14 +197,27 @@ class ConfigStore:
                 f"Unexpected broker id, expected {asked} or empty string, but received {name}",
             )
 
-    @staticmethod
-    def alter_group(name: str, changes: list[Change]) -> None:
-        """Refuse options of a group: there are none."""
+    def alter_group(self, name: str, changes: list[Change], *, validate_only: bool, replace: bool = False) -> None:
+        """Change options of a group, which need not be there.
+
+        Raises:
+            Refusal: nothing is changed.
+        """
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-        for each, operation, _ in changes:
-            if operation != Operation.DELETE:
-                raise Refusal(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {each}")
+        old = self._state.group_configs.get(name, {})
+        new = changed({} if replace else old, changes, GROUP_CONFIGS, {})
+        if problem := group_problem(new, self._state.config_int):
+            raise Refusal(ErrorCode.INVALID_CONFIG, problem)
+        if not validate_only:
+            self._state.journal.write("group config", name, new or None)
+            self._state.group_configs[name] = new
+
+    def of_group(self, group: str, name: str) -> list[Synonym]:
+        """Where a group's option may come from, the first of which counts."""
+        own = self._state.group_configs.get(group, {})
+        places = [Synonym(name, own[name], Source.GROUP)] if name in own else []
+        return [*places, *self.of_broker(f"group.{name}")]
 
 
 def changed(

@@ -74,12 +74,16 @@ def test_what_parts_keep_is_back(tmp_path: Any, how: Any) -> None:
     state.part(ConfigStore).alter_broker(
         "", [("log.segment.bytes", Operation.SET, "2000000")], asked=1, validate_only=False
     )
+    state.part(ConfigStore).alter_group(
+        "g", [("consumer.session.timeout.ms", Operation.SET, "50000")], validate_only=False
+    )
     before = list(dump_parts(state))
-    assert len(before) == 7
+    assert len(before) == 8
     end(storage, how)
     again, _ = begin(tmp_path)
     assert list(dump_parts(again)) == before
     assert again.config("log.segment.bytes") == "2000000"
+    assert again.group_config_int("g", "consumer.session.timeout.ms") == 50000
     again.part(OffsetStore).end_transaction(1000, offsets.place_of("g")[1], commit=True)
     assert again.part(OffsetStore).of("g")[("a", 1)].offset == 8
 

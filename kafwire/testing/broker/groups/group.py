@@ -1,0 +1,90 @@
+"""What groups of the classic and of the consumer protocol have in common: what the coordinator asks of any group."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import Enum
+from typing import Protocol
+
+
+class GroupState(Enum):
+    """What a group is at, by Kafka's names."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"  # this and the next are of classic groups
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    ASSIGNING = "Assigning"  # this and the next are of consumer groups
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class GroupType(Enum):
+    """Which protocol the members of a group speak, by Kafka's names."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+class Group(Protocol):
+    """A group of either type."""
+
+    group_id: str
+
+    @property
+    def type(self) -> GroupType:
+        """Which protocol it is of."""
+        ...
+
+    @property
+    def state(self) -> GroupState:
+        """What it is at."""
+        ...
+
+    @property
+    def protocol_type(self) -> str | None:
+        """What its members are: `consumer`, `connect` and so on."""
+        ...
+
+    @property
+    def members(self) -> Collection[str]:
+        """The ids of its members."""
+        ...
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether a member has subscribed to a topic, or may have."""
+        ...
+
+    def unused_since(self, topic: str, committed_ms: int) -> int | None:
+        """Since when nobody has needed an offset of a topic; None: somebody may. See `GroupCoordinator`."""
+        ...
+
+    def check_commit(
+        self, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool, version: int
+    ) -> int:
+        """The error code for who commits offsets in the name of this member."""
+        ...
+
+    def check_partitions(self, member_id: str, generation: int, places: Collection[tuple[str, int]]) -> int:
+        """The error code for who may commit, and commits offsets of these partitions: one is enough to refuse all."""
+        ...
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> int:
+        """The error code for who asks for offsets in the name of this member."""
+        ...
+
+    def check_offset_delete(self) -> int:
+        """The error code for who deletes offsets."""
+        ...
+
+    def leave_classic(self, leaving: Sequence[tuple[str, str | None]]) -> list[int]:
+        """Members leave by a LeaveGroup. Returns an error code for each."""
+        ...
+
+    def unload(self, *, tell: bool) -> None:
+        """Its coordinator is so no more. `tell`: it is there to say so to those who wait."""
+        ...
+
+    def load(self) -> None:
+        """Another broker, or the same one again, coordinates it."""
+        ...

@@ -1,0 +1,96 @@
+"""The patterns of topics' names that members of a consumer group subscribe to, and the topics that match.
+
+Kafka's patterns are RE2's, here they are those of Python's `re`: the two agree on what is usual. As in Kafka, topics
+are looked for after the request is answered, with the rights of the client that gave rise to it, and not more often
+than every ten seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.topics.config_store import Refusal
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.groups.consumer_member import ConsumerMember
+    from kafwire.testing.broker.state import ClusterState
+
+LEAST_INTERVAL_MS = 10_000
+Allows = Callable[[str], bool]  # whether a client may know of a topic
+
+
+class PatternChange(Enum):
+    """What a heartbeat has changed about its member's pattern."""
+
+    NONE = 0
+    CHANGED = 1
+    RESOLVED = 2  # changed, and which topics match is known
+
+
+class TopicPatterns:
+    """Those of one group. `on_resolved`: called with what matches, when it has been looked for."""
+
+    def __init__(self, state: ClusterState, on_resolved: Callable[[Mapping[str, frozenset[str]]], None]) -> None:
+        self.resolved: dict[str, frozenset[str]] = {}
+        self._state = state
+        self._on_resolved = on_resolved
+        self._resolved_ms = 0.0
+        self._resolved_topics = 0
+        self._is_looking = False
+
+    def change(
+        self, members: Iterable[ConsumerMember], old: str, new: str, topics_made: int, allows: Allows
+    ) -> PatternChange:
+        """A member's pattern may be another one; `members` are as they were before. Looks for topics if need be.
+
+        `topics_made`: how many topics there have ever been. `allows`: whether the member may know of a topic.
+
+        Raises:
+            Refusal: the new one is no pattern.
+        """
+        counts = Counter(each.pattern for each in members if each.pattern)
+        found, looks = PatternChange.NONE, False
+        if old != new:
+            found = PatternChange.CHANGED
+            if new and not counts[new]:
+                _check(new)
+                looks = True
+            elif new in self.resolved or (old and not new):
+                found = PatternChange.RESOLVED
+        counts.subtract({old: 1})
+        counts.update({new: 1})
+        wanted = {pattern for pattern, count in counts.items() if pattern and count > 0}
+        now_ms = self._state.now_ms
+        is_recent = bool(self.resolved) and now_ms <= self._resolved_ms + LEAST_INTERVAL_MS
+        if not wanted or self._is_looking or is_recent:
+            return found
+        interval_ms = self._state.config_int("group.consumer.regex.refresh.interval.ms")
+        looks |= len(wanted) != len(self.resolved) or self._resolved_topics < topics_made
+        if looks or now_ms > self._resolved_ms + interval_ms:
+            self._is_looking = True
+            self._state.after(0, lambda: self._look(wanted, topics_made, allows))
+        return found
+
+    def _look(self, wanted: Iterable[str], topics_made: int, allows: Allows) -> None:
+        self._is_looking = False
+        self._resolved_ms, self._resolved_topics = self._state.now_ms, topics_made
+        names = [topic.name for topic in self._state.topics if allows(topic.name)]
+        patterns = {each: re.compile(each) for each in wanted}
+        self._on_resolved(
+            {each: frozenset(name for name in names if compiled.fullmatch(name)) for each, compiled in patterns.items()}
+        )
+
+
+def _check(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise Refusal(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error.msg}.",
+        ) from None
