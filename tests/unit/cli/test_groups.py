@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kafwire
-from kafwire import TopicPartition
+from kafwire import TopicPartition, protocol
 from kafwire.cli import main
 from kafwire.testing import EmbeddedKafka
 from tests.support.classic_member import joined_classic
@@ -69,6 +69,26 @@ def test_members_and_what_they_read(kafka: EmbeddedKafka) -> None:
         # Nothing is committed: how far behind it is nobody can tell.
         assert rows[1] == ["g", "orders", "0", "15", "one"]
         assert rows[-1] == ["0", "record(s)", "behind"]
+
+
+def test_members_of_the_consumer_protocol(kafka: EmbeddedKafka) -> None:
+    heartbeat = protocol.ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="it",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=["orders"],
+        topic_partitions=[],
+    )
+    with kafwire.Client(kafka.bootstrap, client_id="app") as client:
+        assert client.call(heartbeat).error_code == 0
+    header, row = lines(run(kafka, "describe", "g"))
+    assert row == ["g", "consumer", "Stable", "uniform", "1", "1"]
+    header, row = lines(run(kafka, "members", "g"))
+    told = dict(zip(header, row, strict=True))
+    assert (told["MEMBER"], told["CLIENT"], told["PARTITIONS"]) == ("it", "app", "orders:0-2")
+    assert int(told["EPOCH"]) > 0
+    assert lines(run(kafka, "list"))[1] == ["g", "consumer", "Stable", "consumer", "1"]
 
 
 def test_how_far_behind_a_group_is(kafka: EmbeddedKafka) -> None:
