@@ -12,6 +12,7 @@ import gc
 import logging
 import random
 import signal
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -437,8 +438,32 @@ def test_real_signals_at_any_time(make_world: Callable[..., World]) -> None:
             is_armed = False
             raise KeyboardInterrupt
 
+    def send() -> None:
+        nonlocal is_armed
+        is_armed = True
+        signal.setitimer(signal.ITIMER_VIRTUAL, chance.uniform(0.0001, 0.003))
+        table = pa.table({"value": pa.array([b"x" * 40] * 200, pa.binary())})
+        for _ in range(50):  # Python may swallow an interrupt, as in a collection of garbage
+            world.store.accumulator.append("t", b"x" * 40, None, None, None, chance.choice([0, 1, None]))
+            for rows in RowsReader(table):
+                plan = world.store.accumulator.plan_rows("t", rows, chance.choice([0, 1, None]), 0)
+                assert plan is not None
+                while not world.store.accumulator.append_rows(plan, []):
+                    assert budget.wait(PATIENCE_S)
+        is_armed = False
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+    def interrupted() -> bool:
+        try:
+            send()
+        except KeyboardInterrupt:
+            return True
+        return False
+
     interrupts = rounds = 0
     others, gc.callbacks[:] = list(gc.callbacks), []  # Python drops what is raised in these, with a warning
+    told = sys.unraisablehook
+    sys.unraisablehook = lambda it: None if it.exc_type is KeyboardInterrupt else told(it)  # and in weakrefs' callbacks
     before = signal.signal(signal.SIGVTALRM, interrupt_if_armed)
     thread = threading.Thread(target=engine)
     thread.start()
@@ -447,24 +472,13 @@ def test_real_signals_at_any_time(make_world: Callable[..., World]) -> None:
         while interrupts < 60 and rounds < 20_000:  # how many rounds a timer cuts short is the kernel's matter
             rounds += 1
             try:
-                is_armed = True
-                signal.setitimer(signal.ITIMER_VIRTUAL, chance.uniform(0.0001, 0.003))
-                table = pa.table({"value": pa.array([b"x" * 40] * 200, pa.binary())})
-                for _ in range(50):  # Python may swallow an interrupt, as in a collection of garbage
-                    world.store.accumulator.append("t", b"x" * 40, None, None, None, chance.choice([0, 1, None]))
-                    for rows in RowsReader(table):
-                        plan = world.store.accumulator.plan_rows("t", rows, chance.choice([0, 1, None]), 0)
-                        assert plan is not None
-                        while not world.store.accumulator.append_rows(plan, []):
-                            assert budget.wait(PATIENCE_S)
-                is_armed = False
-                signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-            except KeyboardInterrupt:
-                is_armed = False
+                interrupts += interrupted()
+            except KeyboardInterrupt:  # at the last moment
                 interrupts += 1
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+        sys.unraisablehook = told
         gc.callbacks[:] = others
         stop.set()
         ended(thread)

@@ -219,6 +219,22 @@ def test_a_batch_in_doubt_is_asked_for_before_others_go(client: Client, *, is_se
     assert bool(client.wrong) == (not is_searched)
 
 
+@pytest.mark.parametrize("error", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER])
+@pytest.mark.parametrize("is_searched", [False, True])
+def test_a_batch_that_may_be_in_the_log_may_have_been_found_there(
+    client: Client, error: ErrorCode, *, is_searched: bool
+) -> None:
+    client.taken(1)
+    first, second = client.produce(1), client.produce(2)
+    for number in (first, second):
+        client.produced(number, error)
+    if is_searched:
+        number = client.send(protocol.DescribeProducersRequest())
+        client.conduct.answered(LINE, number, protocol.DescribeProducersResponse())
+    client.produce(2)
+    assert bool(client.wrong) == (not is_searched)
+
+
 def test_what_was_asked_before_a_batch_came_back_says_nothing_of_it(client: Client) -> None:
     client.taken(1)
     number = client.produce(1)

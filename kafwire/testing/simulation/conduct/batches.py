@@ -22,7 +22,12 @@ from kafwire.testing.simulation.conduct.sent import BACKOFF_S, LATE_S, LONGEST_B
 REMEMBERED = 5  # batches of a producer and partition, by each broker
 # The answers after which a batch is in the log.
 _TAKEN = {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}
-# Those after which it may be.
+# Those after which who looks into the log may find it.
+_LOOKED_FOR = {
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,  # for a broker that may have lost what it had
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,  # it may have led when it stored the batch, and waited for the others
+}
+# Those after which it may be there, whoever looks.
 _UNKNOWN = {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 
 
@@ -35,14 +40,14 @@ class _Batch:
     sent_s: float  # when it was sent first
     in_flight: bool = True
     maybe_stored: bool = False
-    is_out_of_order: bool = False  # for a broker, which may have lost what it had
+    is_looked_for: bool = False  # where the answer is not all that there is to know, see `_LOOKED_FOR`
     back: int = -1  # when its last request came back, in the order of all
     refusals: int = 0  # in a row, by too few replicas
     refused_s: float = -1.0  # when it was last; -1: its last outcome is another one
 
     def may_be_over(self, searched: int, given_up_s: float) -> bool:
         """Whether the client may have an outcome without an answer: by looking into the log, or by giving it up."""
-        may_be_found = (self.maybe_stored or self.is_out_of_order) and searched > self.back
+        may_be_found = (self.maybe_stored or self.is_looked_for) and searched > self.back
         return not self.in_flight and (may_be_found or self.sent_s <= given_up_s)
 
 
@@ -100,7 +105,7 @@ class Batches:
         its = flow.open[first]
         its.in_flight, its.back = False, self._notes.number()
         its.maybe_stored |= error_code in _UNKNOWN
-        its.is_out_of_order = error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        its.is_looked_for = error_code in _LOOKED_FOR
         its.refusals += 1
         is_refused = error_code == ErrorCode.NOT_ENOUGH_REPLICAS and is_free and not its.maybe_stored
         its.refused_s = self._notes.clock() if is_refused else -1.0
