@@ -58,11 +58,11 @@ def parse_window(given: Sequence[str]) -> Window:
         if text.startswith("e@"):
             if end_ms is not None:
                 raise click.UsageError("-o e@ is given twice")
-            end_ms = _milliseconds(text)
+            end_ms = milliseconds("-o", text, text[2:])
             continue
         begins += 1
         if text.startswith("s@"):
-            start_ms = _milliseconds(text)
+            start_ms = milliseconds("-o", text, text[2:])
         elif text in _NAMES:
             start = _NAMES[text]
         else:
@@ -79,20 +79,24 @@ def parse_window(given: Sequence[str]) -> Window:
     return Window(start, start_ms, end_ms)
 
 
-def _milliseconds(text: str) -> int:
-    value = text[2:]
+def milliseconds(option: str, text: str, value: str) -> int:
+    """A time as a person gives it, since the epoch. `option` and `text` are what it stands in.
+
+    Raises:
+        click.UsageError: it is none.
+    """
     if value.isdecimal():
         if int(value) > _LAST_MS:
-            raise click.UsageError(f"-o {text}: milliseconds since the epoch are needed, up to the year 9999")
+            raise click.UsageError(f"{option} {text}: milliseconds since the epoch are needed, up to the year 9999")
         return int(value)
     try:
         moment = dt.datetime.fromisoformat(value)
     except ValueError:
         raise click.UsageError(
-            f"-o {text}: expected milliseconds since the epoch, or a time like 2026-01-31T12:00:00Z"
+            f"{option} {text}: expected milliseconds since the epoch, or a time like 2026-01-31T12:00:00Z"
         ) from None
     if moment.tzinfo is None:
-        raise click.UsageError(f"-o {text}: the time has no zone: add Z, or +01:00")
+        raise click.UsageError(f"{option} {text}: the time has no zone: add Z, or +01:00")
     return round(moment.timestamp() * 1000)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafwire.cli.connection import client_options, connection_options_for, only
+from kafwire.cli.connection import connection_options_for
 from kafwire.cli.output import JsonWriter
 from kafwire.errors import BrokerError
 from kafwire.types import TopicPartition
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from kafwire.cli.group_requests import Group, Groups
 
 __all__ = ["command"]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _HELP = """List consumer groups, and show and change what they are about.
 
@@ -46,21 +43,16 @@ def command() -> None:
     """Say what each subcommand does."""
 
 
-def _connected(function: F) -> F:
-    return connection_options_for("ClientConfig")(function)
-
-
+_connected = connection_options_for("ClientConfig")
 _Settings = tuple[str, ...]
 
 
 @contextmanager
 def _groups(brokers: str | None, settings: _Settings, config_file: Path | None) -> Iterator[Groups]:
-    from kafwire import Client
     from kafwire.cli.group_requests import Groups
-    from kafwire.config import ClientConfig
+    from kafwire.cli.topic_changes import client_of
 
-    options = client_options(ClientConfig, brokers, settings, config_file)
-    with Client(**only(options, ClientConfig)) as client:
+    with client_of(brokers, settings, config_file) as client:
         yield Groups(client)
 
 
@@ -190,7 +182,9 @@ def reset_offsets(
     ways = {"--to-earliest or --to-latest": to, "--to-time": to_time, "--to-offset": to_offset, "--by": by}
     if sum(way is not None for way in ways.values()) != 1:
         raise click.UsageError(f"one of {', '.join(ways)}")
-    when = to if to is not None else None if to_time is None else _moment(to_time)
+    from kafwire.cli.consume_source import milliseconds
+
+    when = to if to_time is None else milliseconds("--to-time", to_time, to_time)
     with _groups(brokers, settings, config_file) as groups:
         try:
             group: Group | None = groups.describe(name)
@@ -313,18 +307,6 @@ def _targets(
             continue
         after[where] = min(max(offset, first[where]), last[where])
     return after
-
-
-def _moment(text: str) -> int:
-    if text.isdecimal():
-        return int(text)
-    try:
-        moment = dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise click.UsageError(f"--to-time {text}: a time like 2026-01-31T12:00:00Z, or milliseconds") from None
-    if moment.tzinfo is None:
-        raise click.UsageError(f"--to-time {text}: the time has no zone: add Z, or +01:00")
-    return round(moment.timestamp() * 1000)
 
 
 def _as_json(group: Group) -> dict[str, Any]:

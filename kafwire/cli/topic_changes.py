@@ -7,7 +7,7 @@ import click
 
 from kafwire.cli.connection import client_options, connection_options_for, only
 
-__all__ = ["confirmed", "create", "delete"]
+__all__ = ["client_of", "confirmed", "create", "delete"]
 
 _CREATE_HELP = """Create topics, and wait until their partitions have leaders.
 
@@ -45,7 +45,7 @@ def create(
 ) -> None:
     """Create topics."""
     config = dict(_setting(text) for text in configs)
-    with _client(brokers, settings, config_file) as client:
+    with client_of(brokers, settings, config_file) as client:
         for topic in _named(topics):
             client.create_topic(
                 topic, partitions=partitions or -1, replication_factor=replication_factor or -1, config=config
@@ -62,7 +62,7 @@ def delete(
 ) -> int:
     """Delete topics."""
     names = _named(topics)
-    with _client(brokers, settings, config_file) as client:
+    with client_of(brokers, settings, config_file) as client:
         if not yes and not confirmed(f"Delete {', '.join(names)} and all records in it?"):
             click.echo("kafwire topics delete: nothing was deleted", err=True)
             return 1
@@ -72,7 +72,8 @@ def delete(
     return 0
 
 
-def _client(brokers: str | None, settings: tuple[str, ...], config_file: Path | None) -> Any:
+def client_of(brokers: str | None, settings: tuple[str, ...], config_file: Path | None) -> Any:
+    """The client of these options; those of consumers may be among them, as in a file for all commands."""
     from kafwire import Client
     from kafwire.config import ClientConfig, ConsumerConfig
 

@@ -97,8 +97,6 @@ class NativeEngine:
         try:
             self._loop.call_soon_threadsafe(call.begin)
             return call.result()
-        except KafkaError:
-            raise
         except BaseException:
             self.start(call.cancel)
             raise

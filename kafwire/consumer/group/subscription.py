@@ -6,19 +6,18 @@ versions only add fields at the end.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping
 from itertools import groupby
-from typing import TypeVar
 
 from kafwire.consumer.group.member import GroupMember, Partition, in_order
-from kafwire.errors import ProtocolError
-from kafwire.protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kafwire.protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolSubscription,
+    decode_versioned,
+    encode_versioned,
+)
 
 PROTOCOL_TYPE = "consumer"
-
-_VERSION = struct.Struct(">h")
-_Message = TypeVar("_Message", ConsumerProtocolSubscription, ConsumerProtocolAssignment)
 
 
 def subscription(member: GroupMember) -> bytes:
@@ -33,12 +32,12 @@ def subscription(member: GroupMember) -> bytes:
         generation_id=member.generation,
         rack_id=member.rack or None,
     )
-    return _written(message)
+    return encode_versioned(message, message.max_version)
 
 
 def member_of(member_id: str, instance_id: str | None, data: bytes) -> GroupMember:
     """The member whose subscription this is, for the leader. Raises `ProtocolError` for bytes that are none."""
-    message = _read(ConsumerProtocolSubscription, data, f"the subscription of {member_id}")
+    _, message = decode_versioned(ConsumerProtocolSubscription, data)
     return GroupMember(
         member_id,
         message.topics,
@@ -59,14 +58,14 @@ def assignment(partitions: Iterable[Partition], user_data: bytes | None = None) 
         ],
         user_data=user_data,
     )
-    return _written(message)
+    return encode_versioned(message, message.max_version)
 
 
 def assigned(data: bytes) -> list[Partition]:
     """What a member was given. No bytes are nothing; raises `ProtocolError` for bytes that are no assignment."""
     if not data:
         return []
-    message = _read(ConsumerProtocolAssignment, data, "the assignment")
+    _, message = decode_versioned(ConsumerProtocolAssignment, data)
     return [(given.topic, number) for given in message.assigned_partitions for number in given.partitions]
 
 
@@ -74,18 +73,3 @@ def by_topic(partitions: Iterable[Partition]) -> Mapping[str, list[int]]:
     """Numbers of partitions by topic, both in order."""
     ordered = sorted(partitions, key=lambda each: (in_order(each[0]), each[1]))
     return {topic: [number for _, number in of] for topic, of in groupby(ordered, key=lambda each: each[0])}
-
-
-def _written(message: ConsumerProtocolSubscription | ConsumerProtocolAssignment) -> bytes:
-    version = type(message).max_version
-    return bytes(type(message).plan(version).encode(message, _VERSION.pack(version)))
-
-
-def _read(kind: type[_Message], data: bytes, what: str) -> _Message:
-    if len(data) < _VERSION.size:
-        raise ProtocolError(f"{what} has {len(data)} bytes: it begins with a version of two", offset=0)
-    (version,) = _VERSION.unpack_from(data)
-    if version < 0:
-        raise ProtocolError(f"{what} has version {version}: there is none below 0", offset=0)
-    message: _Message = kind.plan(min(version, kind.max_version)).decode_prefix(data[_VERSION.size :])[0]
-    return message

@@ -39,9 +39,9 @@ def test_an_empty_rack_is_none() -> None:
 @pytest.mark.parametrize(
     ("data", "match"),
     [
-        (b"", "the subscription of m has 0 bytes"),
-        (b"\0", "has 1 bytes"),
-        (b"\xff\xff", "version -1"),
+        (b"", "a version takes 2 bytes, 0 are left"),
+        (b"\0", "1 are left"),
+        (b"\xff\xff", "-1"),
         (subscription(WHOLE)[:-5], "rack_id|ends|bytes"),
     ],
 )
@@ -54,5 +54,5 @@ def test_an_assignment_comes_back() -> None:
     data = assignment([("t", 3), ("s", 0), ("t", 1)], b"x")
     assert assigned(data) == [("s", 0), ("t", 1), ("t", 3)]
     assert assigned(b"") == []  # as a member gets that nobody gave anything
-    with pytest.raises(ProtocolError, match="the assignment has version -2"):
+    with pytest.raises(ProtocolError, match="-2"):
         assigned(b"\xff\xfe" + data[2:])
