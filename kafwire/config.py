@@ -33,6 +33,14 @@ PARTITIONERS = (
     *("random", "round_robin"),
 )
 
+# `consumer/group/assignors` has them. Java's clients are told their classes.
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
+_ASSIGNOR_CLASSES = {
+    f"org.apache.kafka.clients.consumer.{name}Assignor": own
+    for name, own in zip(("Range", "RoundRobin", "Sticky", "CooperativeSticky"), ASSIGNORS, strict=True)
+}
+
 # The levels that a codec has; zstd's and gzip's are Java's too, and lz4's above 12 are as 12.
 _LEVELS = {"gzip": (-1, 9), "lz4": (0, 17), "zstd": (-131_072, 22)}
 
@@ -57,6 +65,15 @@ def _reset(value: Any) -> str:
     if isinstance(value, str) and (value in ("earliest", "latest", "error", "none") or duration_ms(value) is not None):
         return "error" if value == "none" else value
     raise ValueError("allowed: earliest, latest, error, by_duration:<ISO 8601 duration> (by_duration:PT1H)")
+
+
+def _assignors(value: Any) -> tuple[str, ...]:
+    """Names of assignors, in order: a list of them, or Kafka's text with commas."""
+    names = value.split(",") if isinstance(value, str) else list(value)
+    found = tuple(_ASSIGNOR_CLASSES.get(str(name).strip(), str(name).strip()) for name in names)
+    if not found or any(name not in ASSIGNORS for name in found) or len(set(found)) < len(found):
+        raise ValueError(f"allowed: {', '.join(ASSIGNORS)}, each once")
+    return found
 
 
 _DURATION = re.compile(
@@ -254,6 +271,26 @@ class ConsumerConfig(FetchConfig):
     # "by_duration:PT1H" (KIP-1106), or "error" (Kafka's "none").
     auto_offset_reset: str = option("latest", _reset)
     group_id: str | None = option(None, maybe(any_text))
+    # A static member: it keeps its partitions while it is away for less than its session (KIP-345).
+    group_instance_id: str | None = option(None, maybe(some_text))
+    # In the "consumer" protocol the broker assigns (KIP-848), in the "classic" one a member does. "auto" is "consumer"
+    # where the cluster has it, unless a partition_assignment_strategy is given, or the group has classic members.
+    group_protocol: str = option("auto", OneOf("auto", "classic", "consumer"))
+    # The broker's assignor, "uniform" or "range"; None: the broker's own choice.
+    group_remote_assignor: str | None = option(None, maybe(some_text))
+    # Assignors of the classic protocol, best first; members agree on one that all have.
+    partition_assignment_strategy: tuple[str, ...] = option(DEFAULT_ASSIGNORS, _assignors)
+    # A member that was not heard of for so long has left. In the consumer protocol both are the broker's.
+    session_timeout_ms: int = option(45_000, number(1))
+    heartbeat_interval_ms: int = option(3_000, number(1))
+    # A member that has not given up within this time what others are to have is taken to have left.
+    rebalance_timeout_ms: int = option(300_000, number(1))
+    # What is in hand of a partition that others are to have: "finish" waits for it, and commits it; "discard" does not.
+    on_revocation: str = option("finish", OneOf("finish", "discard"))
+    # So long at most; None: nine tenths of rebalance_timeout_ms.
+    revocation_timeout_ms: int | None = option(None, maybe(number(0)))
+    # Leave the group when nothing was taken from the consumer for so long; None: never.
+    max_poll_interval_ms: int | None = option(None, maybe(number(1)))
     enable_auto_commit: bool = option(True, flag)
     auto_commit_interval_ms: int = option(5_000, number(1))
     # Whether the broker is asked to create topics that do not exist when this consumer first looks for them (KIP-361).
@@ -262,8 +299,9 @@ class ConsumerConfig(FetchConfig):
     metrics_hook: Any = option(None, maybe(function))
     metrics_interval_ms: int = option(30_000, number(1))
 
-    def check_together(self, given: frozenset[str]) -> None:  # noqa: ARG002
-        """One connection per broker is not one per partition."""
+    def check_together(self, given: frozenset[str]) -> None:
+        """One connection per broker is not one per partition. A member's times depend on each other."""
+        _check_member(self, given)
         if self.single_socket and self.fetch_strategy == "per_partition":
             raise ConfigError(
                 'single_socket=True is one connection per broker, fetch_strategy="per_partition" is one per partition: '
@@ -295,6 +333,34 @@ def from_config(
     except ConfigError as error:
         raise ConfigError(respell(str(error), names, own)) from None
     return found
+
+
+def _check_member(config: ConsumerConfig, given: frozenset[str]) -> None:
+    """Raise `ConfigError` for options of a group's member that contradict each other."""
+    if config.group_id is None:
+        alone = sorted(given & {"group_instance_id", "group_remote_assignor", "partition_assignment_strategy"})
+        if alone:
+            raise ConfigError(f"{alone[0]} is for a member of a group: give group_id")
+    if config.heartbeat_interval_ms >= config.session_timeout_ms:
+        raise ConfigError(
+            f"heartbeat_interval_ms={config.heartbeat_interval_ms} is not below "
+            f"session_timeout_ms={config.session_timeout_ms}: the member would be taken to have left between two"
+        )
+    window_ms = config.revocation_timeout_ms
+    if window_ms is not None and window_ms >= config.rebalance_timeout_ms:
+        raise ConfigError(
+            f"revocation_timeout_ms={window_ms} is not below rebalance_timeout_ms={config.rebalance_timeout_ms}: the "
+            "member would be taken to have left before"
+        )
+    if config.group_protocol == "consumer" and "partition_assignment_strategy" in given:
+        raise ConfigError(
+            'partition_assignment_strategy has no effect with group_protocol="consumer", where the broker assigns: '
+            "leave it out, or take group_remote_assignor"
+        )
+    if config.group_protocol == "classic" and config.group_remote_assignor is not None:
+        raise ConfigError(
+            'group_remote_assignor has no effect with group_protocol="classic": take partition_assignment_strategy'
+        )
 
 
 def _check_level(codec: str, level: int | None) -> None:

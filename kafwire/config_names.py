@@ -120,10 +120,9 @@ WITHOUT_EFFECT = frozenset(
         "produce_offset_report",
         # how a consumer buffers: fetch_memory and chunk_bytes say it here
         *("max_poll_records", "queued_min_messages", "fetch_queue_backoff_ms", "fetch_error_backoff_ms"),
-        # of members of a group, which no consumer is yet, of shares, and of topics by pattern
-        *("group_instance_id", "group_protocol", "group_protocol_type", "group_remote_assignor"),
-        *("partition_assignment_strategy", "session_timeout_ms", "heartbeat_interval_ms", "max_poll_interval_ms"),
-        *("coordinator_query_interval_ms", "exclude_internal_topics", "share_acknowledgement_mode"),
+        # of members of a group, of shares, and of topics by pattern, which never match Kafka's own
+        *("group_protocol_type", "coordinator_query_interval_ms", "exclude_internal_topics"),
+        "share_acknowledgement_mode",
         *("share_acquire_mode", "internal_throw_on_fetch_stable_offset_unsupported"),
         # TLS: what files are is seen from their bytes; a JVM's or a system's own ways to choose implementations
         *("ssl_provider", "ssl_keymanager_algorithm", "ssl_trustmanager_algorithm"),
@@ -226,7 +225,7 @@ REFUSED: dict[str, str] = {
     "throttle_cb": f"{_NOT_CALLED}: a broker's throttling is in `metrics()`",
     "log_cb": f"{_NOT_CALLED}: the logger is 'kafwire' of the module logging",
     "consume_cb": f"{_NOT_CALLED}: loop over the consumer",
-    "rebalance_cb": f"{_NOT_CALLED}: consumers are no members of groups yet",
+    "rebalance_cb": f"{_NOT_CALLED}: give on_assigned, on_revoked and on_lost",
     "offset_commit_cb": f"{_NOT_CALLED}: `commit` returns when the offsets are committed, or raises",
     "on_commit": f"{_NOT_CALLED}: `commit` returns when the offsets are committed, or raises",
     **dict.fromkeys(

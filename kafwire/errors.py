@@ -235,6 +235,22 @@ class RecordTooLargeError(BrokerError):
         return _restore_too_large, (self.message, self.code)
 
 
+class CommitFailedError(KafkaError):
+    """Offsets were not committed, as their partitions are not this member's any more.
+
+    The group gave them to another member, which reads on from what was committed before. What was processed since then
+    is processed again. `partitions` are (topic, partition) pairs.
+    """
+
+    def __init__(self, message: str, *, partitions: tuple[tuple[str, int], ...] = ()) -> None:
+        """Make the error."""
+        super().__init__(message)
+        self.partitions = partitions
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_commit_failed, (str(self), self.partitions)
+
+
 class TransactionError(KafkaError):
     """A transaction, or its producer, cannot go on as asked. The subclass and its flags say what to do.
 
@@ -279,6 +295,10 @@ class TransactionTimeoutError(TransactionError, KafkaTimeoutError):
     """The time for a transactional call ran out; what it began goes on. Make the call again to wait for the outcome."""
 
     retriable = True
+
+
+def _restore_commit_failed(message: str, partitions: tuple[tuple[str, int], ...]) -> CommitFailedError:
+    return CommitFailedError(message, partitions=partitions)
 
 
 def _restore_protocol_error(

@@ -141,6 +141,16 @@ class ConsumerOptions(FetchOptions, total=False):
     single_socket: bool
     auto_offset_reset: str
     group_id: str | None
+    group_instance_id: str | None
+    group_protocol: Literal["auto", "classic", "consumer"]
+    group_remote_assignor: str | None
+    partition_assignment_strategy: str | Iterable[str]
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    rebalance_timeout_ms: int
+    on_revocation: Literal["finish", "discard"]
+    revocation_timeout_ms: int | None
+    max_poll_interval_ms: int | None
     enable_auto_commit: bool
     auto_commit_interval_ms: int
     allow_auto_create_topics: bool

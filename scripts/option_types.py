@@ -36,6 +36,7 @@ TAKEN = {
         if "Secret" in item.type
     },
     "ssl_enabled_protocols": "str | Iterable[str]",
+    "partition_assignment_strategy": "str | Iterable[str]",
     "sasl_mechanism": f"{_literal(MECHANISMS)} | None",
     "sasl_oauthbearer_token_provider": "Callable[[], Any] | None",
     "sasl_oauthbearer_extensions": "str | Mapping[str, str] | None",

@@ -19,7 +19,8 @@ from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, nothing_assigned, repr_of
 from kafwire.consumer.in_progress_batch import InProgressBatch, UnreadRemainder, rests_of
 from kafwire.consumer.partition_claim import Claim
-from kafwire.errors import KafkaError
+from kafwire.consumer.rebalance_handlers import Handler, Handlers, PendingCall
+from kafwire.errors import ConfigError, KafkaError
 from kafwire.options import ConsumerOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
     from kafwire.records import Batch, Record
 
 _T = TypeVar("_T")
-_ARGUMENTS = ("topics", "assign", "start", "columns", "layout")
+_ARGUMENTS = (
+    *("topics", "pattern", "assign", "start", "columns", "layout"),
+    *("on_assigned", "on_revoked", "on_lost"),
+)
 
 
 class AsyncConsumer:
@@ -42,11 +46,15 @@ class AsyncConsumer:
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
-        topics: the topics to read, with all their partitions.
+        topics: the topics to read; with a `group_id` as a member of that group, as for `Consumer`.
+        pattern: a regular expression instead of `topics`, for members of a group.
         assign: the partitions to read, instead of `topics`.
         start: where reading begins, as for `Consumer`.
         columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
         layout: names and types of the columns, as for `kafwire.scan`.
+        on_assigned: as for `Consumer`; it is awaited if it returns an awaitable, and so are the others.
+        on_revoked: as for `Consumer`.
+        on_lost: as for `Consumer`.
         engine: what it runs on; the process's own without one. A simulated world has its own.
         options: fields of `kafwire.config.ConsumerConfig`, for example `group_id="billing"`.
 
@@ -67,19 +75,25 @@ class AsyncConsumer:
         bootstrap_servers: str | Iterable[str],
         *,
         topics: str | Iterable[str] | None = None,
+        pattern: str | None = None,
         assign: Iterable[TopicPartition] | None = None,
         start: Bound | None = None,
         columns: Sequence[str] | None = None,
         layout: Mapping[str, Any] | None = None,
+        on_assigned: Handler | None = None,
+        on_revoked: Handler | None = None,
+        on_lost: Handler | None = None,
         engine: Engine | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         config = ConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
         make_layout = layouts(columns, layout)
-        selection = Selection(topics, assign, start)
+        selection = Selection(topics, assign, start, pattern)
+        self._handlers = Handlers(on_assigned, on_revoked, on_lost)
         self._engine = default_engine() if engine is None else engine
         deserializers = Deserializers.of(config, layout)
-        self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout, deserializers)
+        cluster = Cluster(self._engine, config)
+        self._core = ConsumerCore(cluster, config, selection, make_layout, deserializers, self._handlers)
         self._reading = _Reading(self, None)
         self._fed: list[Batch] = []
         self._hand = InProgressBatch(self._core.fetcher, _Fed(self._fed))
@@ -289,24 +303,34 @@ class AsyncConsumer:
     @property
     def subscription(self) -> set[str]:
         """The topics that are read with all their partitions: those of `topics=` or of `subscribe`."""
-        return self._core.assignment.topics
+        return self._core.topics
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others, as `Consumer.assign` does."""
         wanted = list(partitions)
         await self._take_back()
-        await self._run(self._core.assignment.assign(wanted))
+        await self._run(self._core.assign(wanted))
 
-    async def subscribe(self, topics: str | Iterable[str]) -> None:
-        """Read all partitions of these topics and no others, without a group, as `Consumer.subscribe` does."""
-        names = names_of(topics)
+    async def subscribe(self, topics: str | Iterable[str] | None = None, *, pattern: str | None = None) -> None:
+        """Read these topics and no others, or what of them the group assigns, as `Consumer.subscribe` does."""
+        names = [] if pattern is not None and topics is None else names_of(topics or ())
+        if names and pattern is not None:
+            raise ConfigError("topics and pattern exclude each other")
         await self._take_back()
-        await self._run(self._core.assignment.subscribe(names))
+        await self._run(self._core.subscribe(names, pattern))
 
     async def unsubscribe(self) -> None:
         """Read nothing any more, as `Consumer.unsubscribe` does."""
+        self._hand.mark_processed()
         await self._take_back()
-        await self._run(self._core.assignment.assign([]))
+        await self._tell_revoked()
+        await self._run(self._core.assign([]))
+
+    async def _tell_revoked(self) -> None:
+        """A member that leaves calls its handler itself: nobody reads meanwhile."""
+        held = self._core.assignment.partitions if self._core.is_member else []
+        if held and self._handlers.on_revoked is not None:
+            await PendingCall(self._handlers.on_revoked, held, lambda: None).call_awaited()
 
     async def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on at an offset, as `Consumer.seek` does. What is buffered of the partition is dropped.
@@ -449,7 +473,13 @@ class AsyncConsumer:
         if self._closed or self._engine.is_over:
             return
         self._hand.mark_processed()
-        self._closed = True
+        try:
+            await self._tell_revoked()
+        finally:
+            self._closed = True
+            await self._close_core(timeout)
+
+    async def _close_core(self, timeout: float) -> None:  # noqa: ASYNC109  # of the last commit
         # Started apart from this call: whoever cancels the wait for it leaves nothing open.
         closing = asyncio.ensure_future(on_engine(self._engine, self._core.close(timeout)))
         await asyncio.shield(closing)
@@ -493,27 +523,33 @@ class _Reading:
         limit_ms = milliseconds(timeout)
         consumer = self._consumer
         await consumer.start()
-        if not consumer._core.fetcher.cursors:
+        core = consumer._core
+        if not core.fetcher.cursors and not core.is_member:
             raise nothing_assigned()
         if self._busy:
             raise KafkaError("a consumer is read by one task at a time: wait for the other, or take partition_stream")
         self._busy = True
-        denied = consumer._core.denied
+        denied = core.denied
+        if core.membership is not None:
+            core.membership.reads(begun=True)
         try:
+            if self._partition is None and core.needs_attention:
+                await on_engine(consumer._engine, core.rejoin_if_told())
             if denied.were_told:
                 await on_engine(consumer._engine, denied.try_those_told())
             if self._reader is None:
                 await on_engine(consumer._engine, consumer._core.assignment.ask(self._partition))
-                self._reader = consumer._core.reader(self._partition)
+                self._reader = core.reader(self._partition, calls_handlers=False)
                 if self._partition is not None:
                     self._number = cursor_of(consumer._core.fetcher.cursors, self._partition).number
             if self._decoding is None:
-                self._reader.settle()
+                self._settle()
                 if self.needs_offsets:
                     self._reader.need_offsets()
             loop = asyncio.get_running_loop()
             until = None if limit_ms < 0 else loop.time() + limit_ms / 1000
             while True:
+                await self._attend()
                 batch = await self._ready()
                 if batch is not None or self._reader.ended:
                     return batch
@@ -523,11 +559,31 @@ class _Reading:
                     consumer._engine, consumer._core.readable(self._partition, waits)
                 ):
                     return None
+                self._settle()  # it had nothing since: what it passed over is nobody's
         except KafkaError as error:
             denied.tell(error)
             raise
         finally:
             self._busy = False
+            if core.membership is not None:
+                core.membership.reads(begun=False)
+
+    def _settle(self) -> None:
+        """What was handed out is processed."""
+        if self._reader is not None:
+            self._reader.settle()
+            self._consumer._core.settled()
+
+    async def _attend(self) -> None:
+        """Raise why the membership is over, and call the handlers that are due."""
+        core = self._consumer._core
+        membership = core.membership
+        if membership is None or self._partition is not None or not membership.needs_attention:
+            return
+        core.fetcher.queue.woken()
+        membership.check()
+        while (call := membership.handlers.take()) is not None:
+            await call.call_awaited()
 
     def at_once(self) -> Batch | None:
         """Another one, if it is there and so small that it can be decoded in the loop."""

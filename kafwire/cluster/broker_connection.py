@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -64,6 +65,8 @@ CANNOT_CONNECT = "cannot connect to "
 
 # An answer that is owed for longer is a sign that the broker hangs. A fetch may wait for records besides.
 OVERDUE_MS = 500
+# The role of connections whose requests a broker keeps for minutes (JoinGroup): what they owe says nothing.
+PARKED = "join"
 # A broker heard from since then is taken to be alive.
 ALIVE_MS = 1_000
 
@@ -104,7 +107,7 @@ class BrokerConnection:
         self._greetings = {} if greetings is None else greetings
         self._reach = Reach(engine) if reach is None else reach
         self._on_overdue = on_overdue
-        self._overdue_ms = OVERDUE_MS + getattr(config, "fetch_max_wait_ms", 0)
+        self._overdue_ms = math.inf if role == PARKED else OVERDUE_MS + getattr(config, "fetch_max_wait_ms", 0)
         self._look: asyncio.TimerHandle | None = None
         self._heard_ms = self._used_ms = -1.0e12
         self._idle: asyncio.TimerHandle | None = None
@@ -190,7 +193,7 @@ class BrokerConnection:
 
     def watch_over(self) -> None:
         """See in time whether the request just sent is answered, and those that follow."""
-        if self._look is None and self._on_overdue is not None:
+        if self._look is None and self._on_overdue is not None and self._overdue_ms < math.inf:
             wait = max(self._overdue_in_ms(), 1.0)
             self._look = asyncio.get_running_loop().call_later(wait / 1000, self._on_look)
 

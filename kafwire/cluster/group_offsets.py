@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
@@ -21,6 +21,7 @@ from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     ERROR_CODES,
     BrokerError,
+    CommitFailedError,
     ConfigError,
     KafkaConnectionError,
     KafkaError,
@@ -28,6 +29,7 @@ from kafwire.errors import (
     ProtocolError,
     broker_error,
 )
+from kafwire.types import ConsumerGroupMetadata
 
 # What a coordinator says to a stranger's commit while the group has members (which of these depends on its protocol).
 MEMBERS_ONLY = (
@@ -60,20 +62,34 @@ class Committed(NamedTuple):
     metadata: str
 
 
+class CommittingMember(Protocol):
+    """The member in whose name offsets are committed."""
+
+    def metadata(self) -> ConsumerGroupMetadata:
+        """Who it is now."""
+
+    def fenced(self) -> None:
+        """The coordinator refused a commit of who it was."""
+
+
 class GroupOffsets:
     """The committed offsets of one group. Lives on the engine."""
 
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
-        """Fetching waits for transactions that are about to change an offset (KIP-447), as in Kafka's own consumer."""
+    def __init__(self, cluster: Cluster, group_id: str, member: CommittingMember | None = None) -> None:
+        """Fetching waits for transactions that are about to change an offset (KIP-447), as in Kafka's own consumer.
+
+        `member` is who commits; without one it is nobody of the group.
+        """
         self.group_id = group_id
         self._cluster = cluster
-        self._coordinator = Coordinator(cluster, group_id)
+        self.member = member
+        self.coordination = Coordinator(cluster, group_id)
         self._committing = asyncio.Lock()
 
     @property
     def coordinator(self) -> int | None:
         """The broker that coordinates the group, if it is known."""
-        return self._coordinator.node
+        return self.coordination.node
 
     async def fetch(
         self, partitions: Iterable[Partition], *, timeout_ms: float | None = None
@@ -101,9 +117,13 @@ class GroupOffsets:
         offsets: Mapping[Partition, OffsetToCommit],
         *,
         topic_ids: Mapping[str, uuid.UUID] | None = None,
+        is_owned: Callable[[Partition], bool] = lambda _: True,
         timeout_ms: float | None = None,
     ) -> None:
         """Commit `offsets`; returns when the coordinator has them all.
+
+        Those that are not owned any more (`is_owned`) when they are to be sent, or sent again, are refused with
+        `CommitFailedError`, once the others are committed.
 
         `topic_ids` are those of the topics that were read: one of the same name that was made since has other records,
         and gets none of these offsets.
@@ -126,11 +146,17 @@ class GroupOffsets:
 
         async def attempt(connection: BrokerConnection) -> list[Code]:
             missing = {where: value for where, value in wanted.items() if where not in done}
+            lost = [where for where in missing if not is_owned(where)]
+            if lost == list(missing):
+                raise _Final(lost_to_others(lost, self.group_id))
+            missing = {where: value for where, value in missing.items() if where not in lost}
             others = {topic for topic in _topics(missing) if self._is_another(topic, known)}
             mine = {where: value for where, value in missing.items() if where[0] not in others}
             codes = await self._commit(connection, mine, known) if mine else []
             done.update(where for where, code in codes if not code)
             failed = [each for each in codes if each[1]]
+            if lost and not failed:
+                raise _Final(lost_to_others(lost, self.group_id))
             if others and not failed:
                 raise _Final(
                     KafkaError(
@@ -172,11 +198,11 @@ class GroupOffsets:
         doing = DOING[api]
 
         async def once() -> None:
-            connection = await self._coordinator.connection()
+            connection = await self.coordination.connection()
             try:
                 codes = await attempt(connection)
             except (KafkaConnectionError, KafkaTimeoutError):
-                self._coordinator.forget(connection.node)
+                self.coordination.forget(connection.node)
                 raise
             except BrokerError as error:
                 raise self._explained(error.code, api, wanted, connection) from None
@@ -203,9 +229,13 @@ class GroupOffsets:
     def _explained(self, code: int, api: str, partitions: list[Partition], connection: BrokerConnection) -> BrokerError:
         what = f"{DOING[api]} {self._what(partitions)}"
         if code in COORDINATOR_ERRORS:
-            self._coordinator.forget(connection.node)
+            self.coordination.forget(connection.node)
         error = broker_error(code, what, api=api, topic=partitions[0][0], group=self.group_id)
-        if code in MEMBERS_ONLY:
+        if code in MEMBERS_ONLY and self.member is not None and code != ErrorCode.FENCED_INSTANCE_ID:
+            # Either the member learns that it has lost what it commits, or it commits as who it is then.
+            self.member.fenced()
+            return BrokerError(error.code, error.name, True, error.message)
+        if code in MEMBERS_ONLY and self.member is None:
             return BrokerError(
                 error.code,
                 error.name,
@@ -331,7 +361,12 @@ class GroupOffsets:
             )
             for topic, numbers in _by_topic(offsets).items()
         ]
-        answer = await connection.call(request(group_id=self.group_id, topics=topics), version=version)
+        message = request(group_id=self.group_id, topics=topics)
+        if self.member is not None:
+            me = self.member.metadata()
+            message.generation_id_or_member_epoch, message.member_id = me.generation_id, me.member_id
+            message.group_instance_id = me.group_instance_id
+        answer = await connection.call(message, version=version)
         names = {topic_id: topic for topic, topic_id in ids.items()}
         return [
             (
@@ -347,6 +382,15 @@ class GroupOffsets:
 
     def _what(self, partitions: Iterable[Partition]) -> str:
         return f"{_names(partitions)} of group {self.group_id!r}"
+
+
+def lost_to_others(partitions: Sequence[Partition], group_id: str) -> CommitFailedError:
+    """The error of who commits what is not his any more."""
+    return CommitFailedError(
+        f"{_names(partitions)} of group {group_id!r} belongs to another member now: what was not committed before is "
+        "processed again there",
+        partitions=tuple(partitions),
+    )
 
 
 class _Final(KafkaError):

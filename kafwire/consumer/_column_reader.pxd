@@ -20,6 +20,7 @@ cdef struct ReaderState:
     kw_notifier notifier
     DecodeSpec spec
     bint skip_corrupt
+    bint wakes  # the owner has an `on_wake`
     int silence_ms  # a stream ends after so long without records; -1: never
     bint ended
     # The slice in which the rows end that were decoded last, until they are handed out: its place is lent so long.
@@ -47,6 +48,7 @@ cdef enum:
 cdef class ColumnReader:
     cdef FetchBuffer queue
     cdef object on_refuse
+    cdef object on_wake
     cdef bint busy
     cdef bint as_stream
     cdef readonly str what

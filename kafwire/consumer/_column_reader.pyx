@@ -15,6 +15,7 @@ from kafwire._codec cimport (
 from kafwire.consumer._fetch_buffer cimport (
     KW_QUEUE_ENDED, KW_QUEUE_FAILED, KW_QUEUE_PLACE_FAILED, KW_QUEUE_RECORDS, PartitionSlot, kw_place_number,
     kw_place_owner, kw_queue_done, kw_queue_next, kw_queue_owed, kw_queue_pop, kw_queue_refuse, kw_queue_settle,
+    kw_queue_woken,
 )
 from kafwire.consumer._read_ahead cimport ahead_begin, ahead_stays, ahead_take
 from kafwire.records._columns cimport columns_clear, columns_finish
@@ -161,6 +162,8 @@ cdef int wait_for_slice(ReaderState *state, kw_records *slice, int timeout_ms, i
     while True:
         if timeout_ms >= 0:
             left = min(<int64_t> WAIT_MS, until - now_ms()) if timeout_ms > 0 else 0
+        if state.wakes and kw_queue_woken(state.queue) and not _woken(state):
+            return READ_FAILED
         got = kw_queue_pop(state.queue, state.only, slice, <int> max(<int64_t> 0, left))
         if got == KW_QUEUE_RECORDS:
             return READ_ROWS
@@ -276,6 +279,15 @@ cdef bint _interrupted(ReaderState *state) noexcept with gil:
             PyErr_SetInterrupt()
         return True
     return False
+
+
+cdef bint _woken(ReaderState *state) noexcept with gil:
+    try:
+        (<ColumnReader> state.owner).on_wake()
+    except BaseException as error:
+        (<ColumnReader> state.owner).set_error(error)
+        return False
+    return True
 
 
 cdef void _queue_failed(ReaderState *state) noexcept with gil:

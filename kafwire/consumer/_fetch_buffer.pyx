@@ -167,6 +167,18 @@ cdef class FetchBuffer:
         """Let everything below `offset` count as processed."""
         kw_place_process(self.queue, self.at(number), offset)
 
+    def in_hand(self, int32_t number):
+        """Whether a reader may have records of a partition that do not count as processed yet."""
+        return bool(kw_place_in_hand(self.queue, self.at(number)))
+
+    def wake(self):
+        """Let who reads what nobody claimed call its `on_wake`, now or when it reads next."""
+        kw_queue_wake(self.queue)
+
+    def woken(self):
+        """Whether it was woken since this was asked last."""
+        return bool(kw_queue_woken(self.queue))
+
     def queued(self, int32_t number, *, bint watch=False):
         """(slices, bytes) that wait for a partition's reader, or that it reads; with `watch`, the notifier is
         notified when it has read the next, and `noticed` names it."""

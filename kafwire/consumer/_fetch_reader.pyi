@@ -19,6 +19,7 @@ class FetchReader(ColumnReader):
         verify_crc: bool,
         on_close: Callable[[], object] | None = None,
         on_refuse: Callable[[int, int, int], object] | None = None,
+        on_wake: Callable[[], object] | None = None,
         only: int = -1,
         owns: bool = True,
         skip_corrupt: bool = False,

@@ -33,7 +33,8 @@ cdef class FetchReader(ColumnReader):
     `schema` is the layout that a stream shows. `only` is the number of the one partition to read; without it those are
     read that nobody claimed. With `timestamps` only records of [from, to), in ms, are given. `on_close` is called once,
     with the GIL, when nothing more will be read. `on_refuse` is called with a partition's number, its new generation
-    and an offset when rows from there on could be handed out to nobody: they are to be queued again. A reader that
+    and an offset when rows from there on could be handed out to nobody: they are to be queued again. `on_wake` is called
+    in the reader's thread when the queue was woken: what it raises, the read raises. A reader that
     `owns` the queue closes it at the end. `what` is how errors name it. `deserializer` is what its batches use.
     `waiter` is how `read` waits; a stream waits in its thread in any case.
     """
@@ -46,6 +47,7 @@ cdef class FetchReader(ColumnReader):
 
     def __cinit__(self, FetchBuffer queue not None, Layout schema not None, *, size_t chunk_bytes,
                   size_t max_decompressed, bint verify_crc, object on_close=None, object on_refuse=None,
+                  object on_wake=None,
                   int32_t only=-1, bint owns=True, bint skip_corrupt=False, int silence_ms=-1, str what="scan",
                   timestamps=None, object deserializer=None, Waiter waiter=None):
         self.deserializer = deserializer
@@ -55,6 +57,8 @@ cdef class FetchReader(ColumnReader):
         self.state.schema = &schema.layout
         self.on_close = on_close
         self.on_refuse = on_refuse
+        self.on_wake = on_wake
+        self.state.wakes = on_wake is not None
         self.owns = owns
         self.what = what
         self.state.owner = <PyObject *> self

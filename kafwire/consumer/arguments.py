@@ -31,13 +31,19 @@ class Selection:
     """What a consumer is to read, and from where on: checked as far as that goes without a broker."""
 
     def __init__(
-        self, topics: str | Iterable[str] | None, assign: Iterable[TopicPartition] | None, start: Bound | None
+        self,
+        topics: str | Iterable[str] | None,
+        assign: Iterable[TopicPartition] | None,
+        start: Bound | None,
+        pattern: str | None = None,
     ) -> None:
         """Raises `ConfigError`."""
-        if topics is not None and assign is not None:
+        if sum(each is not None for each in (topics, assign, pattern)) > 1:
             raise ConfigError(
-                "topics and assign exclude each other: all partitions of topics, or those named one by one"
+                "topics, pattern and assign exclude each other: all partitions of topics, by their names or by a "
+                "pattern, or partitions named one by one"
             )
+        self.pattern = pattern
         self.topics = None if topics is None else names_of(topics)
         self.assign = None if assign is None else partitions_of(assign)
         self.start: Start = None
@@ -47,14 +53,6 @@ class Selection:
             }
         elif start is not None:
             self.start = resolve_offset(start, "start")
-
-
-def no_membership() -> ConfigError:
-    """What a group with topics comes to for now."""
-    return ConfigError(
-        "group_id with topics would be a membership in a group, which is not there yet: name the partitions "
-        "(assign=[TopicPartition(...)]), or leave group_id out to read all partitions"
-    )
 
 
 def names_of(topics: str | Iterable[str]) -> list[str]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterable
 from kafwire.cluster.list_offsets import EARLIEST
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import ConsumerConfig
-from kafwire.consumer.arguments import LASTING_LAYOUTS, Selection, cursor_of, cursors_of, no_membership
+from kafwire.consumer.arguments import LASTING_LAYOUTS, Selection, cursor_of, cursors_of
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.offset_commits import OffsetCommits
-from kafwire.consumer.partition_claim import Claim
+from kafwire.consumer.partition_claim import Claim, StreamEnded
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.start_positions import seek_to_start
 from kafwire.errors import ConfigError, KafkaError
@@ -38,12 +38,16 @@ class Assignment:
         self._layout = layout
         self._flowing = False
         self._claimed: set[FetchCursor] = set()
+        self._ending: set[FetchCursor] = set()  # nothing more of these is handed out
+        self._counts: dict[str, int] = {}  # partitions of topics, when this consumer first saw them
         self._stop_listening: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         """Find what is to be read, and where it begins. Raises `BrokerError` for a topic that does not exist."""
         selection = self._selection
-        if selection.topics is not None:
+        if self._config.group_id is not None and selection.assign is None:
+            pass  # the group says which partitions
+        elif selection.topics is not None:
             infos = await self._cluster.topics(
                 selection.topics, fresh=True, create=self._config.allow_auto_create_topics
             )
@@ -98,11 +102,9 @@ class Assignment:
     async def subscribe(self, topics: Iterable[str]) -> None:
         """Read all partitions of these topics and no others; those that are read already go on.
 
-        Raises `ConfigError` with a `group_id`, `BrokerError` for a topic that does not exist, `KafkaTimeoutError`,
+        Without a group. Raises `BrokerError` for a topic that does not exist, `KafkaTimeoutError`,
         `KafkaConnectionError`: what was read is read on then.
         """
-        if self._config.group_id is not None:
-            raise no_membership()
         create = self._config.allow_auto_create_topics
         found = await self._cluster.topics(list(topics), fresh=True, create=create)
         names = {info.name for info in found}
@@ -117,6 +119,52 @@ class Assignment:
         self._selection.topics = [info.name for info in found]
         self._on_metadata(names)  # what changed meanwhile
         self._keep_fresh()
+
+    async def add(self, found: Iterable[tuple[TopicInfo, int]], *, held: bool = False) -> list[FetchCursor]:
+        """Read these too, which a group assigned, from where it was; `held`: not yet, they are paused."""
+        pairs = [
+            (info, number)
+            for info, number in found
+            if (cursor := self._fetcher.cursors.get((info.name, number))) is None or cursor.topic_id != info.topic_id
+        ]
+        self.know(info.name for info, _ in pairs)
+        new = {(info.name, number) for info, number in pairs if number >= self._counts.get(info.name, 0)}
+        return await self._add(pairs, of_group=True, new=new, held=held)
+
+    def know(self, topics: Iterable[str]) -> None:
+        """How many partitions these topics have: those that come later are read from their beginning."""
+        for name in topics:
+            info = self._cluster.metadata.topics.get(name)
+            if info is not None:
+                self._counts.setdefault(name, len(info.partitions))
+
+    def add_failed(self, found: Iterable[tuple[TopicInfo, int]], error: KafkaError) -> None:
+        """These cannot be read: who reads is told."""
+        for info, number in found:
+            if (info.name, number) not in self._fetcher.cursors:
+                cursor = self._fetcher.add(info, number, self._layout_of(info.name, number))
+                self._fetcher.halt(cursor, error)
+
+    def ending(self, partitions: Iterable[TopicPartition]) -> list[FetchCursor]:
+        """Hand out nothing more of these. Who has one for himself reads to the end of what he has begun."""
+        cursors = [cursor for where in partitions if (cursor := self._fetcher.cursors.get(where)) is not None]
+        for cursor in cursors:
+            if cursor in self._ending:
+                continue
+            self._ending.add(cursor)
+            if cursor in self._claimed:
+                queue = self._fetcher.queue
+                queue.cut(cursor.number, queue.position(cursor.number))
+                self._fetcher.halt(cursor, StreamEnded(f"{cursor.name} is given up"))
+            else:
+                self._fetcher.pause(cursor, paused=True)
+        return cursors
+
+    def drop(self, cursors: Iterable[FetchCursor]) -> None:
+        """Read these no more, if they still are."""
+        for cursor in cursors:
+            if self._fetcher.numbered(cursor.number) is cursor:
+                self._drop(cursor)
 
     @property
     def topics(self) -> set[str]:
@@ -159,7 +207,7 @@ class Assignment:
                 self._fetcher.ask([cursor])
             else:
                 self._fetcher.leave(cursor)
-            self._fetcher.pause(cursor, paused=cursor.paused)
+            self._fetcher.pause(cursor, paused=cursor.paused or cursor in self._ending)
 
     async def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
         """Fetch and hand out nothing of these, or go on; what is buffered stays."""
@@ -190,29 +238,42 @@ class Assignment:
         self._fetcher.remove(cursor, claimed=cursor in self._claimed)
         if cursor in self._claimed:
             self._claimed.discard(cursor)
-            self._fetcher.halt(cursor, KafkaError(f"{cursor.name} is not read by this consumer any more"))
+            kind = StreamEnded if cursor in self._ending else KafkaError
+            self._fetcher.halt(cursor, kind(f"{cursor.name} is not read by this consumer any more"))
+        self._ending.discard(cursor)
         self._commits.forget(cursor)
 
-    async def _add(self, found: Iterable[tuple[TopicInfo, int]]) -> None:
+    async def _add(
+        self,
+        found: Iterable[tuple[TopicInfo, int]],
+        *,
+        of_group: bool = False,
+        new: Collection[tuple[str, int]] = (),
+        held: bool = False,
+    ) -> list[FetchCursor]:
+        """`of_group`: where the group was goes before `start`. `new` partitions are read from their beginning."""
         made = [self._fetcher.add(info, number, self._layout_of(info.name, number)) for info, number in found]
+        for cursor in made if held else ():
+            self._fetcher.pause(cursor, paused=True)
+        start, policy = self._selection.start, self._config.auto_offset_reset
         try:
-            await seek_to_start(
-                self._fetcher, self._commits, made, self._selection.start, self._config.auto_offset_reset
-            )
+            await seek_to_start(self._fetcher, self._commits, made, start, policy, committed_first=of_group, new=new)
         except BaseException:
-            for cursor in made:
-                self._drop(cursor)
+            self.drop(made)
             raise
+        made = [cursor for cursor in made if self._fetcher.numbered(cursor.number) is cursor]
         if self._flowing:
-            self._fetcher.ask(made)
-        self._keep_fresh()
+            self._fetcher.ask(cursor for cursor in made if cursor not in self._claimed)
+        if not of_group:
+            self._keep_fresh()
+        return made
 
     def _keep_fresh(self) -> None:
         self._cluster.keep_fresh({topic for topic, _ in self._fetcher.cursors})
 
     def _on_metadata(self, changed: set[str]) -> None:
         self._fetcher.brokers.on_metadata(changed)
-        for name in changed.intersection(self._selection.topics or ()):
+        for name in changed.intersection(self._selection.topics or ()) if self._config.group_id is None else ():
             info = self._cluster.metadata.topics.get(name)
             for number in sorted(info.partitions) if info is not None else ():
                 if (name, number) not in self._fetcher.cursors and info is not None:

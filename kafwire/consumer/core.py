@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,14 +16,16 @@ from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ConsumerConfig
 from kafwire.consumer._fetch_reader import FetchReader
-from kafwire.consumer.arguments import Selection, cursor_of, no_membership
+from kafwire.consumer.arguments import Selection, cursor_of
 from kafwire.consumer.assignment import Assignment
 from kafwire.consumer.denied_partitions import DeniedPartitions
 from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.group_membership import GroupMembership
 from kafwire.consumer.offset_commits import OffsetCommits
 from kafwire.consumer.positions import Positions
 from kafwire.consumer.read_plan import consumer_budget, consumer_plan
-from kafwire.errors import KafkaError
+from kafwire.consumer.rebalance_handlers import Handlers
+from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._arrow import Layout
 from kafwire.runtime.metrics_reporter import Reporter
 from kafwire.serializer_calls import Deserializers
@@ -48,10 +50,11 @@ class ConsumerCore:
         selection: Selection,
         layout: Callable[..., Layout],
         deserializers: Deserializers | None = None,
+        handlers: Handlers | None = None,
     ) -> None:
         """`layout` makes the Arrow layout of a topic and partition, or of none; without `deserializers`: bytes."""
-        if config.group_id is not None and selection.topics is not None:
-            raise no_membership()
+        if config.group_id is None and selection.pattern is not None:
+            raise ConfigError("a pattern is for members of a group: give group_id, or name the topics")
         self.cluster = cluster
         self.config = config
         self.fetcher = Fetcher(cluster, config, consumer_plan(config), consumer_budget(config))
@@ -61,17 +64,32 @@ class ConsumerCore:
         self.positions = Positions(self.fetcher)
         self.denied = DeniedPartitions(self.fetcher)
         self.assignment = Assignment(self.fetcher, config, selection, self.commits, layout)
+        self.membership: GroupMembership | None = None
+        if config.group_id is not None:
+            self.membership = GroupMembership(
+                self.fetcher, config, self.assignment, self.commits, Handlers() if handlers is None else handlers
+            )
+        self._selection = selection
         self._layout = layout
         self._start_lock = asyncio.Lock()
         self._started = False
         self._tasks: list[asyncio.Task[None]] = []
         self._reporter: Reporter | None = None
 
-    def reader(self, where: TopicPartition | None = None, *, silence_ms: int = -1, keeps: object = None) -> FetchReader:
+    def reader(
+        self,
+        where: TopicPartition | None = None,
+        *,
+        silence_ms: int = -1,
+        keeps: object = None,
+        calls_handlers: bool = True,
+    ) -> FetchReader:
         """A reader of one partition, or of all that nobody claimed. May be made and used in any thread.
 
-        It keeps `keeps` alive: an Arrow stream may be all that the user holds of his consumer.
+        It keeps `keeps` alive: an Arrow stream may be all that the user holds of his consumer. `calls_handlers`: of
+        rebalances, in the thread that reads.
         """
+        attends = self.membership is not None and where is None and calls_handlers
         return FetchReader(
             self.fetcher.queue,
             self._layout(),
@@ -83,6 +101,7 @@ class ConsumerCore:
             skip_corrupt=self.config.on_corrupt == "skip",
             on_close=None if keeps is None else partial(_let_go, keeps),
             on_refuse=partial(self.cluster.engine.start, self.positions.fetch_again),
+            on_wake=self.attend if attends else None,
             silence_ms=silence_ms,
             what="consumer",
             deserializer=self.deserializers,
@@ -98,6 +117,9 @@ class ConsumerCore:
     async def start(self) -> None:
         """Find what is to be read, and where it begins. Raises `BrokerError` for a topic that does not exist."""
         await self.assignment.start()
+        selection, membership = self._selection, self.membership
+        if membership is not None and (selection.topics is not None or selection.pattern is not None):
+            await membership.subscribe(selection.topics or (), selection.pattern)
         if self.config.metrics_hook is not None:
             self._reporter = Reporter(self.cluster.engine, self.config.metrics_hook, self.config.metrics_interval_ms)
             self._reporter.start(self.metrics)
@@ -112,7 +134,7 @@ class ConsumerCore:
         stop = self.fetcher.listen(arrived.set)
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                while queue.ready(number) is None:
+                while queue.ready(number) is None and not (where is None and self.needs_attention):
                     arrived.clear()
                     await arrived.wait()
         except TimeoutError:
@@ -120,6 +142,59 @@ class ConsumerCore:
         finally:
             stop()
         return True
+
+    # --- groups -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_member(self) -> bool:
+        """Whether a group says what is read."""
+        return self.membership is not None and self.membership.is_active
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether who reads what nobody claimed is to call `attend` first. May be asked in any thread."""
+        return self.membership is not None and self.membership.needs_attention
+
+    def attend(self) -> None:
+        """Raise why the membership is over, and call the handlers that are due. In the thread that reads."""
+        membership = self.membership
+        if membership is not None:
+            membership.check()
+            while (call := membership.handlers.take()) is not None:
+                call.call()
+
+    async def rejoin_if_told(self) -> None:
+        """Join the group again, if the user was told why the membership was over. On the engine."""
+        if self.membership is not None:
+            await self.membership.rejoin_if_told()
+
+    def settled(self) -> None:
+        """Who reads has processed what he had in hand. In the thread that reads."""
+        membership = self.membership
+        if membership is not None and membership.revocation.is_awaited:
+            self.cluster.engine.start(membership.revocation.look)
+
+    async def subscribe(self, topics: Sequence[str], pattern: str | None = None) -> None:
+        """Read all partitions of these topics, or those of them that the group assigns."""
+        if self.membership is None:
+            if pattern is not None:
+                raise ConfigError("a pattern is for members of a group: give group_id, or name the topics")
+            await self.assignment.subscribe(topics)
+            return
+        if not self.is_member:
+            await self.assignment.assign([])
+        await self.membership.subscribe(topics, pattern)
+
+    async def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions and no others; who was a member of a group leaves it."""
+        if self.membership is not None and self.membership.is_active:
+            await self.membership.unsubscribe()
+        await self.assignment.assign(partitions)
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics that are read with all their partitions, or with those that a group assigns."""
+        return set(self.membership.subscribed) if self.is_member and self.membership else self.assignment.topics
 
     # --- metrics ----------------------------------------------------------------------------------------------------
 
@@ -191,6 +266,8 @@ class ConsumerCore:
                 error,
             )
         finally:
+            if self.membership is not None:
+                await self.membership.close(timeout * 1000)
             sessions = self.fetcher.brokers.sessions()
             self.fetcher.queue.close()
             self.fetcher.stop()

@@ -104,7 +104,9 @@ class Fetcher:
         self.tasks.soon(self.pump)  # what it had in its buffer is free for others
 
     def seek(self, cursor: FetchCursor, position: int, *, last_epoch: int = -1) -> None:
-        """Read on at `position`; what is buffered is dropped."""
+        """Read on at `position`; what is buffered is dropped. Nothing happens to a cursor that is not read any more."""
+        if self._numbered.get(cursor.number) is not cursor:
+            return
         self.offset_reset.forget(cursor)
         cursor.seek(position, self.queue.reset(cursor.number, position), last_epoch=last_epoch)
         self._update(cursor)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
+from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit, lost_to_others
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import cursor_of, partitions_of
 from kafwire.consumer.fetcher import Fetcher
@@ -26,35 +26,41 @@ class OffsetCommits:
     def __init__(self, fetcher: Fetcher, config: ConsumerConfig) -> None:
         self._fetcher = fetcher
         self._engine = fetcher.cluster.engine
-        self._group = GroupOffsets(fetcher.cluster, config.group_id) if config.group_id is not None else None
+        self.group = GroupOffsets(fetcher.cluster, config.group_id) if config.group_id is not None else None
         self._committed: dict[FetchCursor, int] = {}
         self._committed_since_ms = self._engine.now_ms()
-        self.is_automatic = self._group is not None and config.enable_auto_commit
+        self.is_automatic = self.group is not None and config.enable_auto_commit
 
     async def commit(
-        self, what: Batch | Mapping[TopicPartition, int] | None, *, timeout_ms: float | None = None
+        self,
+        what: Batch | Mapping[TopicPartition, int] | None,
+        *,
+        only: Iterable[FetchCursor] | None = None,
+        timeout_ms: float | None = None,
     ) -> None:
-        """Commit the end of a batch, offsets, or how far everything is processed."""
+        """Commit the end of a batch, offsets, or how far everything is processed (of `only` these)."""
         group, cursors = self._need_group(), self._fetcher.cursors
         if what is None:
-            chosen = self._processed()
+            chosen = self._processed(only)
         elif isinstance(what, Mapping):
-            chosen = {cursor_of(cursors, where): _committable(where, offset) for where, offset in what.items()}
+            chosen = {self._owned(where): _committable(where, offset) for where, offset in what.items()}
         elif what.topic is None or what.partition is None:
             raise ConfigError("this batch was decoded from bytes alone: it has no partition to commit for")
         else:
-            chosen = {cursor_of(cursors, TopicPartition(what.topic, what.partition)): what.next_offset}
+            chosen = {self._owned(TopicPartition(what.topic, what.partition)): what.next_offset}
         if what is not None:
             for cursor, offset in chosen.items():
                 self._fetcher.queue.process(cursor.number, offset)
         if chosen:
             await self._catch_up(chosen)
+            places = {(cursor.topic, cursor.partition): cursor for cursor in chosen}
             await group.commit(
                 {
                     (c.topic, c.partition): OffsetToCommit(offset, c.epochs.before(offset))
                     for c, offset in chosen.items()
                 },
                 topic_ids={cursor.topic: cursor.topic_id for cursor in chosen},
+                is_owned=lambda where: cursors.get(where) is places[where],
                 timeout_ms=timeout_ms,
             )
             self._committed.update(chosen)
@@ -67,13 +73,21 @@ class OffsetCommits:
                 return
             await asyncio.sleep(0.001)
 
-    def _processed(self) -> dict[FetchCursor, int]:
+    def _owned(self, where: TopicPartition) -> FetchCursor:
+        """The cursor of a partition to commit for. Raises `CommitFailedError` for one that a group took away."""
+        group, cursors = self._need_group(), self._fetcher.cursors
+        if where not in cursors and group.member is not None:
+            raise lost_to_others([where], group.group_id)
+        return cursor_of(cursors, where)
+
+    def _processed(self, only: Iterable[FetchCursor] | None) -> dict[FetchCursor, int]:
         queue = self._fetcher.queue
         now = self._engine.now_ms()
         if now > self._committed_since_ms + COMMIT_AGAIN_MS:
             self._committed.clear()
             self._committed_since_ms = now
-        processed = {cursor: queue.processed(cursor.number) for cursor in self._fetcher.cursors.values()}
+        chosen = self._fetcher.cursors.values() if only is None else only
+        processed = {cursor: queue.processed(cursor.number) for cursor in chosen}
         return {c: offset for c, offset in processed.items() if offset >= 0 and self._committed.get(c) != offset}
 
     def processed(self) -> dict[TopicPartition, int]:
@@ -83,8 +97,9 @@ class OffsetCommits:
         return {TopicPartition(*where): offset for where, offset in found.items() if offset >= 0}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Who commits: nobody who is a member."""
-        return ConsumerGroupMetadata(self._need_group().group_id)
+        """Who commits: a member, or nobody who is one."""
+        group = self._need_group()
+        return ConsumerGroupMetadata(group.group_id) if group.member is None else group.member.metadata()
 
     async def committed(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Committed | None]:
         """What the group has committed."""
@@ -92,10 +107,10 @@ class OffsetCommits:
         found = await self._need_group().fetch(list(wanted))
         return {TopicPartition(*where): committed for where, committed in found.items()}
 
-    async def auto_commit(self, *, timeout_ms: float | None = None) -> None:
-        """Commit how far everything is processed; an error is told, and no more."""
+    async def auto_commit(self, only: Iterable[FetchCursor] | None = None, *, timeout_ms: float | None = None) -> None:
+        """Commit how far everything is processed (or `only` these); an error is told, and no more."""
         try:
-            await self.commit(None, timeout_ms=timeout_ms)
+            await self.commit(None, only=only, timeout_ms=timeout_ms)
         except KafkaError as error:
             self._fetcher.errors.tell_once("commits", error, "what was processed could not be committed: ")
         else:
@@ -103,9 +118,9 @@ class OffsetCommits:
 
     async def positions_of(self, cursors: Iterable[FetchCursor]) -> dict[FetchCursor, Committed]:
         """Where the group was in these, for those of which it has committed anything; nothing without a group."""
-        if self._group is None:
+        if self.group is None:
             return {}
-        found = await self._group.fetch([(cursor.topic, cursor.partition) for cursor in cursors])
+        found = await self.group.fetch([(cursor.topic, cursor.partition) for cursor in cursors])
         there = {cursor: found[cursor.topic, cursor.partition] for cursor in cursors}
         return {cursor: committed for cursor, committed in there.items() if committed is not None}
 
@@ -118,9 +133,9 @@ class OffsetCommits:
         self._committed.pop(cursor, None)
 
     def _need_group(self) -> GroupOffsets:
-        if self._group is None:
+        if self.group is None:
             raise ConfigError("a group_id is needed to commit offsets, and to ask for committed ones")
-        return self._group
+        return self.group
 
 
 def _committable(where: TopicPartition, offset: Any) -> int:

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
 from kafwire.types import TopicPartition
+
+
+class StreamEnded(KafkaError):
+    """A partition is given up: whoever has it for himself reads to here, and his stream ends. Nobody else sees it."""
 
 
 class Claim:

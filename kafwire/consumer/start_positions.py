@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 from kafwire.cluster.list_offsets import EARLIEST, LATEST
 from kafwire.consumer.arguments import Start
@@ -14,14 +15,32 @@ from kafwire.types import Offset, Tail, TopicPartition
 
 
 async def seek_to_start(
-    fetcher: Fetcher, commits: OffsetCommits, cursors: list[FetchCursor], start: Start, policy: str
+    fetcher: Fetcher,
+    commits: OffsetCommits,
+    cursors: list[FetchCursor],
+    start: Start,
+    policy: str,
+    *,
+    committed_first: bool = False,
+    new: Collection[tuple[str, int]] = (),
 ) -> None:
-    """Give new cursors their first position: that of `start`, else what was committed, else by the reset policy."""
+    """Give new cursors their first position: that of `start`, else what was committed, else by the reset policy.
+
+    `committed_first`: of the first two the other way round. `new` are partitions that begin at their beginning where
+    nothing is committed: whatever is in them came after this consumer did.
+    """
     by_time: dict[int, list[FetchCursor]] = {}
     tails: dict[FetchCursor, int] = {}
     undecided: list[FetchCursor] = []
+    if committed_first:
+        await _seek_to_committed(fetcher, commits, cursors)
     for cursor in cursors:
         where = TopicPartition(cursor.topic, cursor.partition)
+        if committed_first and cursor.position >= 0:
+            continue
+        if where in new:
+            by_time.setdefault(EARLIEST, []).append(cursor)
+            continue
         place = start.get(where) if isinstance(start, dict) else start
         if isinstance(place, Offset):
             fetcher.seek(cursor, place.offset)
@@ -31,10 +50,8 @@ async def seek_to_start(
             by_time.setdefault(place, []).append(cursor)
         else:
             undecided.append(cursor)
-    if undecided:
-        for cursor, committed in (await commits.positions_of(undecided)).items():
-            fetcher.seek(cursor, committed.offset, last_epoch=committed.leader_epoch)
-            commits.note(cursor, committed.offset)
+    if undecided and not committed_first:
+        await _seek_to_committed(fetcher, commits, undecided)
         undecided = [cursor for cursor in undecided if cursor.position < 0]
     if undecided:
         if policy == "error":
@@ -51,3 +68,9 @@ async def seek_to_start(
     for timestamp, group in by_time.items():
         for cursor, offset in (await fetcher.offset_reset.offsets(group, timestamp)).items():
             fetcher.seek(cursor, offset)
+
+
+async def _seek_to_committed(fetcher: Fetcher, commits: OffsetCommits, cursors: list[FetchCursor]) -> None:
+    for cursor, committed in (await commits.positions_of(cursors)).items():
+        fetcher.seek(cursor, committed.offset, last_epoch=committed.leader_epoch)
+        commits.note(cursor, committed.offset)

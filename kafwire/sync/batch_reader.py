@@ -30,10 +30,12 @@ class BatchReader:
 
     def next(self, timeout: float | None) -> Batch | None:
         """The next batch; None when none came in time, or the consumer was closed."""
+        timeout_ms = milliseconds(timeout)
         self.ask()
         self.put_back()
         self._reader.settle()
-        return self._read(milliseconds(timeout))
+        self._core.settled()
+        return self._read(timeout_ms)
 
     def poll(self, timeout: float) -> list[Batch]:
         """The batches that are there, once the first is; no more than about `POLL_BYTES`."""
@@ -63,20 +65,31 @@ class BatchReader:
         """The batch whose records come next; the one before it is processed."""
         self.ask()
         self._reader.settle()
+        self._core.settled()
         return self._read(-1)
 
     def _read(self, timeout_ms: int) -> Batch | None:
+        core = self._core
+        if core.membership is not None:
+            core.membership.reads(begun=True)
         try:
             return self._reader.read(timeout_ms)
         except KafkaError as error:
-            self._core.denied.tell(error)
+            core.denied.tell(error)
             raise
+        finally:
+            if core.membership is not None:
+                core.membership.reads(begun=False)
 
     def ask(self) -> None:
         """Let the engine fetch, if it does not yet. Raises `KafkaError` when there is nothing to read."""
         self._check()
-        if not self._core.fetcher.cursors:
+        core = self._core
+        if not core.fetcher.cursors and not core.is_member:
             raise nothing_assigned()
+        if core.needs_attention:
+            self._engine.run(core.rejoin_if_told)
+            core.attend()
         if not self._asked:
             self._engine.run(self._core.assignment.ask)
             self._asked = True

@@ -13,7 +13,8 @@ from kafwire.config import ConsumerConfig, from_config
 from kafwire.consumer.arguments import Selection, layouts, milliseconds, names_of, partitions_of, times_of
 from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.consumer.core import CLOSE_SECONDS, ConsumerCore, repr_of
-from kafwire.errors import KafkaError
+from kafwire.consumer.rebalance_handlers import Handler, Handlers
+from kafwire.errors import ConfigError, KafkaError
 from kafwire.options import ConsumerOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -25,7 +26,10 @@ from kafwire.types import ConsumerGroupMetadata, TopicPartition
 if TYPE_CHECKING:
     from kafwire.records import Batch, Record
 
-_ARGUMENTS = ("topics", "assign", "start", "columns", "layout")
+_ARGUMENTS = (
+    *("topics", "pattern", "assign", "start", "columns", "layout"),
+    *("on_assigned", "on_revoked", "on_lost"),
+)
 
 
 class Consumer:
@@ -45,12 +49,17 @@ class Consumer:
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
-        topics: the topics to read, with all their partitions.
-        assign: the partitions to read, instead of `topics`. With a `group_id` their offsets can be committed. There is
-            no group membership yet.
+        topics: the topics to read. With a `group_id` the consumer is a member of that group, which shares their
+            partitions out among its members; else it reads all partitions.
+        pattern: a regular expression instead of `topics`, for members of a group: whole names of topics match it.
+        assign: the partitions to read, instead of `topics`. With a `group_id` their offsets can be committed, but the
+            consumer is no member of the group.
         start: where reading begins.
         columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
         layout: names and types of the columns, as for `kafwire.scan`.
+        on_assigned: called with a list of `TopicPartition` that the group assigned, before their records come.
+        on_revoked: called with those that are given up, when nothing of them is in hand; they can still be committed.
+        on_lost: called with those that belong to other members already.
         engine: what it runs on; the process's own without one. A simulated world has its own.
         options: fields of `kafwire.config.ConsumerConfig`, for example `group_id="billing"`.
 
@@ -72,20 +81,26 @@ class Consumer:
         bootstrap_servers: str | Iterable[str],
         *,
         topics: str | Iterable[str] | None = None,
+        pattern: str | None = None,
         assign: Iterable[TopicPartition] | None = None,
         start: Bound | None = None,
         columns: Sequence[str] | None = None,
         layout: Mapping[str, Any] | None = None,
+        on_assigned: Handler | None = None,
+        on_revoked: Handler | None = None,
+        on_lost: Handler | None = None,
         engine: Engine | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
         config = ConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
         make_layout = layouts(columns, layout)
-        selection = Selection(topics, assign, start)
+        selection = Selection(topics, assign, start, pattern)
+        self._handlers = Handlers(on_assigned, on_revoked, on_lost)
         deserializers = Deserializers.of(config, layout, blocking=True)
         self._closed = True  # until there is something to close
         self._engine = default_engine() if engine is None else engine
-        self._core = ConsumerCore(Cluster(self._engine, config), config, selection, make_layout, deserializers)
+        cluster = Cluster(self._engine, config)
+        self._core = ConsumerCore(cluster, config, selection, make_layout, deserializers, self._handlers)
         self._reading = BatchReader(self._core, self._engine, self._check)
         self._closed = False
         try:
@@ -253,7 +268,7 @@ class Consumer:
     @property
     def subscription(self) -> set[str]:
         """The topics that are read with all their partitions: those of `topics=` or of `subscribe`."""
-        return self._core.assignment.topics
+        return self._core.topics
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others. Those that are read already go on where they are.
@@ -274,20 +289,22 @@ class Consumer:
         self._check()
         self._reading.put_back()
         wanted = list(partitions)
-        self._engine.run(self._core.assignment.assign, wanted)
+        self._engine.run(self._core.assign, wanted)
 
-    def subscribe(self, topics: str | Iterable[str]) -> None:
-        """Read all partitions of these topics and no others, without a group.
+    def subscribe(self, topics: str | Iterable[str] | None = None, *, pattern: str | None = None) -> None:
+        """Read these topics and no others: with a `group_id` the partitions that the group assigns, else all.
 
         Partitions that are read already go on where they are. What is buffered of others is dropped. New partitions
         begin at `start`; partitions that are added later begin at their beginning. After an error the consumer reads
-        what it read before.
+        what it read before. A member of a group joins, or is rebalanced, in the background.
 
         Args:
             topics: one topic or several.
+            pattern: a regular expression that whole names of topics match, instead of `topics`. The broker matches it
+                in the consumer protocol (RE2), this client otherwise, anew each `metadata_max_age_ms`.
 
         Raises:
-            ConfigError: the consumer has a `group_id`: there is no group membership yet.
+            ConfigError: neither or both are given, or a pattern without a `group_id`.
             BrokerError: a topic does not exist.
             KafkaConnectionError: no broker could be reached.
             KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
@@ -299,9 +316,11 @@ class Consumer:
             2
         """
         self._check()
-        names = names_of(topics)
+        names = [] if pattern is not None and topics is None else names_of(topics or ())
+        if names and pattern is not None:
+            raise ConfigError("topics and pattern exclude each other")
         self._reading.put_back()
-        self._engine.run(self._core.assignment.subscribe, names)
+        self._engine.run(self._core.subscribe, names, pattern)
 
     def unsubscribe(self) -> None:
         """Read nothing any more, whether partitions were assigned or topics subscribed to.
@@ -310,8 +329,16 @@ class Consumer:
             KafkaError: the consumer is closed.
         """
         self._check()
+        self._reading.in_progress.mark_processed()
         self._reading.put_back()
-        self._engine.run(self._core.assignment.assign, [])
+        self._tell_revoked()
+        self._engine.run(self._core.assign, [])
+
+    def _tell_revoked(self) -> None:
+        """A member that leaves calls its handler itself: nobody reads meanwhile."""
+        held = self._core.assignment.partitions if self._core.is_member else []
+        if held and self._handlers.on_revoked is not None:
+            self._handlers.on_revoked(held)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on at an offset. What is buffered of the partition is dropped.
@@ -712,8 +739,11 @@ class Consumer:
         if self._closed or self._engine.is_over:
             return
         self._reading.in_progress.mark_processed()
-        self._closed = True
-        self._engine.run(self._core.close, timeout)
+        try:
+            self._tell_revoked()
+        finally:
+            self._closed = True
+            self._engine.run(self._core.close, timeout)
 
     def __enter__(self) -> Self:
         return self

@@ -151,7 +151,7 @@ def test_one_warning_names_all_that_has_no_effect(caplog: pytest.LogCaptureFixtu
         (ProducerConfig, {"queuing.strategy": "lifo"}, "in the order in which they were sent"),
         (ConsumerConfig, {"enable.auto.offset.store": False}, r"set enable\.auto\.commit=False and call commit"),
         (ConsumerConfig, {"enable_auto_offset_store": "false"}, "set enable_auto_commit=False and call commit"),
-        (ConsumerConfig, {"rebalance_cb": print}, "no members of groups"),
+        (ConsumerConfig, {"rebalance_cb": print}, "on_assigned"),
         (ClientConfig, {"bootstrap.controllers": "h:1"}, r"give bootstrap\.servers"),
         (
             ProducerConfig,

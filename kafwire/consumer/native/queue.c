@@ -44,6 +44,7 @@ struct kw_queue {
     size_t bytes;
     int starved, ended, failed, closed;
     int waiting, owed; /* readers of the ring that wait; word that one owes to the engine */
+    int woken;
     int missed;        /* kw_queue_ready said no: who asked hears of what comes from the engine */
 };
 
@@ -246,7 +247,7 @@ static void wait_until(kw_queue *queue, kw_place *place, int wait_ms) {
     }
     int *waiting = place ? &place->waiting : &queue->waiting;
     ++*waiting;
-    while (!ready(queue, place) && !queue->ended && !queue->failed && !queue->closed)
+    while (!ready(queue, place) && !queue->ended && !queue->failed && !queue->closed && (place || !queue->woken))
         if (pthread_cond_timedwait(&queue->changed, &queue->lock, &until)) break;
     --*waiting;
 }
@@ -330,7 +331,7 @@ int kw_queue_pop_same(kw_queue *queue, kw_place *place, const kw_records *same, 
     kw_place *found = ready(queue, place);
     const kw_records *first = found && found == same->place ? found->first : NULL;
     /* (whoever asks holds the frame, so nothing else lies where it lies; a slice that was cut has another end) */
-    int is_same = first && first->data == same->data && first->start == same->start && first->end == same->end;
+    int is_same = !queue->woken && first && first->data == same->data && first->start == same->start && first->end == same->end;
     if (is_same) lend(queue, found, out);
     pthread_mutex_unlock(&queue->lock);
     return is_same;
@@ -595,6 +596,14 @@ void kw_queue_settle(kw_queue *queue, kw_place *only) {
     pthread_mutex_unlock(&queue->lock);
 }
 
+int kw_place_in_hand(kw_queue *queue, kw_place *place) {
+    pthread_mutex_lock(&queue->lock);
+    int waits = (place->claimed ? place->waiting : queue->waiting) > 0;
+    int in_hand = place->lent || (place->is_touched && !waits);
+    pthread_mutex_unlock(&queue->lock);
+    return in_hand;
+}
+
 int32_t kw_place_queued(kw_queue *queue, kw_place *place, size_t *bytes, int watch) {
     pthread_mutex_lock(&queue->lock);
     int32_t slices = place->slices + place->lent;
@@ -663,6 +672,14 @@ static void set_flag(kw_queue *queue, int *flag) {
     *flag = 1;
     pthread_cond_broadcast(&queue->changed);
     pthread_mutex_unlock(&queue->lock);
+}
+void kw_queue_wake(kw_queue *queue) { set_flag(queue, &queue->woken); }
+int kw_queue_woken(kw_queue *queue) {
+    pthread_mutex_lock(&queue->lock);
+    int woken = queue->woken;
+    queue->woken = 0;
+    pthread_mutex_unlock(&queue->lock);
+    return woken;
 }
 void kw_queue_end(kw_queue *queue) { set_flag(queue, &queue->ended); }
 void kw_queue_fail(kw_queue *queue) { set_flag(queue, &queue->failed); }

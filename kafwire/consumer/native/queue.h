@@ -103,6 +103,12 @@ void kw_queue_settle(kw_queue *queue, kw_place *only);
 /* The offset after the last that counts as processed; and to set it by hand. */
 int64_t kw_place_processed(kw_queue *queue, kw_place *place);
 void kw_place_process(kw_queue *queue, kw_place *place, int64_t offset);
+/* Whether a user may have records of a place that do not count as processed yet. Those that a reader passed over while it
+ * waited are nobody's. */
+int kw_place_in_hand(kw_queue *queue, kw_place *place);
+/* Whoever reads the ring is to look up from it, once; kw_queue_woken says so, and that he has. */
+void kw_queue_wake(kw_queue *queue);
+int kw_queue_woken(kw_queue *queue);
 /* Slices queued, and their bytes. With `watch`, the next that is read of it is told, and kw_queue_noticed has it. */
 int32_t kw_place_queued(kw_queue *queue, kw_place *place, size_t *bytes, int watch);
 kw_place *kw_queue_noticed(kw_queue *queue);

@@ -1,0 +1,408 @@
+"""A member of a group of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
+
+Eager assignors have the member give up all that it owns before it joins again; with cooperative ones it keeps what it
+owns, and gives up afterwards what others are to have (KIP-429). Static members (KIP-345) do not leave. One member, the
+leader, assigns for all. Pure; see `membership.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from kafwire import protocol
+from kafwire.consumer.group.assignors import ASSIGNORS, Assignor
+from kafwire.consumer.group.member import GroupMember, Partition, Topics
+from kafwire.consumer.group.membership import (
+    COORDINATOR_MOVED,
+    NEVER,
+    Action,
+    Assign,
+    Fail,
+    LeaveCoordinator,
+    Log,
+    LookUp,
+    Lose,
+    MemberOptions,
+    Revoke,
+    Send,
+    State,
+    left_behind,
+    why_fatal,
+)
+from kafwire.consumer.group.subscription import PROTOCOL_TYPE, assigned, assignment, member_of, subscription
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import ERROR_CODES, KafkaError, ProtocolError
+from kafwire.types import ConsumerGroupMetadata
+
+NO_GENERATION = -1
+JOIN_SLACK_MS = 5_000  # a coordinator answers a JoinGroup so long after the rebalance time-out at the latest
+# The member's place is gone, and what it owned with it.
+_GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
+
+
+class ClassicMembership:
+    """One member. `options.assignors` are names of `ASSIGNORS`, of which the group takes one that all members have."""
+
+    def __init__(self, options: MemberOptions) -> None:
+        self._options = options
+        self._assignors: list[Assignor] = [ASSIGNORS[name] for name in options.assignors]
+        self._is_cooperative = all(assignor.is_cooperative for assignor in self._assignors)
+        self.state = State.OUT
+        self.owned: tuple[Partition, ...] = ()
+        self._member_id = ""
+        self._generation = NO_GENERATION
+        self._topics: tuple[str, ...] = ()
+        self._protocol = ""
+        self._had: tuple[Partition, ...] = ()  # in generation `_had_in`: what a sticky assignor wants to know
+        self._had_in = NO_GENERATION
+        self._releasing: frozenset[Partition] = frozenset()
+        self._in_flight: Any = None  # JoinGroup or SyncGroup
+        self._beating: Any = None  # Heartbeat
+        self._members: list[GroupMember] = []  # whom the leader assigns to
+        self._skips = False
+        self._counts: dict[str, int] | None = None  # partitions that the leader assigned
+        self._is_leader = False
+        self._again = False  # a rebalance is wanted as soon as this one is over
+        self._failures = 0
+        self._join_ms = NEVER
+        self._beat_ms = NEVER
+        self._heard_ms = 0.0
+
+    # --- what others see
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """See `Membership`."""
+        return self.state is State.JOINING or bool(self._releasing)
+
+    @property
+    def wake_ms(self) -> float:
+        """See `Membership`."""
+        beat = self._beat_ms if self._beats and self._beating is None else NEVER
+        return min(self._join_ms if not self._releasing else NEVER, beat)
+
+    def metadata(self) -> ConsumerGroupMetadata:
+        """See `Membership`."""
+        return ConsumerGroupMetadata(
+            self._options.group_id, self._generation, self._member_id, self._options.instance_id
+        )
+
+    @property
+    def _beats(self) -> bool:
+        """Whether the coordinator has to hear of it now: one whose JoinGroup is parked is waited for."""
+        joins = isinstance(self._in_flight, protocol.JoinGroupRequest)
+        return self._generation != NO_GENERATION and self.state in (State.STABLE, State.JOINING) and not joins
+
+    # --- what happens
+
+    def subscribe(self, topics: Sequence[str], now: float, *, pattern: str | None = None) -> list[Action]:  # noqa: ARG002
+        """See `Membership`. Patterns are matched by who calls: the coordinator of a classic group knows none."""
+        wanted = tuple(sorted(set(topics)))
+        if wanted == self._topics and self.state in (State.JOINING, State.STABLE):
+            return []
+        self._topics = wanted
+        return self._rejoin(now)
+
+    def tick(self, now: float) -> list[Action]:
+        """See `Membership`."""
+        actions: list[Action] = []
+        if now >= self._join_ms and not self._releasing:
+            actions += self._join()
+        if self._beats and self._beating is None and now >= self._beat_ms:
+            actions += self._beat(now)
+        return actions
+
+    def released(self, now: float) -> list[Action]:
+        """See `Membership`."""
+        if not self._releasing:
+            return []
+        self.owned = tuple(each for each in self.owned if each not in self._releasing)
+        self._releasing = frozenset()
+        if self.state not in (State.JOINING, State.STABLE):
+            return []
+        return self._rejoin(now)
+
+    def changed(self, topics: Topics, now: float) -> list[Action]:
+        """See `Membership`. Only the leader minds: it assigns again."""
+        if not self._is_leader or self._counts is None or self.state is not State.STABLE:
+            return []
+        if all(len(topics[name]) == self._counts.get(name, 0) for name in topics):
+            return []
+        text = f"partitions of topics of group {self._options.group_id!r} changed: it is rebalanced"
+        return [Log(text), *self._rejoin(now)]
+
+    def named(self, now: float) -> list[Action]:  # noqa: ARG002
+        """See `Membership`: this protocol knows topics by their names."""
+        return []
+
+    def fenced(self, now: float) -> list[Action]:
+        """See `Membership`: a heartbeat tells what became of it."""
+        self._beat_ms = min(self._beat_ms, now)
+        return []
+
+    def leave(self, now: float) -> list[Action]:  # noqa: ARG002
+        """See `Membership`."""
+        if self.state in (State.OUT, State.FAILED):
+            return []
+        self.owned, self._releasing = (), frozenset()
+        stays = self._options.instance_id is not None or not self._member_id
+        self.state = State.OUT if stays else State.LEAVING
+        self._in_flight = self._beating = None
+        self._join_ms = self._beat_ms = NEVER
+        self._again = False
+        self._topics = ()
+        if stays:
+            return []
+        request = protocol.LeaveGroupRequest(group_id=self._options.group_id)
+        request.members = [request.MemberIdentity(member_id=self._member_id, reason="the consumer leaves")]
+        self._in_flight = request
+        self._member_id, self._generation = "", NO_GENERATION
+        return [Send(request, self._options.request_timeout_ms)]
+
+    def answered(self, message: Any, answer: Any, now: float) -> list[Action]:
+        """See `Membership`."""
+        if message is self._beating:
+            self._beating = None
+            return self._on_heartbeat(answer.error_code, now)
+        if message is not self._in_flight:
+            return []
+        self._in_flight = None
+        if self.state is State.LEAVING:
+            self.state = State.OUT
+            return []
+        if isinstance(message, protocol.JoinGroupRequest):
+            return self._on_join(answer, now)
+        return self._on_sync(answer, now)
+
+    def failed(self, message: Any, error: KafkaError, now: float) -> list[Action]:
+        """See `Membership`: a request that had no answer is sent again. One that cannot be sent at all is the end."""
+        if message is self._beating:
+            self._beating = None
+            return self._retry_beat(now)
+        if message is not self._in_flight:
+            return []
+        self._in_flight = None
+        if self.state is State.LEAVING:
+            self.state = State.OUT
+            return []
+        if isinstance(error, ProtocolError):
+            return self._fail(Fail(error))
+        return self._retry_join(now)
+
+    def found(self, topics: Topics, now: float) -> list[Action]:  # noqa: ARG002
+        """See `Membership`: the leader assigns."""
+        members, self._members = self._members, []
+        if self.state is not State.JOINING or not members or self._in_flight is not None:
+            return []
+        self._counts = {name: len(partitions) for name, partitions in topics.items()}
+        if self._skips:  # the assignment stays as it is (KIP-814)
+            return self._sync([])
+        given = ASSIGNORS[self._protocol].assign(topics, members)
+        return self._sync([(member.member_id, assignment(given.get(member.member_id, ()))) for member in members])
+
+    # --- joining
+
+    def _rejoin(self, now: float) -> list[Action]:
+        """Join (again) as soon as what has to be given up before is given up."""
+        self._again = False
+        if self.state is State.JOINING and (self._in_flight is not None or self._members):
+            self._again = True
+            return []
+        self.state = State.JOINING
+        self._join_ms = now
+        if self._releasing:
+            return []
+        keeps = self._topics if self._is_cooperative else ()
+        dropped = tuple(each for each in self.owned if each[0] not in keeps)
+        if dropped:
+            return self._release(dropped)
+        return self._join()
+
+    def _release(self, partitions: tuple[Partition, ...]) -> list[Action]:
+        self._releasing = frozenset(partitions)
+        return [Revoke(partitions)]
+
+    def _join(self) -> list[Action]:
+        self._join_ms = NEVER
+        options = self._options
+        me = GroupMember(self._member_id, self._topics, options.instance_id, self.owned, self._generation, options.rack)
+        had = replace(me, owned=self._had, generation=self._had_in)
+        request = protocol.JoinGroupRequest(
+            group_id=options.group_id,
+            session_timeout_ms=options.session_timeout_ms,
+            rebalance_timeout_ms=options.rebalance_timeout_ms,
+            member_id=self._member_id,
+            group_instance_id=options.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[
+                protocol.JoinGroupRequest.JoinGroupRequestProtocol(
+                    name=assignor.name, metadata=subscription(replace(me, user_data=assignor.user_data(had)))
+                )
+                for assignor in self._assignors
+            ],
+        )
+        self._in_flight = request
+        timeout_ms = max(options.request_timeout_ms, options.rebalance_timeout_ms + JOIN_SLACK_MS)
+        return [Send(request, timeout_ms, apart=True)]
+
+    def _on_join(self, answer: Any, now: float) -> list[Action]:
+        code = answer.error_code
+        if code == ErrorCode.MEMBER_ID_REQUIRED:
+            self._member_id = answer.member_id
+            return self._join()
+        if code:
+            return self._join_refused(code, now)
+        self._failures = 0
+        self._heard_ms = now
+        self._member_id, self._generation = answer.member_id, answer.generation_id
+        self._protocol = answer.protocol_name or ""
+        self._is_leader = answer.leader == answer.member_id
+        self._counts = None
+        self._beat_ms = now + self._options.heartbeat_interval_ms
+        if self._protocol not in self._options.assignors:
+            return self._fail(why_fatal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "joining", self._options.group_id))
+        if not self._is_leader:
+            return self._sync([])
+        try:
+            members = [member_of(each.member_id, each.group_instance_id, each.metadata) for each in answer.members]
+        except ProtocolError as error:
+            return self._fail(
+                Fail(
+                    KafkaError(
+                        f"a member of group {self._options.group_id!r} joined with a subscription that cannot be read: "
+                        f"{error}"
+                    )
+                )
+            )
+        self._members = members
+        self._skips = answer.skip_assignment
+        return [LookUp(tuple(sorted({topic for member in members for topic in member.topics})))]
+
+    def _sync(self, given: Sequence[tuple[str, bytes]]) -> list[Action]:
+        request = protocol.SyncGroupRequest(
+            group_id=self._options.group_id,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            group_instance_id=self._options.instance_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=self._protocol,
+        )
+        request.assignments = [
+            request.SyncGroupRequestAssignment(member_id=member, assignment=data) for member, data in given
+        ]
+        self._in_flight = request
+        timeout_ms = max(self._options.request_timeout_ms, self._options.rebalance_timeout_ms + JOIN_SLACK_MS)
+        return [Send(request, timeout_ms, apart=True)]
+
+    def _on_sync(self, answer: Any, now: float) -> list[Action]:
+        if answer.error_code:
+            return self._sync_refused(answer.error_code, now)
+        try:
+            given = [each for each in assigned(answer.assignment) if each[0] in self._topics]
+        except ProtocolError as error:
+            return self._fail(Fail(error))
+        self._heard_ms = now
+        self.state = State.STABLE
+        self._beat_ms = now + self._options.heartbeat_interval_ms
+        self._had, self._had_in = tuple(given), self._generation
+        before, after = set(self.owned), set(given)
+        added = tuple(each for each in given if each not in before)
+        gone = tuple(each for each in self.owned if each not in after)
+        self.owned += added
+        actions: list[Action] = [Assign(added)]
+        if gone:
+            actions += self._release(gone)
+        elif self._again:
+            actions += self._rejoin(now)
+        return actions
+
+    # --- what goes wrong
+
+    def _join_refused(self, code: int, now: float) -> list[Action]:
+        if code == ErrorCode.UNKNOWN_MEMBER_ID:
+            return self._reset(now, forget_id=True)
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            return self._retry_join(now)
+        return self._refused(code, "joining", now)
+
+    def _sync_refused(self, code: int, now: float) -> list[Action]:
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            return self._rejoin(now)
+        if code in _GONE:
+            return self._reset(now, forget_id=code == ErrorCode.UNKNOWN_MEMBER_ID)
+        return self._refused(code, "syncing with", now)
+
+    def _refused(self, code: int, doing: str, now: float) -> list[Action]:
+        if code in COORDINATOR_MOVED:
+            return [LeaveCoordinator(), *self._retry_join(now)]
+        if code in ERROR_CODES and ERROR_CODES[code].retriable:
+            return self._retry_join(now)
+        return self._fail(why_fatal(code, doing, self._options.group_id))
+
+    def _retry_join(self, now: float) -> list[Action]:
+        self.state = State.JOINING
+        self._failures += 1
+        self._members = []
+        self._join_ms = now + self._options.backoff_ms(self._failures)
+        return []
+
+    def _reset(self, now: float, *, forget_id: bool) -> list[Action]:
+        """The coordinator does not know this member, or its generation, any more: what it owned is lost."""
+        lost = self._forget_owned()
+        self._generation = NO_GENERATION
+        if forget_id:
+            self._member_id = ""
+        return lost + self._retry_join(now)
+
+    def _forget_owned(self) -> list[Action]:
+        lost, self.owned, self._releasing = self.owned, (), frozenset()
+        return [Lose(lost)] if lost else []
+
+    def _fail(self, reason: Fail) -> list[Action]:
+        self.state = State.FAILED
+        self._join_ms = self._beat_ms = NEVER
+        return [*self._forget_owned(), reason]
+
+    # --- heartbeats
+
+    def _beat(self, now: float) -> list[Action]:
+        self._beat_ms = now + self._options.heartbeat_interval_ms
+        self._beating = protocol.HeartbeatRequest(
+            group_id=self._options.group_id,
+            generation_id=self._generation,
+            member_id=self._member_id,
+            group_instance_id=self._options.instance_id,
+        )
+        return [Send(self._beating, min(self._options.request_timeout_ms, self._options.session_timeout_ms))]
+
+    def _retry_beat(self, now: float) -> list[Action]:
+        self._beat_ms = now + self._options.retry_ms
+        if now - self._heard_ms <= self._options.session_timeout_ms:
+            return []
+        self._heard_ms = now  # and once more after as long
+        text = "no heartbeat was answered within session_timeout_ms (%d): the coordinator is looked for anew"
+        return [LeaveCoordinator(), Log(text % self._options.session_timeout_ms, is_warning=True)]
+
+    def _on_heartbeat(self, code: int, now: float) -> list[Action]:
+        if not code:
+            self._heard_ms = now
+            return []
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self._heard_ms = now
+            return self._rejoin(now) if self.state is State.STABLE else []
+        if code in COORDINATOR_MOVED:
+            return [LeaveCoordinator(), *self._retry_beat(now)]
+        if code in _GONE:
+            if isinstance(self._in_flight, protocol.JoinGroupRequest):
+                return []  # its answer says what the member is now
+            self._in_flight = None
+            self._members = []
+            return [
+                left_behind(code, self._options.group_id),
+                *self._reset(now, forget_id=code == ErrorCode.UNKNOWN_MEMBER_ID),
+            ]
+        if code in ERROR_CODES and ERROR_CODES[code].retriable:
+            return self._retry_beat(now)
+        return self._fail(why_fatal(code, "staying in", self._options.group_id))

@@ -1,0 +1,301 @@
+"""A member of a group of the consumer protocol (KIP-848): the coordinator assigns, and heartbeats carry everything.
+
+A heartbeat says what changed; the first one, and each after a failure, says all. An answer with an assignment is a new
+target: what is not in it is given up, then what is new is taken, then the next heartbeat says so. Pure; see
+`membership.py`.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from kafwire import protocol
+from kafwire.consumer.group.member import Partition, Topics
+from kafwire.consumer.group.membership import (
+    COORDINATOR_MOVED,
+    NEVER,
+    Action,
+    Assign,
+    Fail,
+    LeaveCoordinator,
+    LookUpIds,
+    Lose,
+    MemberOptions,
+    Revoke,
+    Send,
+    State,
+    left_behind,
+    why_fatal,
+)
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import ERROR_CODES, KafkaError, ProtocolError
+from kafwire.types import ConsumerGroupMetadata
+
+JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2  # in the place of an epoch
+_GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
+
+# A partition by its topic's id: one of the same name may have been made anew.
+Place = tuple[uuid.UUID, int]
+
+
+class ConsumerMembership:
+    """One member. Its id is its own, from the first heartbeat on, and stays when it is fenced (KIP-1082)."""
+
+    def __init__(self, options: MemberOptions) -> None:
+        self._options = options
+        self.state = State.OUT
+        self._member_id = options.new_id()
+        self._epoch = JOINS
+        self._topics: tuple[str, ...] = ()
+        self._pattern: str | None = None
+        self._owned: dict[Place, Partition] = {}
+        self._target: frozenset[Place] | None = None  # None: nothing is to be reconciled
+        self._releasing: frozenset[Place] = frozenset()
+        self._unnamed: frozenset[uuid.UUID] = frozenset()  # ids that were looked up
+        self._told: dict[str, Any] = {}  # what the coordinator has heard of, field by field
+        self._in_flight: Any = None
+        self._sending: dict[str, Any] = {}  # what it will have heard of when that is answered
+        self._failures = 0
+        self._interval_ms = float(options.heartbeat_interval_ms)
+        self._beat_ms = NEVER
+
+    # --- what others see
+
+    @property
+    def owned(self) -> tuple[Partition, ...]:
+        """See `Membership`."""
+        return tuple(self._owned.values())
+
+    @property
+    def is_rebalancing(self) -> bool:
+        """See `Membership`."""
+        return self.state is State.JOINING or self._target is not None
+
+    @property
+    def wake_ms(self) -> float:
+        """See `Membership`."""
+        return self._beat_ms if self._in_flight is None else NEVER
+
+    def metadata(self) -> ConsumerGroupMetadata:
+        """See `Membership`. The epoch stands where others have their generation."""
+        epoch, member_id = (self._epoch, self._member_id) if self._epoch > 0 else (-1, "")
+        return ConsumerGroupMetadata(self._options.group_id, epoch, member_id, self._options.instance_id)
+
+    # --- what happens
+
+    def subscribe(self, topics: Sequence[str], now: float, *, pattern: str | None = None) -> list[Action]:
+        """See `Membership`."""
+        wanted = tuple(sorted(set(topics)))
+        if (wanted, pattern) == (self._topics, self._pattern) and self.state in (State.JOINING, State.STABLE):
+            return []
+        self._topics, self._pattern = wanted, pattern
+        if self.state not in (State.JOINING, State.STABLE):
+            self.state = State.JOINING
+            self._epoch = JOINS
+            self._told = {}
+        return self._beat_at(now)
+
+    def tick(self, now: float) -> list[Action]:
+        """See `Membership`."""
+        if self._in_flight is not None or now < self._beat_ms or self.state not in (State.JOINING, State.STABLE):
+            return []
+        return self._beat()
+
+    def released(self, now: float) -> list[Action]:
+        """See `Membership`."""
+        for place in self._releasing:
+            self._owned.pop(place, None)
+        self._releasing = frozenset()
+        return self._reconcile(now)
+
+    def found(self, topics: Topics, now: float) -> list[Action]:  # noqa: ARG002
+        """See `Membership`: the coordinator looks topics up itself."""
+        return []
+
+    def named(self, now: float) -> list[Action]:
+        """See `Membership`."""
+        return self._reconcile(now)
+
+    def changed(self, topics: Topics, now: float) -> list[Action]:  # noqa: ARG002
+        """See `Membership`: a name may be known by now that was not."""
+        self._unnamed = frozenset()
+        return self._reconcile(now)
+
+    def fenced(self, now: float) -> list[Action]:
+        """See `Membership`: a heartbeat tells what became of it."""
+        return self._beat_at(now)
+
+    def leave(self, now: float) -> list[Action]:  # noqa: ARG002
+        """See `Membership`. A static member keeps its place for its session."""
+        if self.state in (State.OUT, State.FAILED):
+            return []
+        self._owned, self._releasing, self._target = {}, frozenset(), None
+        joined = self._epoch != JOINS or self._in_flight is not None
+        self.state = State.LEAVING if joined else State.OUT
+        self._topics, self._pattern = (), None
+        self._beat_ms = NEVER
+        self._epoch = JOINS
+        if not joined:
+            return []
+        is_static = self._options.instance_id is not None
+        self._in_flight = protocol.ConsumerGroupHeartbeatRequest(
+            group_id=self._options.group_id,
+            member_id=self._member_id,
+            member_epoch=LEAVES_FOR_A_WHILE if is_static else LEAVES,
+            instance_id=self._options.instance_id,
+        )
+        return [Send(self._in_flight, self._options.request_timeout_ms)]
+
+    def answered(self, message: Any, answer: Any, now: float) -> list[Action]:
+        """See `Membership`."""
+        if message is not self._in_flight:
+            return []
+        self._in_flight = None
+        if self.state is State.LEAVING:
+            self.state = State.OUT
+            return []
+        if answer.error_code:
+            return self._refused(answer.error_code, now)
+        self._failures = 0
+        self._told |= self._sending
+        if answer.member_id:  # version 0 has the coordinator give ids
+            self._member_id = answer.member_id
+        self._epoch = answer.member_epoch
+        self.state = State.STABLE
+        self._interval_ms = answer.heartbeat_interval_ms or self._interval_ms
+        # What changed while this heartbeat was on its way is told at once.
+        self._beat_ms = now if self._news() else now + self._interval_ms
+        if answer.assignment is not None:
+            self._unnamed = frozenset()
+            self._target = frozenset(
+                (topic.topic_id, number) for topic in answer.assignment.topic_partitions for number in topic.partitions
+            )
+        return self._reconcile(now)
+
+    def failed(self, message: Any, error: KafkaError, now: float) -> list[Action]:
+        """See `Membership`: the next heartbeat says all."""
+        if message is not self._in_flight:
+            return []
+        self._in_flight = None
+        if self.state is State.LEAVING:
+            self.state = State.OUT
+            return []
+        if isinstance(error, ProtocolError):
+            return self._fail(Fail(error))
+        return self._retry(now)
+
+    # --- heartbeats
+
+    def _beat_at(self, now: float) -> list[Action]:
+        """Send one now, or as soon as the last one is answered."""
+        self._beat_ms = min(self._beat_ms, now)
+        return self.tick(now)
+
+    def _fields(self) -> dict[str, Any]:
+        """What the member wants and has."""
+        options = self._options
+        held: dict[uuid.UUID, list[int]] = {}
+        for topic_id, number in sorted(self._owned, key=lambda place: (place[0].int, place[1])):
+            held.setdefault(topic_id, []).append(number)
+        fields: dict[str, Any] = {
+            "rack_id": options.rack or None,
+            "rebalance_timeout_ms": options.rebalance_timeout_ms,
+            "subscribed_topic_names": list(self._topics),
+            "server_assignor": options.assignor,
+            "topic_partitions": [(topic_id, tuple(numbers)) for topic_id, numbers in held.items()],
+        }
+        if self._pattern is not None or "subscribed_topic_regex" in self._told:
+            fields["subscribed_topic_regex"] = self._pattern or ""
+        return fields
+
+    def _news(self) -> dict[str, Any]:
+        """The fields that the coordinator has not heard of. None says nothing, so it is never news."""
+        return {
+            name: value
+            for name, value in self._fields().items()
+            if value is not None and (name not in self._told or self._told[name] != value)
+        }
+
+    def _beat(self) -> list[Action]:
+        self._beat_ms = NEVER
+        self._sending = self._news()
+        message = protocol.ConsumerGroupHeartbeatRequest(
+            group_id=self._options.group_id,
+            member_id=self._member_id,
+            member_epoch=self._epoch,
+            instance_id=self._options.instance_id,
+        )
+        for name, value in self._sending.items():
+            setattr(message, name, value)
+        if message.topic_partitions is not None:
+            message.topic_partitions = [
+                message.TopicPartitions(topic_id=topic_id, partitions=list(numbers))
+                for topic_id, numbers in self._sending["topic_partitions"]
+            ]
+        self._in_flight = message
+        return [Send(message, self._options.request_timeout_ms)]
+
+    # --- assignments
+
+    def _reconcile(self, now: float) -> list[Action]:
+        """Go one step towards the target: give up, then take, then tell."""
+        target = self._target
+        if target is None or self._releasing or self.state is not State.STABLE:
+            return []
+        gone = frozenset(place for place in self._owned if place not in target)
+        if gone:
+            self._releasing = gone
+            return [Revoke(tuple(self._owned[place] for place in self._owned if place in gone))]
+        added: dict[Place, Partition] = {}
+        unnamed: dict[uuid.UUID, None] = {}
+        for topic_id, number in sorted(target, key=lambda place: (place[0].int, place[1])):
+            name = self._options.name_of(topic_id)
+            if name is None:
+                unnamed[topic_id] = None
+            elif (topic_id, number) not in self._owned:
+                added[topic_id, number] = (name, number)
+        self._owned |= added
+        if not unnamed:
+            self._target = None
+        actions: list[Action] = [Assign(tuple(added.values()))] if added or not unnamed else []
+        new = frozenset(unnamed) - self._unnamed
+        if new:
+            self._unnamed |= new
+            actions.append(LookUpIds(tuple(unnamed)))
+        if self._news():
+            actions += self._beat_at(now)
+        return actions
+
+    # --- what goes wrong
+
+    def _refused(self, code: int, now: float) -> list[Action]:
+        if code in COORDINATOR_MOVED:
+            return [LeaveCoordinator(), *self._retry(now)]
+        if code in _GONE:
+            lost = self._forget_owned()
+            self.state = State.JOINING
+            self._epoch = JOINS
+            return [left_behind(code, self._options.group_id), *lost, *self._retry(now)]
+        if code in ERROR_CODES and ERROR_CODES[code].retriable:
+            return self._retry(now)
+        return self._fail(why_fatal(code, "staying in" if self._epoch else "joining", self._options.group_id))
+
+    def _retry(self, now: float) -> list[Action]:
+        self._told = {}
+        self._failures += 1
+        self._beat_ms = now + self._options.backoff_ms(self._failures)
+        return []
+
+    def _forget_owned(self) -> list[Action]:
+        lost = tuple(self._owned.values())
+        self._owned = {}
+        self._releasing = frozenset()
+        self._target = None
+        return [Lose(lost)] if lost else []
+
+    def _fail(self, reason: Fail) -> list[Action]:
+        self.state = State.FAILED
+        self._beat_ms = NEVER
+        return [*self._forget_owned(), reason]

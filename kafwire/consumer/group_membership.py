@@ -1,0 +1,413 @@
+"""A consumer as a member of its group: which protocol it speaks, what it subscribes to, what becomes of its partitions.
+
+The membership itself is decided in `group/` and carried out by `membership_driver.py`. What is assigned is read from
+where the group has committed; what is revoked is committed as far as it is processed, within `revocation_timeout_ms`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from kafwire import protocol
+from kafwire.cluster.metadata import TopicInfo
+from kafwire.config import DEFAULT_ASSIGNORS, ConsumerConfig
+from kafwire.consumer.assignment import Assignment
+from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.group.classic_membership import ClassicMembership
+from kafwire.consumer.group.consumer_membership import ConsumerMembership
+from kafwire.consumer.group.member import Partition
+from kafwire.consumer.group.membership import MemberOptions, Membership, State
+from kafwire.consumer.group.subscription import PROTOCOL_TYPE
+from kafwire.consumer.membership_driver import MembershipDriver
+from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.consumer.rebalance_handlers import Handlers, RebalanceHandlers
+from kafwire.consumer.revocation import Revocation
+from kafwire.consumer.topic_pattern import TopicPattern
+from kafwire.errors import (
+    AuthorizationError,
+    BrokerError,
+    ConfigError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+)
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
+
+log = logging.getLogger("kafwire")
+
+LEAVE_MS = 5_000  # so long the coordinator is waited for when a member leaves
+MISSING_MS = 2_000  # and so often topics are looked for that do not exist
+WINDOW = 0.9  # of rebalance_timeout_ms, without a revocation_timeout_ms
+
+
+class PollIntervalError(KafkaTimeoutError):
+    """The member left its group, as nothing was taken from the consumer for `max_poll_interval_ms`."""
+
+
+class GroupMembership:
+    """The membership of one consumer. Lives on the engine, apart from what says otherwise."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        config: ConsumerConfig,
+        assignment: Assignment,
+        commits: OffsetCommits,
+        handlers: Handlers,
+    ) -> None:
+        assert config.group_id is not None
+        assert commits.group is not None
+        self.group_id = config.group_id
+        self.revocation = Revocation(fetcher)
+        self.handlers = RebalanceHandlers(fetcher.cluster.engine, handlers, self._wake)
+        self.subscribed: tuple[str, ...] = ()
+        self._fetcher = fetcher
+        self._cluster = fetcher.cluster
+        self._engine = fetcher.cluster.engine
+        self._config = config
+        self._assignment = assignment
+        self._commits = commits
+        self._group = commits.group
+        self._driver: MembershipDriver | None = None
+        self._pattern: TopicPattern | None = None
+        self._matching: asyncio.Task[None] | None = None
+        self._error: KafkaError | None = None
+        self._is_told = False
+        self._busy = 0  # reads of users that are under way
+        self._took_ms = self._engine.now_ms()
+        self._patience: asyncio.TimerHandle | None = None
+
+    # --- what users ask for
+
+    async def subscribe(self, topics: Sequence[str], pattern: str | None = None) -> None:
+        """Be a member that reads these topics, or all whose names match a pattern as a whole."""
+        if pattern is not None:
+            self._pattern = TopicPattern(self._cluster, pattern)
+            names = await self._pattern.matching()
+        else:
+            self._pattern = None
+            create = self._config.allow_auto_create_topics
+            names = {info.name for info in await self._cluster.topics(topics, fresh=True, create=create)}
+        self.subscribed = tuple(sorted(names))
+        await self._join()
+
+    async def unsubscribe(self) -> None:
+        """Give everything up and leave the group; a later `subscribe` joins again."""
+        self.subscribed, self._pattern = (), None
+        await self._leave(LEAVE_MS)
+        self._cluster.keep_fresh(())
+        self._group.member = None
+
+    async def close(self, timeout_ms: float) -> None:
+        """Leave the group, and do nothing more. What is processed was committed before."""
+        if self._patience is not None:
+            self._patience.cancel()
+        try:
+            await self._leave(min(timeout_ms, LEAVE_MS))
+        finally:
+            if self._driver is not None:
+                self._driver.stop()
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the group says what is read."""
+        return self._group.member is self
+
+    async def settled(self) -> None:
+        """Return once the member has what it is to have for now."""
+        if self._driver is not None:
+            await self._driver.settled()
+
+    async def _join(self) -> None:
+        if self._driver is None:
+            membership = await self._choose()
+            self._driver = MembershipDriver(self._cluster, self._group.coordination, membership, self)
+        self._group.member = self
+        self._error = None
+        self._took_ms = self._engine.now_ms()
+        self._follow_topics()
+        server_pattern = None
+        if self._pattern is not None and isinstance(self._driver.membership, ConsumerMembership):
+            server_pattern = self._pattern.text
+        self._driver.subscribe(() if server_pattern is not None else self.subscribed, server_pattern)
+        self._watch_patience()
+
+    async def _leave(self, timeout_ms: float) -> None:
+        """Hand out nothing more, commit what is processed, and leave. What is in hand is not waited for."""
+        self._stop_following()
+        if self._driver is None:
+            return
+        cursors = self._assignment.ending(self._assignment.partitions)
+        if self._commits.is_automatic and cursors:
+            await self._commits.auto_commit(cursors, timeout_ms=timeout_ms)
+        self._assignment.drop(cursors)
+        await self._driver.leave(timeout_ms)
+
+    # --- which protocol
+
+    async def _choose(self) -> Membership:
+        config = self._config
+        options = MemberOptions(
+            group_id=self.group_id,
+            random=self._engine.random.random,
+            new_id=self._new_id,
+            name_of=self._cluster.metadata.names.get,
+            instance_id=config.group_instance_id,
+            rack=config.client_rack or None,
+            assignors=config.partition_assignment_strategy,
+            assignor=config.group_remote_assignor,
+            session_timeout_ms=config.session_timeout_ms,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            rebalance_timeout_ms=config.rebalance_timeout_ms,
+            request_timeout_ms=config.request_timeout_ms,
+            retry_ms=config.retry_backoff_ms,
+            retry_max_ms=config.retry_backoff_max_ms,
+        )
+        if config.group_protocol == "consumer":
+            return ConsumerMembership(options)
+        if config.group_protocol == "classic":
+            return ClassicMembership(options)
+        reason = await self._why_classic()
+        name = "consumer" if reason is None else "classic"
+        because = "the cluster has it" if reason is None else reason
+        log.info("group %r: this member speaks the %s protocol, as %s", self.group_id, name, because)
+        return ConsumerMembership(options) if reason is None else ClassicMembership(options)
+
+    async def _why_classic(self) -> str | None:
+        """Why a member that may choose takes the classic protocol; None: it takes the other one."""
+        if self._config.partition_assignment_strategy != DEFAULT_ASSIGNORS:
+            return "partition_assignment_strategy names assignors of members"
+        coordination = self._group.coordination
+
+        async def describe() -> Any:
+            connection = await coordination.connection()
+            if protocol.ConsumerGroupHeartbeatRequest.api_key not in connection.versions:
+                return None
+            request = protocol.DescribeGroupsRequest(groups=[self.group_id])
+            return (await connection.call(request)).groups[0]
+
+        group = await self._cluster.retrying(describe, f"looking at group {self.group_id!r}")
+        if group is None or self._cluster.feature("group.version") < 1:
+            return "the cluster has no other (group.version)"
+        if not group.error_code and group.protocol_type == PROTOCOL_TYPE and group.members:
+            return "the group has members that speak it"
+        return None
+
+    def _new_id(self) -> str:
+        made = uuid.UUID(int=self._engine.random.getrandbits(128), version=4)
+        return base64.urlsafe_b64encode(made.bytes).decode().rstrip("=")
+
+    # --- what it subscribes to
+
+    def _follow_topics(self) -> None:
+        """Keep the metadata of the topics fresh: those that grow, and those that are made."""
+        self._cluster.keep_fresh(self.subscribed)
+        self._assignment.know(self.subscribed)
+        self._stop_following()
+        self._matching = asyncio.ensure_future(self._follow())
+
+    def _stop_following(self) -> None:
+        if self._matching is not None:
+            self._matching.cancel()
+            self._matching = None
+
+    async def _follow(self) -> None:
+        while True:
+            metadata = self._cluster.metadata
+            missing = any(name not in metadata.topics or name in metadata.errors for name in self.subscribed)
+            wait_ms = MISSING_MS if missing else self._config.metadata_max_age_ms
+            await asyncio.sleep(wait_ms / 1000)
+            try:
+                if self._pattern is not None:
+                    await self._match(self._pattern)
+                elif missing:
+                    await self._cluster.refresh(self.subscribed)
+            except KafkaError as error:
+                log.debug("kafwire: topics of group %r could not be looked for: %s", self.group_id, error)
+
+    async def _match(self, pattern: TopicPattern) -> None:
+        names = tuple(sorted(await pattern.matching()))
+        if names == self.subscribed or self._driver is None:
+            return
+        self.subscribed = names
+        self._cluster.keep_fresh(names)
+        if isinstance(self._driver.membership, ClassicMembership):
+            self._driver.subscribe(names)
+
+    # --- who commits
+
+    def metadata(self) -> ConsumerGroupMetadata:
+        """Who commits for the group."""
+        if self._driver is None:
+            return ConsumerGroupMetadata(self.group_id, -1, "", self._config.group_instance_id)
+        return self._driver.membership.metadata()
+
+    def fenced(self) -> None:
+        """See `CommittingMember`."""
+        if self._driver is not None:
+            self._driver.fenced()
+
+    # --- what becomes of partitions (see `AssignedPartitions`)
+
+    async def take(self, partitions: Sequence[Partition]) -> None:
+        """Read these from where the group was. What fails for now is tried again while they are the member's."""
+        failures = 0
+        found: list[tuple[TopicInfo, int]] = []
+        wanted = [TopicPartition(*each) for each in partitions]
+        while wanted:
+            try:
+                found = [pair for where in wanted if (pair := await self._find(where)) is not None]
+                added = await self._assignment.add(found, held=self.handlers.handlers.on_assigned is not None)
+            except (KafkaConnectionError, KafkaTimeoutError, BrokerError, ConfigError) as error:
+                if isinstance(error, ConfigError) or (isinstance(error, BrokerError) and not error.retriable):
+                    self._assignment.add_failed(found, error)
+                    return
+                self._fetcher.errors.tell_once("positions", error, "it could not be found out where to read: ")
+                failures += 1
+                await asyncio.sleep(self._fetcher.backoff_ms(failures) / 1000)
+                wanted = [where for where in wanted if self._is_owned(where)]
+                continue
+            break
+        else:
+            return
+        handler = self.handlers.handlers.on_assigned
+        if handler is not None:
+            self._fetcher.tasks.begin(self._hand_over(handler, wanted, added))
+
+    async def _hand_over(self, handler: Any, wanted: list[TopicPartition], added: list[FetchCursor]) -> None:
+        """Records of new partitions come once the handler was called."""
+        await self.handlers.ask(handler, wanted, float(1 << 40))
+        for cursor in added:
+            if self._fetcher.numbered(cursor.number) is cursor:
+                self._fetcher.pause(cursor, paused=False)
+
+    async def _find(self, where: TopicPartition) -> tuple[TopicInfo, int] | None:
+        known = self._cluster.metadata.topics.get(where.topic)
+        if known is None or where.partition not in known.partitions:
+            await self._cluster.refresh([where.topic], at_once=True)
+            known = self._cluster.metadata.topics.get(where.topic)
+        if known is None or where.partition not in known.partitions:
+            log.warning("group %r assigns %s-%d, which does not exist", self.group_id, *where)
+            return None
+        return known, where.partition
+
+    async def give_up(self, partitions: Sequence[Partition]) -> None:
+        """Read these no more, and commit what is processed."""
+        await self._release([TopicPartition(*each) for each in partitions], self.window_ms)
+
+    @property
+    def window_ms(self) -> float:
+        """How long what is in hand is waited for."""
+        chosen = self._config.revocation_timeout_ms
+        return WINDOW * self._config.rebalance_timeout_ms if chosen is None else chosen
+
+    async def _release(self, partitions: list[TopicPartition], window_ms: float) -> None:
+        """Hand out no more of these, wait for what is in hand if that is to be finished, commit, and drop them."""
+        until = self._engine.now_ms() + window_ms
+        cursors = self._assignment.ending(partitions)
+        if self._config.on_revocation == "finish":
+            late = await self.revocation.settled(cursors, window_ms)
+            if late:
+                log.warning(
+                    "group %r: %s was still in hand after %d ms and is given up: what is not committed is processed "
+                    "again elsewhere",
+                    self.group_id,
+                    ", ".join(cursor.name for cursor in late),
+                    window_ms,
+                )
+        cursors = [cursor for cursor in cursors if self._fetcher.numbered(cursor.number) is cursor]  # none was lost
+        if not cursors:
+            return
+        partitions = [TopicPartition(cursor.topic, cursor.partition) for cursor in cursors]
+        left_ms = max(1.0, until - self._engine.now_ms())
+        if not await self.handlers.ask(self.handlers.handlers.on_revoked, partitions, left_ms):
+            log.warning("group %r: on_revoked takes longer than %d ms: it is not waited for", self.group_id, left_ms)
+        if self._commits.is_automatic:
+            left_ms = max(1_000.0, until - self._engine.now_ms())
+            await self._commits.auto_commit(cursors, timeout_ms=min(left_ms, self._config.default_api_timeout_ms))
+        self._assignment.drop(cursors)
+
+    def lose(self, partitions: Sequence[Partition]) -> None:
+        """These belong to others already."""
+        lost = [TopicPartition(*each) for each in partitions]
+        cursors = self._assignment.ending(lost)
+        self._assignment.drop(cursors)
+        log.warning("group %r: %d partitions are lost", self.group_id, len(lost))
+        self.handlers.tell(self.handlers.handlers.on_lost, lost)
+        self._wake()
+
+    def fail(self, error: KafkaError) -> None:
+        """The membership is over: who reads is told."""
+        self._error, self._is_told = error, False
+        self._stop_following()
+        self._wake()
+
+    def _is_owned(self, where: TopicPartition) -> bool:
+        return self._driver is not None and tuple(where) in self._driver.membership.owned
+
+    # --- who reads
+
+    def _wake(self) -> None:
+        self._fetcher.queue.wake()
+        self._fetcher.arrived()
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether who reads has something else to do first. May be asked in any thread."""
+        return self._error is not None or self.handlers.are_pending
+
+    def check(self) -> None:
+        """Raise why the membership is over. May be called in any thread."""
+        error = self._error
+        if error is not None:
+            self._is_told = True
+            raise error
+
+    async def rejoin_if_told(self) -> None:
+        """Join again, if the user was told of an end that another try may mend."""
+        error = self._error
+        if error is not None and self._is_told and isinstance(error, AuthorizationError | PollIntervalError):
+            if self._driver is not None:
+                self._driver.stop()
+                self._driver = None
+            await self._join()
+
+    # --- max_poll_interval_ms
+
+    def reads(self, begun: bool) -> None:
+        """A user's read begins, or is over. May be called in any thread."""
+        self._busy += 1 if begun else -1
+        self._took_ms = self._engine.now_ms()
+
+    def _watch_patience(self) -> None:
+        limit_ms = self._config.max_poll_interval_ms
+        if limit_ms is None or self._patience is not None:
+            return
+
+        def look() -> None:
+            self._patience = None
+            idle_ms = 0.0 if self._busy else self._engine.now_ms() - self._took_ms
+            if idle_ms < limit_ms:
+                self._patience = asyncio.get_running_loop().call_later((limit_ms - idle_ms) / 1000, look)
+            elif self._driver is not None and self._driver.membership.state in (State.JOINING, State.STABLE):
+                self._fetcher.tasks.begin(self._run_out(limit_ms))
+
+        self._patience = asyncio.get_running_loop().call_later(limit_ms / 1000, look)
+
+    async def _run_out(self, limit_ms: int) -> None:
+        text = (
+            f"this member has left group {self.group_id!r}, as nothing was taken from the consumer for "
+            f"max_poll_interval_ms ({limit_ms}); the next call joins again. What was in hand is not committed"
+        )
+        log.warning("%s", text)
+        assert self._driver is not None
+        owned = self._assignment.partitions
+        await self._leave(LEAVE_MS)
+        self.handlers.tell(self.handlers.handlers.on_lost, owned)
+        self.fail(PollIntervalError(text))

@@ -1,0 +1,246 @@
+"""Carries out what a membership decides: sends its requests, keeps its time, and passes assignments on, one by one.
+
+The decisions are those of `group/`. Heartbeats go on whatever users do; only what is given up waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Protocol
+
+from kafwire import protocol
+from kafwire.cluster.broker_connection import PARKED
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.coordinator import Coordinator
+from kafwire.consumer.group.member import Partition, Topics
+from kafwire.consumer.group.membership import (
+    NEVER,
+    Action,
+    Assign,
+    Fail,
+    LeaveCoordinator,
+    Log,
+    LookUp,
+    LookUpIds,
+    Lose,
+    Membership,
+    Revoke,
+    Send,
+    State,
+)
+from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
+
+log = logging.getLogger("kafwire")
+
+
+class AssignedPartitions(Protocol):
+    """What has to follow a membership's assignments."""
+
+    async def take(self, partitions: Sequence[Partition]) -> None:
+        """These are to be read."""
+
+    async def give_up(self, partitions: Sequence[Partition]) -> None:
+        """These are to be read no more; what of them is processed is committed before this returns."""
+
+    def lose(self, partitions: Sequence[Partition]) -> None:
+        """These belong to others."""
+
+    def fail(self, error: KafkaError) -> None:
+        """The membership is over."""
+
+
+class MembershipDriver:
+    """One member's requests, timers and assignments. Lives on the engine."""
+
+    def __init__(
+        self, cluster: Cluster, coordinator: Coordinator, membership: Membership, assigned: AssignedPartitions
+    ) -> None:
+        self.membership = membership
+        self._cluster = cluster
+        self._engine = cluster.engine
+        self._coordinator = coordinator
+        self._assigned = assigned
+        self._timer: asyncio.TimerHandle | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._changes: deque[Assign | Revoke] = deque()
+        self._changing: asyncio.Task[None] | None = None
+        self._settled = asyncio.Event()
+        self._node: int | None = None  # where JoinGroup is parked
+        self._stop_listening: Callable[[], None] = cluster.on_change(self._on_metadata)
+
+    # --- what others ask for
+
+    def subscribe(self, topics: Iterable[str], pattern: str | None = None) -> None:
+        """Be a member that wants these topics."""
+        self._do(self.membership.subscribe(sorted(topics), self._engine.now_ms(), pattern=pattern))
+
+    def fenced(self) -> None:
+        """A commit was refused: the membership is to find out what became of it."""
+        self._do(self.membership.fenced(self._engine.now_ms()))
+
+    async def settled(self) -> None:
+        """Return once it is a member, and has what it is to have; or when it has failed."""
+        while not self._is_settled:
+            self._settled.clear()
+            await self._settled.wait()
+
+    @property
+    def _is_settled(self) -> bool:
+        state = self.membership.state
+        busy = self.membership.is_rebalancing or self._changes or self._changing is not None
+        return state in (State.FAILED, State.OUT) or (state is State.STABLE and not busy)
+
+    async def leave(self, timeout_ms: float) -> None:
+        """Leave the group; the coordinator hears of it if it answers in time."""
+        self._changes.clear()
+        self._do(self.membership.leave(self._engine.now_ms()))
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while self.membership.state is State.LEAVING:
+                    self._settled.clear()
+                    await self._settled.wait()
+        except TimeoutError:
+            log.debug("kafwire: the coordinator did not hear in time that a member leaves: it will find out")
+
+    def stop(self) -> None:
+        """Do nothing more."""
+        self._stop_listening()
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+
+    # --- actions
+
+    def _do(self, actions: list[Action]) -> None:
+        for action in actions:
+            self._carry_out(action)
+        self._set_timer()
+        self._settled.set()
+
+    def _carry_out(self, action: Action) -> None:
+        match action:
+            case Send():
+                self._begin(self._send(action))
+            case Assign() | Revoke():
+                self._changes.append(action)
+                if self._changing is None:
+                    self._changing = self._begin(self._change())
+            case Lose(partitions):
+                self._assigned.lose(partitions)
+            case LookUp(topics):
+                self._begin(self._look_up(topics))
+            case LookUpIds(topic_ids):
+                self._begin(self._look_up_ids(topic_ids))
+            case LeaveCoordinator():
+                if self._coordinator.node is not None:
+                    self._coordinator.forget(self._coordinator.node)
+            case Fail(error):
+                self._assigned.fail(error)
+            case Log(text, is_warning):
+                log.log(logging.WARNING if is_warning else logging.INFO, "%s", text)
+
+    def _begin(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+        return task
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._assigned.fail(
+                error if isinstance(error, KafkaError) else KafkaError(f"a membership failed: {error!r}")
+            )
+            log.error("kafwire: a membership failed", exc_info=error)
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        wake_ms = self.membership.wake_ms
+        if wake_ms != NEVER:
+            wait = max(0.0, wake_ms - self._engine.now_ms())
+            self._timer = asyncio.get_running_loop().call_later(wait / 1000, self._on_time)
+
+    def _on_time(self) -> None:
+        self._timer = None
+        self._do(self.membership.tick(self._engine.now_ms()))
+
+    async def _send(self, action: Send) -> None:
+        try:
+            connection = await self._coordinator.connection()
+            if action.apart:
+                connection = self._cluster.connection(connection.node, PARKED)
+                await connection.open()
+            answer = await connection.call(action.message, timeout_ms=action.timeout_ms)
+        except (KafkaConnectionError, KafkaTimeoutError):
+            error: KafkaError = KafkaConnectionError("the coordinator did not answer")
+        except (BrokerError, ProtocolError) as refusal:
+            log.debug("kafwire: %s could not be sent: %s", type(action.message).__name__, refusal)
+            error = refusal
+        else:
+            self._do(self.membership.answered(action.message, answer, self._engine.now_ms()))
+            return
+        self._do(self.membership.failed(action.message, error, self._engine.now_ms()))
+
+    # --- assignments, one after the other
+
+    async def _change(self) -> None:
+        try:
+            while self._changes:
+                change = self._changes.popleft()
+                if isinstance(change, Assign):
+                    owned = set(self.membership.owned)
+                    await self._assigned.take([each for each in change.partitions if each in owned])
+                else:
+                    await self._assigned.give_up(change.partitions)
+                    self._do(self.membership.released(self._engine.now_ms()))
+        finally:
+            self._changing = None
+            self._settled.set()
+
+    # --- topics
+
+    async def _look_up(self, topics: Sequence[str]) -> None:
+        """What of these topics there is: a topic that does not exist has no partitions to be assigned."""
+        try:
+            await self._cluster.refresh(topics, at_once=True)
+        except KafkaError as error:
+            log.debug("kafwire: metadata could not be refreshed: %s", error)
+        self._do(self.membership.found(self.known(topics), self._engine.now_ms()))
+
+    async def _look_up_ids(self, topic_ids: Sequence[Any]) -> None:
+        request: Any = protocol.MetadataRequest
+        wanted = [request.MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in topic_ids]
+        try:
+            answer = await self._cluster.call(request(topics=wanted, allow_auto_topic_creation=False))
+            names = [topic.name for topic in answer.topics if topic.name and not topic.error_code]
+            await self._cluster.refresh(names, at_once=True)
+        except KafkaError as error:
+            log.debug("kafwire: topics could not be looked up by their ids: %s", error)
+        self._do(self.membership.named(self._engine.now_ms()))
+
+    def known(self, topics: Iterable[str]) -> Topics:
+        """The racks of each partition's replicas, of those topics that exist."""
+        metadata = self._cluster.metadata
+        found: dict[str, list[frozenset[str]]] = {}
+        for name in topics:
+            info = metadata.topics.get(name)
+            if info is None or name in metadata.errors:
+                continue
+            found[name] = [
+                frozenset(
+                    rack
+                    for node in (info.partitions[number].replicas if number in info.partitions else ())
+                    if node in metadata.brokers and (rack := metadata.brokers[node].rack)
+                )
+                for number in range(max(info.partitions, default=-1) + 1)
+            ]
+        return found
+
+    def _on_metadata(self, changed: set[str]) -> None:
+        self._do(self.membership.changed(self.known(changed), self._engine.now_ms()))

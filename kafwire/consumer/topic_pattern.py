@@ -1,0 +1,39 @@
+"""A subscription by pattern, matched here against the topics that exist: the classic protocol has no other way."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
+from kafwire.errors import ConfigError, broker_error
+
+# Kafka's own; consumers by pattern do not read them.
+_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+
+
+class TopicPattern:
+    """A pattern that a topic's whole name has to match."""
+
+    def __init__(self, cluster: Cluster, text: str) -> None:
+        """Raises `ConfigError` for a pattern that is none."""
+        self.text = text
+        self._cluster = cluster
+        try:
+            self._matches = re.compile(text).fullmatch
+        except re.error as error:
+            raise ConfigError(f"pattern={text!r} is no regular expression: {error}") from None
+
+    async def matching(self) -> set[str]:
+        """The topics that exist and match. One that must not be described does not exist here."""
+        request: Any = protocol.MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        answer = await self._cluster.call(request)
+        if answer.error_code:
+            raise broker_error(answer.error_code, "listing topics", api="Metadata")
+        return {
+            topic.name
+            for topic in answer.topics
+            if topic.name and not topic.error_code and not topic.is_internal
+            and topic.name not in _INTERNAL and self._matches(topic.name)
+        }  # fmt: skip
