@@ -125,10 +125,12 @@ class GroupWorld:
         self.world.__enter__()
         return self
 
-    def __exit__(self, *how: object) -> None:
-        if how[0] is None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
             self.world.run(self._leave_all())
-        self.world.__exit__(*how)
+        self.world.__exit__(kind, error, trace)
 
     async def _leave_all(self) -> None:
         for member in self.members:
