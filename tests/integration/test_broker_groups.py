@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 
-import kafwire
 from kafwire.testing.broker.embedded import EmbeddedKafka
 from kafwire.testing.broker.groups.classic_group import ClassicGroup
 from kafwire.testing.broker.groups.consumer_group import ConsumerGroup
@@ -22,12 +20,9 @@ from kafwire.testing.broker.groups.group import GroupState
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.broker.state import ClusterState
-from tests.support.deadlines import until
-from tests.support.group_clients import AioMember, ConfluentMember, GroupClient, JavaMembers, Seen
+from tests.support.group_clients import GroupClient, JavaMembers
+from tests.support.group_stage import GROUP, PARTITIONS, GroupStage
 
-PARTITIONS = 6
-GROUP = "readers"
-PATIENCE_S = 40.0
 OFTEN = {"group.consumer.heartbeat.interval.ms": "300", "group.consumer.assignment.interval.ms": "0"}
 NOBODY = GroupState.EMPTY, 0, 0
 REST_S = 0.5  # longer than what is between two heartbeats
@@ -52,64 +47,20 @@ def kafka() -> Iterator[EmbeddedKafka]:
         yield running
 
 
-class Stage:
-    """A topic that is written to, and the members that read it."""
+class Stage(GroupStage):
+    """Members of a group on an embedded broker, which is looked into."""
 
     def __init__(self, kafka: EmbeddedKafka, java: JavaMembers) -> None:
+        super().__init__(kafka.bootstrap, java)
         self.kafka = kafka
-        self.members: list[GroupClient] = []
-        self._java = java
-        self._written: Counter[Seen] = Counter()
-        self._producer = kafwire.Producer(kafka.bootstrap, linger_ms=0)
 
-    def join(self, kind: str, **config: Any) -> GroupClient:
-        """A member that reads from now on. Options have underscores for dots."""
-        options = {name.replace("_", "."): value for name, value in config.items()}
-        where = self.kafka.bootstrap, "t", GROUP, options
-        member: GroupClient
-        if kind == "java":
-            if options.get("partition.assignment.strategy") == "cooperative-sticky":
-                name = "org.apache.kafka.clients.consumer.CooperativeStickyAssignor"
-                options["partition.assignment.strategy"] = name
-            member = self._java.member(*where)
-        else:
-            member = ConfluentMember(*where) if kind == "confluent" else AioMember(*where)
-        self.members.append(member)
-        return member
-
-    def write(self, count: int = 10) -> None:
-        """So many records to each partition."""
-        for partition in range(PARTITIONS):
-            for _ in range(count):
-                made = self._producer.send("t", b"v", partition=partition).result(10)
-                self._written[made.partition, made.offset] += 1
-
-    def read(self) -> Counter[Seen]:
-        return Counter(seen for member in self.members for seen in member.look()[1])
-
-    def wait(self, what: str, condition: Callable[[], bool]) -> None:
-        try:
-            until(condition, what, PATIENCE_S)
-        except AssertionError as failed:
-            looks = [(sorted(a), len(records), error) for a, records, error in (m.look() for m in self.members)]
-            failed.add_note(f"members: {looks}; group: {self.status()}")
-            raise
-
-    def all_is_read(self) -> None:
-        """Every record was read exactly once, by whichever member."""
-        self.wait("all is read", lambda: len(self.read()) >= len(self._written))
-        assert self.read() == self._written
+    def describe(self) -> str:
+        """See `GroupStage`."""
+        return f"{super().describe()}; group: {self.status()}"
 
     def shared(self, *members: GroupClient) -> None:
         """The members have all partitions between them, each about as many, and the group is at rest."""
-        least = PARTITIONS // len(members)
-
-        def is_shared() -> bool:
-            assigned = [member.look()[0] for member in members]
-            everything = sorted(partition for each in assigned for partition in each)
-            return everything == [*range(PARTITIONS)] and min(map(len, assigned)) >= least
-
-        self.wait(f"{len(members)} share the partitions", is_shared)
+        super().shared(*members)
         self.wait("the group is stable", lambda: self.status()[:2] == (GroupState.STABLE, len(members)))
         generation = self.status()[2]
         time.sleep(REST_S)
@@ -144,11 +95,6 @@ class Stage:
             return {place[1]: committed.offset for place, committed in store.of(GROUP).items()}
 
         return self.kafka.ask(look)
-
-    def close(self) -> None:
-        for member in self.members:
-            member.close()
-        self._producer.close()
 
 
 @pytest.fixture
@@ -232,7 +178,12 @@ def test_members_of_the_consumer_protocol_share_a_topic(stage: Stage, one: str, 
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), often([("java", "confluent"), ("confluent", "java"), ("aiokafka", "java")], ("java", "confluent"))
+    ("one", "other"),
+    often(
+        [("java", "confluent"), ("confluent", "java"), ("aiokafka", "java"), ("kafwire", "confluent")],
+        ("java", "confluent"),
+        ("kafwire", "confluent"),
+    ),
 )
 def test_a_group_changes_its_protocol_member_by_member_and_back(stage: Stage, one: str, other: str) -> None:
     members = [stage.join(one), stage.join(other)]
@@ -251,7 +202,7 @@ def test_a_group_changes_its_protocol_member_by_member_and_back(stage: Stage, on
     assert [member.look()[2] for member in stage.members] == [None] * 6
 
 
-@pytest.mark.parametrize("kind", ["java", "confluent"])
+@pytest.mark.parametrize("kind", ["java", "confluent", "kafwire"])
 def test_static_members_of_the_consumer_protocol_restart_without_a_rebalance(stage: Stage, kind: str) -> None:
     how = {"group_protocol": "consumer"}
     first, second = (stage.join(kind, group_instance_id=name, **how) for name in "ab")
@@ -269,7 +220,11 @@ def test_static_members_of_the_consumer_protocol_restart_without_a_rebalance(sta
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    often([("confluent", "java"), ("java", "aiokafka"), ("aiokafka", "confluent")], ("java", "aiokafka")),
+    often(
+        [("confluent", "java"), ("java", "aiokafka"), ("aiokafka", "confluent"), ("kafwire", "confluent")],
+        ("java", "aiokafka"),
+        ("kafwire", "confluent"),
+    ),
 )
 def test_static_members_restart_without_a_rebalance(stage: Stage, one: str, other: str) -> None:
     first, second = stage.join(one, group_instance_id="a"), stage.join(other, group_instance_id="b")
@@ -288,7 +243,7 @@ def test_static_members_restart_without_a_rebalance(stage: Stage, one: str, othe
         assert stage.status() == (GroupState.STABLE, 2, generation)
 
 
-@pytest.mark.parametrize("kind", ["confluent", "java"])  # aiokafka's heartbeats do not say its instance id
+@pytest.mark.parametrize("kind", ["confluent", "java", "kafwire"])  # aiokafka's heartbeats do not say its instance id
 def test_who_comes_with_an_instance_id_that_is_taken_fences_the_other(stage: Stage, kind: str) -> None:
     first = stage.join(kind, group_instance_id="a")
     stage.shared(first)
@@ -301,7 +256,7 @@ def test_who_comes_with_an_instance_id_that_is_taken_fences_the_other(stage: Sta
 
 
 def test_the_coordinator_moves_and_nobody_minds(stage: Stage) -> None:
-    members = [stage.join(kind) for kind in ("confluent", "aiokafka", "java")]
+    members = [stage.join(kind) for kind in ("confluent", "aiokafka", "java", "kafwire")]
     stage.shared(*members)
     for _ in range(3):
         stage.write()
@@ -312,4 +267,4 @@ def test_the_coordinator_moves_and_nobody_minds(stage: Stage) -> None:
     stage.shared(*members[1:])
     stage.write()
     stage.all_is_read()
-    assert [member.look()[2] for member in members] == [None] * 3
+    assert [member.look()[2] for member in members] == [None] * 4

@@ -1,4 +1,4 @@
-"""Members of consumer groups with other clients, alike: confluent-kafka, aiokafka and Kafka's Java client.
+"""Members of consumer groups, alike: confluent-kafka, aiokafka, Kafka's Java client, and kafwire.
 
 Each commits what it has read before partitions are taken from it, and before it closes, and never else.
 """
@@ -20,6 +20,7 @@ import aiokafka
 import confluent_kafka as ck
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
+import kafwire
 from kafwire.testing.kafka import class_path, java
 from tests.support.deadlines import ended
 from tests.support.java_client import LOGGING, compiled
@@ -145,6 +146,44 @@ class AioMember(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]
     def look(self) -> tuple[set[int], list[Seen], str | None]:
         with self._lock:
             return set(self._assigned), list(self._records), self._error
+
+    def close(self) -> None:
+        self._ends = True
+        ended(self._thread)
+
+
+class KafwireMember:
+    """kafwire's consumer, in a thread."""
+
+    def __init__(self, bootstrap: str, topic: str, group: str, config: Mapping[str, object]) -> None:
+        options = {"bootstrap.servers": bootstrap, "group.id": group, **_common(config), **config}
+        options |= {"enable.auto.commit": True, "auto.commit.interval.ms": 1 << 30}  # when it gives up, and closes
+        self._consumer = kafwire.Consumer.from_config({"topics": [topic], **options})
+        self._lock = threading.Lock()
+        self._records: list[Seen] = []
+        self._error: str | None = None
+        self._ends = False
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            while not self._ends:
+                for batch in self._consumer.poll(0.05):
+                    assert batch.partition is not None
+                    with self._lock:
+                        self._records += [(batch.partition, record.offset) for record in batch]
+            self._consumer.commit()
+        except kafwire.errors.KafkaError as error:
+            with self._lock:
+                self._error = str(error)
+        finally:
+            self._consumer.close()
+
+    def look(self) -> tuple[set[int], list[Seen], str | None]:
+        with self._lock:
+            assigned = {each.partition for each in self._consumer.assignment}
+            return assigned, list(self._records), self._error
 
     def close(self) -> None:
         self._ends = True
