@@ -293,6 +293,8 @@ class ConsumerConfig(FetchConfig):
     max_poll_interval_ms: int | None = option(None, maybe(number(1)))
     enable_auto_commit: bool = option(True, flag)
     auto_commit_interval_ms: int = option(5_000, number(1))
+    # Of a partition whose user says himself what is processed: offsets handed out beyond the first that is not.
+    max_uncommitted: int = option(10_000, number(1))
     # Whether the broker is asked to create topics that do not exist when this consumer first looks for them (KIP-361).
     allow_auto_create_topics: bool = option(False, flag)
     # Called with what `Consumer.metrics()` gives, every metrics_interval_ms, in a thread of its own.

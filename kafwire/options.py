@@ -153,6 +153,7 @@ class ConsumerOptions(FetchOptions, total=False):
     max_poll_interval_ms: int | None
     enable_auto_commit: bool
     auto_commit_interval_ms: int
+    max_uncommitted: int
     allow_auto_create_topics: bool
     metrics_hook: Callable[[dict[str, Any]], object] | None
     metrics_interval_ms: int

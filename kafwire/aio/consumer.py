@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
-from kafwire.aio.bridge import INLINE_BYTES, on_engine
+from kafwire.aio.batch_reader import BatchReading
+from kafwire.aio.bridge import on_engine
+from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer._fetch_reader import FetchReader
-from kafwire.consumer.arguments import Selection, cursor_of, layouts, milliseconds, names_of, partitions_of, times_of
+from kafwire.consumer.arguments import Selection, layouts, milliseconds, names_of, partitions_of, times_of
 from kafwire.consumer.arrow_stream import ArrowStream
-from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, nothing_assigned, repr_of
+from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, repr_of
 from kafwire.consumer.in_progress_batch import InProgressBatch, UnreadRemainder, rests_of
 from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.rebalance_handlers import Handler, Handlers, PendingCall
@@ -94,7 +104,7 @@ class AsyncConsumer:
         deserializers = Deserializers.of(config, layout)
         cluster = Cluster(self._engine, config)
         self._core = ConsumerCore(cluster, config, selection, make_layout, deserializers, self._handlers)
-        self._reading = _Reading(self, None)
+        self._reading = BatchReading(self._core, self._engine, self.start, self._return)
         self._fed: list[Batch] = []
         self._hand = InProgressBatch(self._core.fetcher, _Fed(self._fed))
         self._begun = self._started = False
@@ -198,11 +208,9 @@ class AsyncConsumer:
             raise
         return found
 
-    async def partition_stream(
-        self,
-        partition: TopicPartition,
-        timeout: float | None = None,  # noqa: ASYNC109  # of silence
-    ) -> AsyncGenerator[Batch, None]:
+    def partition_stream(
+        self, partition: TopicPartition, timeout: float | None = None, *, explicit: bool = False
+    ) -> AsyncPartitionStream:
         """Iterate over the batches of one partition alone, as `Consumer.partition_stream` does.
 
         Example:
@@ -212,22 +220,66 @@ class AsyncConsumer:
             >>> asyncio.run(main())
             [0]
         """
-        await self._put_back([partition])
-        await self._run(self._core.denied.try_all(partition))
-        claim = self._core.assignment.new_claim(partition)
-        reading = _Reading(self, partition)
+        milliseconds(timeout)
+        return self._stream(self._core.assignment.new_claim(partition), timeout, explicit=explicit, let_go=self._let_go)
+
+    async def _let_go(self, where: TopicPartition) -> None:
+        await self._put_back([where])
+
+    def _stream(
+        self,
+        claim: Claim,
+        timeout_s: float | None,
+        *,
+        explicit: bool,
+        let_go: Callable[[TopicPartition], Awaitable[None]] | None = None,
+    ) -> AsyncPartitionStream:
+        reading = BatchReading(self._core, self._engine, self.start, self._return, claim.where)
+        return AsyncPartitionStream(
+            self._core,
+            self._engine,
+            reading,
+            claim,
+            let_go=let_go,
+            take_back=self._take_back_from,
+            timeout_s=timeout_s,
+            explicit=explicit,
+        )
+
+    async def partitions(self, *, explicit: bool = False) -> AsyncGenerator[AsyncPartitionStream, None]:
+        """Iterate over the partitions as they are assigned, each as a stream of its own, as `Consumer.partitions` does.
+
+        Example:
+            >>> async def handle(stream):
+            ...     async for batch in stream:
+            ...         print(stream.partition, len(batch))
+            ...         consumer.stop()
+            >>> async def main():
+            ...     global consumer
+            ...     async with (
+            ...         kafwire.AsyncConsumer(bootstrap, topics=[topic], start="earliest") as consumer,
+            ...         asyncio.TaskGroup() as tasks,
+            ...     ):
+            ...         async for stream in consumer.partitions():
+            ...             tasks.create_task(handle(stream))
+            >>> asyncio.run(main())
+            0 3
+        """
+        await self._take_back()
+        feed = await self._run(self._core.open_feed())
         try:
-            await self._run(self._core.assignment.claim(claim))
-            while True:
-                batch = await reading.next(timeout)
-                if batch is None:
-                    return
-                yield batch
+            while feed.is_open:
+                await self._reading.attend()
+                claim = await on_engine(self._engine, feed.next())
+                if claim is not None:
+                    yield self._stream(claim, None, explicit=explicit)
         finally:
-            try:
-                await self._take_back_from(reading)
-            finally:
-                reading.leave(claim)
+            self._engine.start(feed.close)
+
+    def stop(self) -> None:
+        """Hand out nothing more, as `Consumer.stop` does."""
+        self._check()
+        self._engine.start(self._core.stop)
 
     async def arrow_stream(self, timeout: float | None = None) -> ArrowStream:  # noqa: ASYNC109  # of silence
         """Read all partitions as one Arrow stream, as `Consumer.arrow_stream` does.
@@ -271,7 +323,7 @@ class AsyncConsumer:
         await self._put_back(only)
         await self._take_back_from(self._reading, only)
 
-    async def _take_back_from(self, reading: _Reading, only: Sequence[TopicPartition] | None = None) -> None:
+    async def _take_back_from(self, reading: BatchReading, only: Sequence[TopicPartition] | None = None) -> None:
         """What a reader that was cancelled had begun to decode, if it is of these partitions."""
         batch = await reading.begun()
         for rest in rests_of([] if batch is None else [batch]):
@@ -504,140 +556,6 @@ class AsyncConsumer:
         if getattr(self, "_begun", False) and not self._closed and not self._engine.is_over:
             warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
             self._engine.start(self._core.abandon)
-
-
-class _Reading:
-    """One reader, awaited. What a cancelled task had begun to decode is what the next one gets."""
-
-    def __init__(self, consumer: AsyncConsumer, partition: TopicPartition | None) -> None:
-        self._consumer = consumer
-        self._partition = partition
-        self._reader: FetchReader | None = None
-        self._number = -1
-        self._decoding: asyncio.Future[Batch | None] | None = None
-        self._busy = False
-        self.needs_offsets = False
-
-    async def next(self, timeout: float | None) -> Batch | None:  # noqa: ASYNC109  # None then, no error
-        """The next batch; what was read before is processed."""
-        limit_ms = milliseconds(timeout)
-        consumer = self._consumer
-        await consumer.start()
-        core = consumer._core
-        if not core.fetcher.cursors and not core.is_member:
-            raise nothing_assigned()
-        if self._busy:
-            raise KafkaError("a consumer is read by one task at a time: wait for the other, or take partition_stream")
-        self._busy = True
-        denied = core.denied
-        if core.membership is not None:
-            core.membership.reads(begun=True)
-        try:
-            if self._partition is None and core.needs_attention:
-                await on_engine(consumer._engine, core.rejoin_if_told())
-            if denied.were_told:
-                await on_engine(consumer._engine, denied.try_those_told())
-            if self._reader is None:
-                await on_engine(consumer._engine, consumer._core.assignment.ask(self._partition))
-                self._reader = core.reader(self._partition, calls_handlers=False)
-                if self._partition is not None:
-                    self._number = cursor_of(consumer._core.fetcher.cursors, self._partition).number
-            if self._decoding is None:
-                self._settle()
-                if self.needs_offsets:
-                    self._reader.need_offsets()
-            loop = asyncio.get_running_loop()
-            until = None if limit_ms < 0 else loop.time() + limit_ms / 1000
-            while True:
-                await self._attend()
-                batch = await self._ready()
-                if batch is not None or self._reader.ended:
-                    return batch
-                left = None if until is None else max(0.0, until - loop.time())
-                waits = None if left is None else left * 1000
-                if left == 0.0 or not await on_engine(
-                    consumer._engine, consumer._core.readable(self._partition, waits)
-                ):
-                    return None
-                self._settle()  # it had nothing since: what it passed over is nobody's
-        except KafkaError as error:
-            denied.tell(error)
-            raise
-        finally:
-            self._busy = False
-            if core.membership is not None:
-                core.membership.reads(begun=False)
-
-    def _settle(self) -> None:
-        """What was handed out is processed."""
-        if self._reader is not None:
-            self._reader.settle()
-            self._consumer._core.settled()
-
-    async def _attend(self) -> None:
-        """Raise why the membership is over, and call the handlers that are due."""
-        core = self._consumer._core
-        membership = core.membership
-        if membership is None or self._partition is not None or not membership.needs_attention:
-            return
-        core.fetcher.queue.woken()
-        membership.check()
-        while (call := membership.handlers.take()) is not None:
-            await call.call_awaited()
-
-    def at_once(self) -> Batch | None:
-        """Another one, if it is there and so small that it can be decoded in the loop."""
-        size = self._consumer._core.fetcher.queue.ready(self._number)
-        if self._reader is None or size is None or size >= INLINE_BYTES:
-            return None
-        return self._reader.read(0)
-
-    async def _ready(self) -> Batch | None:
-        reader = self._reader
-        assert reader is not None
-        if self._decoding is None:
-            size = self._consumer._core.fetcher.queue.ready(self._number)
-            if size is None:
-                return None
-            if size < INLINE_BYTES:
-                return reader.read(0)
-            self._decoding = asyncio.get_running_loop().run_in_executor(None, reader.read, 0)
-        try:
-            batch = await asyncio.shield(self._decoding)
-        except asyncio.CancelledError:
-            raise  # what comes of it is for the next one who asks
-        except BaseException:
-            self._decoding = None
-            raise
-        self._decoding = None
-        return batch
-
-    async def begun(self) -> Batch | None:
-        """What a cancelled task had begun to decode, if it has come to be a batch."""
-        if self._busy or self._decoding is None:
-            return None
-        await asyncio.wait([self._decoding])
-        if self._decoding is not None and self._decoding.exception() is not None:
-            self._decoding = None  # it is raised anew, if it still holds
-        return None if self._decoding is None else self._decoding.result()
-
-    def forget(self) -> None:
-        """Drop that."""
-        self._decoding = None
-
-    def leave(self, claim: Claim) -> None:
-        """Read no more. If another thread still decodes, the partition is given back when its rows have been."""
-        if self._decoding is None:
-            claim.close()
-        else:
-            self._decoding.add_done_callback(partial(self._left, claim))
-
-    def _left(self, claim: Claim, decoding: asyncio.Future[Batch | None]) -> None:
-        if not decoding.cancelled() and decoding.exception() is None:
-            batch = decoding.result()
-            for rest in rests_of([] if batch is None else [batch]):
-                self._consumer._return(rest)
-        claim.close()
 
 
 class _Fed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection, Iterable
 
 from kafwire.cluster.list_offsets import EARLIEST
@@ -12,6 +13,7 @@ from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.offset_commits import OffsetCommits
 from kafwire.consumer.partition_claim import Claim, StreamEnded
 from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.consumer.partition_feed import PartitionFeed
 from kafwire.consumer.start_positions import seek_to_start
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._arrow import Layout
@@ -37,7 +39,9 @@ class Assignment:
         self._commits = commits
         self._layout = layout
         self._flowing = False
-        self._claimed: set[FetchCursor] = set()
+        self._claimed: dict[FetchCursor, weakref.ref[Claim]] = {}
+        self.feed: PartitionFeed | None = None  # who gets each partition for himself, as it comes
+        self.on_claims: Callable[[], object] = lambda: None  # called when a claim ends, or is given back
         self._ending: set[FetchCursor] = set()  # nothing more of these is handed out
         self._counts: dict[str, int] = {}  # partitions of topics, when this consumer first saw them
         self._stop_listening: Callable[[], None] = lambda: None
@@ -152,19 +156,23 @@ class Assignment:
             if cursor in self._ending:
                 continue
             self._ending.add(cursor)
+            claim = self._claimed[cursor]() if cursor in self._claimed else None
+            if claim is not None:
+                claim.is_ending = True
             if cursor in self._claimed:
                 queue = self._fetcher.queue
                 queue.cut(cursor.number, queue.position(cursor.number))
                 self._fetcher.halt(cursor, StreamEnded(f"{cursor.name} is given up"))
             else:
                 self._fetcher.pause(cursor, paused=True)
+        self.on_claims()
         return cursors
 
-    def drop(self, cursors: Iterable[FetchCursor]) -> None:
-        """Read these no more, if they still are."""
+    def drop(self, cursors: Iterable[FetchCursor], *, is_lost: bool = False) -> None:
+        """Read these no more, if they still are; `is_lost`: others do already."""
         for cursor in cursors:
             if self._fetcher.numbered(cursor.number) is cursor:
-                self._drop(cursor)
+                self._drop(cursor, is_lost=is_lost)
 
     @property
     def topics(self) -> set[str]:
@@ -194,20 +202,44 @@ class Assignment:
         if cursor in self._claimed:
             raise KafkaError(f"{cursor.name} has a stream already: close that one first")
         if not claim.closed:
-            self._claimed.add(cursor)
-            claim.cursor = cursor
-            self._fetcher.queue.claim(cursor.number)
+            self._take(claim, cursor)
+
+    def _take(self, claim: Claim, cursor: FetchCursor) -> None:
+        self._claimed[cursor] = weakref.ref(claim)
+        claim.cursor = cursor
+        self._fetcher.queue.claim(cursor.number)
+
+    def open_feed(self, is_disturbed: Callable[[], bool]) -> PartitionFeed:
+        """Have each partition, from now on, claimed for a stream of its own; those that are there too."""
+        if self.feed is not None and self.feed.is_open:
+            raise KafkaError("partitions() is iterated over already: close that iterator first")
+        self.feed = PartitionFeed(is_disturbed)
+        for cursor in self._fetcher.cursors.values():
+            self._offer(cursor)
+        return self.feed
+
+    def _offer(self, cursor: FetchCursor) -> None:
+        if self.feed is not None and self.feed.is_open and cursor not in self._claimed and cursor not in self._ending:
+            claim = self.new_claim(TopicPartition(cursor.topic, cursor.partition))
+            self._take(claim, cursor)
+            self.feed.offer(claim)
 
     def release(self, cursor: FetchCursor) -> None:
         """Its reader reads no more: the partition is one of all again. What a closed claim calls."""
         if cursor in self._claimed:
-            self._claimed.discard(cursor)
+            del self._claimed[cursor]
             self._fetcher.queue.claim(cursor.number, False)
             if self._flowing:
                 self._fetcher.ask([cursor])
             else:
                 self._fetcher.leave(cursor)
             self._fetcher.pause(cursor, paused=cursor.paused or cursor in self._ending)
+            self.on_claims()
+
+    def pause_claimed(self, claim: Claim, paused: bool) -> None:  # a callback of the engine
+        """Fetch and hand out nothing of a claimed partition, or go on."""
+        if claim.cursor is not None and claim.cursor not in self._ending:
+            self._fetcher.pause(claim.cursor, paused=paused)
 
     async def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
         """Fetch and hand out nothing of these, or go on; what is buffered stays."""
@@ -234,10 +266,13 @@ class Assignment:
     def _layout_of(self, topic: str, partition: int) -> Layout:
         return self._layout(topic, partition, transient=len(self._fetcher.cursors) >= LASTING_LAYOUTS)
 
-    def _drop(self, cursor: FetchCursor) -> None:
+    def _drop(self, cursor: FetchCursor, *, is_lost: bool = False) -> None:
         self._fetcher.remove(cursor, claimed=cursor in self._claimed)
         if cursor in self._claimed:
-            self._claimed.discard(cursor)
+            claim = self._claimed.pop(cursor)()
+            if claim is not None:
+                claim.cursor, claim.is_lost = None, is_lost
+                claim.is_over = claim.is_ending = True
             kind = StreamEnded if cursor in self._ending else KafkaError
             self._fetcher.halt(cursor, kind(f"{cursor.name} is not read by this consumer any more"))
         self._ending.discard(cursor)
@@ -262,6 +297,8 @@ class Assignment:
             self.drop(made)
             raise
         made = [cursor for cursor in made if self._fetcher.numbered(cursor.number) is cursor]
+        for cursor in made:
+            self._offer(cursor)
         if self._flowing:
             self._fetcher.ask(cursor for cursor in made if cursor not in self._claimed)
         if not of_group:
@@ -280,5 +317,6 @@ class Assignment:
                     # Whatever is in it came after this consumer did, so it is read from its beginning.
                     cursor = self._fetcher.add(info, number, self._layout_of(name, number))
                     self._fetcher.seek_by_time(cursor, EARLIEST)
-                    if self._flowing:
+                    self._offer(cursor)
+                    if self._flowing and cursor not in self._claimed:
                         self._fetcher.ask([cursor])

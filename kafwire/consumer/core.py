@@ -14,6 +14,7 @@ from typing import Any
 
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.group_offsets import lost_to_others
 from kafwire.config import ConsumerConfig
 from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.arguments import Selection, cursor_of
@@ -22,6 +23,9 @@ from kafwire.consumer.denied_partitions import DeniedPartitions
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.group_membership import GroupMembership
 from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.partition_claim import Claim
+from kafwire.consumer.partition_feed import PartitionFeed
+from kafwire.consumer.partition_progress import PartitionProgress
 from kafwire.consumer.positions import Positions
 from kafwire.consumer.read_plan import consumer_budget, consumer_plan
 from kafwire.consumer.rebalance_handlers import Handlers
@@ -69,9 +73,11 @@ class ConsumerCore:
             self.membership = GroupMembership(
                 self.fetcher, config, self.assignment, self.commits, Handlers() if handlers is None else handlers
             )
+        self.assignment.on_claims = self._on_progress
         self._selection = selection
         self._layout = layout
         self._start_lock = asyncio.Lock()
+        self._progressed = asyncio.Event()
         self._started = False
         self._tasks: list[asyncio.Task[None]] = []
         self._reporter: Reporter | None = None
@@ -168,6 +174,59 @@ class ConsumerCore:
         if self.membership is not None:
             await self.membership.rejoin_if_told()
 
+    def position(self, claim: Claim) -> int:
+        """Where the reader of a claimed partition is; -1 when it is not claimed any more. In any thread."""
+        cursor = claim.cursor
+        return -1 if cursor is None else self.fetcher.queue.position(cursor.number)
+
+    async def follow_progress(self, claim: Claim) -> PartitionProgress:
+        """Have the user say how far a claimed partition is processed."""
+        progress = PartitionProgress(partial(self.cluster.engine.start, self._on_progress))
+        if claim.cursor is not None:
+            self.commits.progress[claim.cursor] = progress
+        return progress
+
+    def _on_progress(self) -> None:
+        self._progressed.set()
+        if self.membership is not None:
+            self.membership.revocation.look()
+
+    async def room(self, claim: Claim, progress: PartitionProgress) -> None:
+        """Return when fewer than `max_uncommitted` offsets are not committed, or the partition is over."""
+        oldest = progress.oldest
+        log.warning(
+            "%s-%d is not handed out further: record %s is not completed, and max_uncommitted (%d) offsets beyond it "
+            "were handed out",
+            *claim.where,
+            "?" if oldest is None else oldest,
+            self.config.max_uncommitted,
+        )
+        progress.is_awaited = True
+        while progress.uncommitted >= self.config.max_uncommitted and not claim.is_ending:
+            self._progressed.clear()
+            await self._progressed.wait()
+
+    async def commit_claimed(self, claim: Claim) -> None:
+        """Commit how far a claimed partition is processed."""
+        if claim.cursor is None:
+            raise lost_to_others([claim.where], self.config.group_id or "")
+        await self.commits.commit(None, only=[claim.cursor])
+
+    async def open_feed(self) -> PartitionFeed:
+        """See `Assignment.open_feed`."""
+        return self.assignment.open_feed(lambda: self.needs_attention)
+
+    def stop(self) -> None:
+        """Hand out nothing more: streams end, and so does who waits for records."""
+        if self.membership is not None:
+            self.membership.stops = True
+        self.assignment.ending(self.assignment.partitions)
+        if self.assignment.feed is not None:
+            self.assignment.feed.close()
+        self._progressed.set()
+        self.fetcher.queue.end()
+        self.fetcher.arrived()
+
     def settled(self) -> None:
         """Who reads has processed what he had in hand. In the thread that reads."""
         membership = self.membership
@@ -254,6 +313,8 @@ class ConsumerCore:
             if task is not asyncio.current_task():
                 task.cancel()
         self.assignment.stop()
+        if self.assignment.feed is not None:
+            self.assignment.feed.close()
         if self._reporter is not None:
             self._reporter.stop()
         try:

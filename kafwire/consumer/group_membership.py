@@ -64,9 +64,10 @@ class GroupMembership:
         assert config.group_id is not None
         assert commits.group is not None
         self.group_id = config.group_id
-        self.revocation = Revocation(fetcher)
+        self.revocation = Revocation(fetcher, commits)
         self.handlers = RebalanceHandlers(fetcher.cluster.engine, handlers, self._wake)
         self.subscribed: tuple[str, ...] = ()
+        self.stops = False  # nothing more is to be read
         self._fetcher = fetcher
         self._cluster = fetcher.cluster
         self._engine = fetcher.cluster.engine
@@ -260,7 +261,7 @@ class GroupMembership:
         failures = 0
         found: list[tuple[TopicInfo, int]] = []
         wanted = [TopicPartition(*each) for each in partitions]
-        while wanted:
+        while wanted and not self.stops:
             try:
                 found = [pair for where in wanted if (pair := await self._find(where)) is not None]
                 added = await self._assignment.add(found, held=self.handlers.handlers.on_assigned is not None)
@@ -337,7 +338,7 @@ class GroupMembership:
         """These belong to others already."""
         lost = [TopicPartition(*each) for each in partitions]
         cursors = self._assignment.ending(lost)
-        self._assignment.drop(cursors)
+        self._assignment.drop(cursors, is_lost=True)
         log.warning("group %r: %d partitions are lost", self.group_id, len(lost))
         self.handlers.tell(self.handlers.handlers.on_lost, lost)
         self._wake()
@@ -356,6 +357,8 @@ class GroupMembership:
     def _wake(self) -> None:
         self._fetcher.queue.wake()
         self._fetcher.arrived()
+        if self._assignment.feed is not None:
+            self._assignment.feed.look()
 
     @property
     def needs_attention(self) -> bool:

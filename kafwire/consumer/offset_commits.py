@@ -11,6 +11,7 @@ from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import cursor_of, partitions_of
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.consumer.partition_progress import PartitionProgress
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._records import Batch
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
@@ -27,6 +28,7 @@ class OffsetCommits:
         self._fetcher = fetcher
         self._engine = fetcher.cluster.engine
         self.group = GroupOffsets(fetcher.cluster, config.group_id) if config.group_id is not None else None
+        self.progress: dict[FetchCursor, PartitionProgress] = {}  # of partitions whose users say what is processed
         self._committed: dict[FetchCursor, int] = {}
         self._committed_since_ms = self._engine.now_ms()
         self.is_automatic = self.group is not None and config.enable_auto_commit
@@ -51,6 +53,9 @@ class OffsetCommits:
         if what is not None:
             for cursor, offset in chosen.items():
                 self._fetcher.queue.process(cursor.number, offset)
+                progress = self.progress.get(cursor)
+                if progress is not None:
+                    progress.complete(progress.committable, offset)
         if chosen:
             await self._catch_up(chosen)
             places = {(cursor.topic, cursor.partition): cursor for cursor in chosen}
@@ -81,19 +86,21 @@ class OffsetCommits:
         return cursor_of(cursors, where)
 
     def _processed(self, only: Iterable[FetchCursor] | None) -> dict[FetchCursor, int]:
-        queue = self._fetcher.queue
         now = self._engine.now_ms()
         if now > self._committed_since_ms + COMMIT_AGAIN_MS:
             self._committed.clear()
             self._committed_since_ms = now
         chosen = self._fetcher.cursors.values() if only is None else only
-        processed = {cursor: queue.processed(cursor.number) for cursor in chosen}
+        processed = {cursor: self._processed_of(cursor) for cursor in chosen}
         return {c: offset for c, offset in processed.items() if offset >= 0 and self._committed.get(c) != offset}
+
+    def _processed_of(self, cursor: FetchCursor) -> int:
+        progress = self.progress.get(cursor)
+        return self._fetcher.queue.processed(cursor.number) if progress is None else progress.committable
 
     def processed(self) -> dict[TopicPartition, int]:
         """How far each partition is processed, where anything of it is. May be called in any thread."""
-        queue = self._fetcher.queue
-        found = {where: queue.processed(cursor.number) for where, cursor in list(self._fetcher.cursors.items())}
+        found = {where: self._processed_of(cursor) for where, cursor in list(self._fetcher.cursors.items())}
         return {TopicPartition(*where): offset for where, offset in found.items() if offset >= 0}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -131,6 +138,7 @@ class OffsetCommits:
     def forget(self, cursor: FetchCursor) -> None:
         """It is not read any more."""
         self._committed.pop(cursor, None)
+        self.progress.pop(cursor, None)
 
     def _need_group(self) -> GroupOffsets:
         if self.group is None:

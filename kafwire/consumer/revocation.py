@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.offset_commits import OffsetCommits
 from kafwire.consumer.partition_cursor import FetchCursor
 
 # Who reads tells when he has processed what he had. A stream of Arrow arrays does not: it is looked at again and again.
@@ -15,9 +16,10 @@ LOOK_MS = 20
 class Revocation:
     """Of one consumer's partitions. Lives on the engine, apart from `is_awaited`."""
 
-    def __init__(self, fetcher: Fetcher) -> None:
+    def __init__(self, fetcher: Fetcher, commits: OffsetCommits) -> None:
         self.is_awaited = False  # whether who settles is to call `look`; may be read in any thread
         self._fetcher = fetcher
+        self._commits = commits
         self._looks = asyncio.Event()
 
     def look(self) -> None:
@@ -44,4 +46,10 @@ class Revocation:
             self.is_awaited = False
 
     def _is_in_hand(self, cursor: FetchCursor) -> bool:
-        return self._fetcher.numbered(cursor.number) is cursor and self._fetcher.queue.in_hand(cursor.number)
+        if self._fetcher.numbered(cursor.number) is not cursor:
+            return False
+        progress = self._commits.progress.get(cursor)
+        if progress is None:
+            return self._fetcher.queue.in_hand(cursor.number)
+        progress.is_awaited = True
+        return self._fetcher.queue.in_hand(cursor.number) or progress.uncommitted > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
@@ -21,6 +21,7 @@ from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
 from kafwire.sync.batch_reader import BatchReader
 from kafwire.sync.partition_stream import PartitionStream
+from kafwire.sync.stream_threads import run_threads
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
@@ -202,7 +203,9 @@ class Consumer:
         """
         return self._reading.poll(timeout)
 
-    def partition_stream(self, partition: TopicPartition, timeout: float | None = None) -> Iterator[Batch]:
+    def partition_stream(
+        self, partition: TopicPartition, timeout: float | None = None, *, explicit: bool = False
+    ) -> PartitionStream:
         """Iterate over the batches of one partition alone, for example in a thread of its own.
 
         The partition's records come by no other way until this iterator is closed. Nothing is fetched before you read
@@ -211,9 +214,10 @@ class Consumer:
         Args:
             partition: a partition that this consumer reads.
             timeout: seconds without records after which the iterator ends; None: it never ends.
+            explicit: as for `partitions`.
 
         Returns:
-            An iterator of `Batch`, with a method `close`.
+            An iterator of `Batch`.
 
         Raises:
             KafkaError: the partition is not read by this consumer, or another stream has it; reading raises what
@@ -224,9 +228,88 @@ class Consumer:
             [0]
         """
         self._check()
+        timeout_ms = milliseconds(timeout)
         self._reading.put_back([partition])
         self._engine.run(self._core.denied.try_all, partition)
-        return PartitionStream(self._core, self._engine, partition, milliseconds(timeout), keeps=self)
+        claim = self._core.assignment.new_claim(partition)
+        try:
+            self._engine.run(self._core.assignment.claim, claim)
+        except BaseException:
+            claim.close()
+            raise
+        return PartitionStream(self._core, self._engine, claim, timeout_ms, keeps=self, explicit=explicit)
+
+    def partitions(self, *, explicit: bool = False) -> Iterator[PartitionStream]:
+        """Iterate over the partitions as they are assigned, each as a stream of its own.
+
+        The iterator waits for the next partition, and ends when the consumer is stopped or closed. A stream is for one
+        thread, which reads until it ends: when its partition is revoked, or lost. `for_each_partition` has the threads.
+        Nothing is fetched of a partition before its stream is read.
+
+        Args:
+            explicit: records count as processed when `PartitionStream.complete` says so, in any order, and not when the
+                next batch is taken.
+
+        Returns:
+            An iterator of `PartitionStream`.
+
+        Raises:
+            KafkaError: the consumer is closed, or is iterated over so already; why the membership is over.
+
+        Example:
+            >>> for stream in consumer.partitions():
+            ...     for batch in stream:
+            ...         print(stream.partition, len(batch))
+            ...         consumer.stop()
+            0 3
+        """
+        self._check()
+        self._reading.put_back()
+        feed = self._engine.run(self._core.open_feed)
+        try:
+            while feed.is_open:
+                if self._core.needs_attention:
+                    self._core.attend()
+                claim = self._engine.run(feed.next)
+                if claim is not None:
+                    yield PartitionStream(self._core, self._engine, claim, -1, keeps=self, explicit=explicit)
+        finally:
+            self._engine.start(feed.close)
+
+    def for_each_partition(
+        self, handler: Callable[[PartitionStream], object], *, threads: int = 16, explicit: bool = False
+    ) -> None:
+        """Call `handler` for each partition as it is assigned, in a thread of its own, until the consumer is stopped.
+
+        What a handler raises stops the consumer, and is raised here when all handlers have returned.
+
+        Args:
+            handler: called with a `PartitionStream`; it is to return when the stream ends.
+            threads: how many run at the same time. Partitions beyond that wait for a thread, and are not fetched.
+            explicit: as for `partitions`.
+
+        Raises:
+            KafkaError: as `partitions` does.
+            Exception: what a handler raised.
+
+        Example:
+            >>> def handle(stream):
+            ...     for batch in stream:
+            ...         print(stream.partition, len(batch))
+            ...         consumer.stop()
+            >>> consumer.for_each_partition(handle)
+            0 3
+        """
+        run_threads(self.partitions(explicit=explicit), handler, threads, self.stop)
+
+    def stop(self) -> None:
+        """Hand out nothing more: `partitions()` and all streams end, and so do loops over batches and records.
+
+        What is in hand can still be processed and committed; then `close`. May be called in any thread, and in a signal
+        handler.
+        """
+        self._check()
+        self._engine.start(self._core.stop)
 
     def arrow_stream(self, timeout: float | None = None) -> ArrowStream:
         """Read all partitions as one Arrow stream.

@@ -1,54 +1,61 @@
-"""`Consumer.partition_stream`: the batches of one partition, read by whoever has its stream."""
+"""`PartitionStream`: the batches of one partition, read by whoever has its stream."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 
 from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.core import ConsumerCore
+from kafwire.consumer.partition_claim import Claim, StreamEnded
+from kafwire.consumer.partition_progress import PartitionProgress
 from kafwire.runtime.interfaces import Engine
-from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.records import Batch
 
 
 class PartitionStream:
-    """The batches of one partition, which is claimed until this is closed, or ends, or is dropped."""
+    """The batches of one partition, for one thread: an iterator, and a context manager.
+
+    It ends when the partition is revoked from this member of a group, or lost, or when the consumer is stopped or
+    closed. A revoked partition is waited for within `revocation_timeout_ms`: until the batch in hand is processed, or,
+    with `explicit`, everything that was handed out.
+
+    `topic` and `partition` say which one it is. Make one by `Consumer.partition_stream` or `partitions`.
+    """
 
     _reader: FetchReader | None = None
-    _closed = True  # until the partition is claimed
 
     def __init__(
-        self, core: ConsumerCore, engine: Engine, partition: TopicPartition, timeout_ms: int, keeps: object
+        self, core: ConsumerCore, engine: Engine, claim: Claim, timeout_ms: int, keeps: object, *, explicit: bool
     ) -> None:
         """It keeps `keeps` alive: a consumer must not be dropped while its stream is read."""
+        self.topic, self.partition = claim.where
         self._keeps = keeps
         self._engine = engine
         self._core = core
-        self._partition = partition
         self._timeout_ms = timeout_ms
-        self._claim = core.assignment.new_claim(partition)
-        try:
-            self._engine.run(core.assignment.claim, self._claim)
-        except BaseException:
-            self._claim.close()
-            raise
+        self._claim = claim
+        self._explicit = explicit
+        self._progress: PartitionProgress | None = None
         self._closed = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the partition belongs to another member already: nothing of it can be committed."""
+        return self._claim.is_lost
 
     def __iter__(self) -> Iterator[Batch]:
         return self
 
     def __next__(self) -> Batch:
+        """The next batch; the one before it is processed, unless the stream is `explicit`."""
         if self._closed:
             raise StopIteration
         try:
-            if self._reader is None:
-                self._reader = self._core.reader(self._partition)
-                self._engine.run(self._core.assignment.ask, self._partition)
-            self._reader.settle()
-            batch = self._reader.read(self._timeout_ms)
+            batch = self._next()
         except BaseException:
             self.close()
             raise
@@ -57,7 +64,81 @@ class PartitionStream:
             raise StopIteration
         return batch
 
+    def _next(self) -> Batch | None:
+        if self._claim.is_over:
+            return None
+        if self._reader is None:
+            self._begin()
+        progress = self._progress
+        if progress is not None and progress.uncommitted >= self._core.config.max_uncommitted:
+            self._engine.run(self._core.room, self._claim, progress)
+        assert self._reader is not None
+        self._reader.settle()
+        self._core.settled()
+        position = self._core.position(self._claim)
+        try:
+            batch = self._reader.read(self._timeout_ms)
+        except StreamEnded:
+            return None
+        if batch is not None and progress is not None:
+            progress.hand_out(position, batch)
+        return batch
+
+    def _begin(self) -> None:
+        reader = self._core.reader(self._claim.where)
+        if self._explicit:
+            reader.need_offsets()
+            self._progress = self._engine.run(self._core.follow_progress, self._claim)
+        self._engine.run(self._core.assignment.ask, self._claim.where)
+        self._reader = reader
+
+    def complete(self, first_offset: int, next_offset: int) -> None:
+        """Of an `explicit` stream: the records of [first_offset, next_offset) are processed. In any order, any thread.
+
+        Commits go as far as everything is completed. At most `max_uncommitted` offsets are handed out beyond that.
+
+        Args:
+            first_offset: the offset of the first record.
+            next_offset: the one after the last record.
+
+        Raises:
+            ValueError: the range ends before it begins.
+        """
+        if self._progress is not None:
+            self._progress.complete(first_offset, next_offset)
+
+    def commit(self) -> None:
+        """Commit how far the partition is processed.
+
+        Raises:
+            CommitFailedError: the partition is not this consumer's any more.
+            ConfigError: the consumer has no `group_id`.
+            BrokerError: the coordinator refuses the commit.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+        """
+        self._engine.run(self._core.commit_claimed, self._claim)
+
+    def pause(self) -> None:
+        """Fetch and hand out nothing until `resume`. Heartbeats go on."""
+        self._engine.start(self._core.assignment.pause_claimed, self._claim, True)
+
+    def resume(self) -> None:
+        """Fetch and hand out again."""
+        self._engine.start(self._core.assignment.pause_claimed, self._claim, False)
+
     def close(self) -> None:
         """Let others read the partition."""
         self._closed = True
         self._claim.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = ", lost" if self.is_lost else ", ended" if self._closed or self._claim.is_over else ""
+        return f"<PartitionStream of {self.topic}-{self.partition}{state}>"

@@ -15,6 +15,13 @@ GROUP = "readers"
 PATIENCE_S = 40.0
 
 
+_KINDS: dict[str, Callable[..., GroupClient]] = {
+    "confluent": ConfluentMember,
+    "aiokafka": AioMember,
+    "kafwire": KafwireMember,
+}
+
+
 class GroupStage:
     """A topic that is written to, and the members that read it. `close` it in the end."""
 
@@ -39,8 +46,7 @@ class GroupStage:
             assert self._java is not None
             member = self._java.member(*where)
         else:
-            kinds = {"confluent": ConfluentMember, "aiokafka": AioMember, "kafwire": KafwireMember}
-            member = kinds[kind](*where)
+            member = _KINDS[kind](*where)
         self.members.append(member)
         return member
 

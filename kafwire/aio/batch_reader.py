@@ -1,0 +1,166 @@
+"""What reads for an `AsyncConsumer`, in the user's event loop: batches of all partitions, or of one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafwire.aio.bridge import INLINE_BYTES, on_engine
+from kafwire.consumer._fetch_reader import FetchReader
+from kafwire.consumer.arguments import cursor_of, milliseconds
+from kafwire.consumer.core import ConsumerCore, nothing_assigned
+from kafwire.consumer.in_progress_batch import UnreadRemainder, rests_of
+from kafwire.consumer.partition_claim import Claim
+from kafwire.errors import KafkaError
+from kafwire.runtime.interfaces import Engine
+from kafwire.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire.records import Batch
+
+
+class BatchReading:
+    """One reader, awaited. What a cancelled task had begun to decode is what the next one gets."""
+
+    def __init__(
+        self,
+        core: ConsumerCore,
+        engine: Engine,
+        start: Callable[[], Awaitable[None]],
+        give_back: Callable[[UnreadRemainder], None],
+        partition: TopicPartition | None = None,
+    ) -> None:
+        """`start` starts the consumer, `give_back` has a batch's rest fetched again.
+
+        Without a `partition` it reads all that nobody claimed.
+        """
+        self._core = core
+        self._engine = engine
+        self._start = start
+        self._give_back = give_back
+        self._partition = partition
+        self._reader: FetchReader | None = None
+        self._number = -1
+        self._decoding: asyncio.Future[Batch | None] | None = None
+        self._busy = False
+        self.needs_offsets = False
+
+    async def next(self, timeout: float | None) -> Batch | None:  # noqa: ASYNC109  # None then, no error
+        """The next batch; what was read before is processed."""
+        limit_ms = milliseconds(timeout)
+        await self._start()
+        core = self._core
+        if not core.fetcher.cursors and not core.is_member:
+            raise nothing_assigned()
+        if self._busy:
+            raise KafkaError("a consumer is read by one task at a time: wait for the other, or take partition_stream")
+        self._busy = True
+        denied = core.denied
+        if core.membership is not None:
+            core.membership.reads(begun=True)
+        try:
+            if self._partition is None and core.needs_attention:
+                await on_engine(self._engine, core.rejoin_if_told())
+            if denied.were_told:
+                await on_engine(self._engine, denied.try_those_told())
+            if self._reader is None:
+                await on_engine(self._engine, core.assignment.ask(self._partition))
+                self._reader = core.reader(self._partition, calls_handlers=False)
+                if self._partition is not None:
+                    self._number = cursor_of(core.fetcher.cursors, self._partition).number
+            if self._decoding is None:
+                self._settle()
+                if self.needs_offsets:
+                    self._reader.need_offsets()
+            loop = asyncio.get_running_loop()
+            until = None if limit_ms < 0 else loop.time() + limit_ms / 1000
+            while True:
+                await self.attend()
+                batch = await self._ready()
+                if batch is not None or self._reader.ended:
+                    return batch
+                left = None if until is None else max(0.0, until - loop.time())
+                waits = None if left is None else left * 1000
+                if left == 0.0 or not await on_engine(self._engine, core.readable(self._partition, waits)):
+                    return None
+                self._settle()  # it had nothing since: what it passed over is nobody's
+        except KafkaError as error:
+            denied.tell(error)
+            raise
+        finally:
+            self._busy = False
+            if core.membership is not None:
+                core.membership.reads(begun=False)
+
+    def _settle(self) -> None:
+        """What was handed out is processed."""
+        if self._reader is not None:
+            self._reader.settle()
+            self._core.settled()
+
+    async def attend(self) -> None:
+        """Raise why the membership is over, and call the handlers that are due."""
+        core = self._core
+        membership = core.membership
+        if membership is None or self._partition is not None or not membership.needs_attention:
+            return
+        core.fetcher.queue.woken()
+        membership.check()
+        while (call := membership.handlers.take()) is not None:
+            await call.call_awaited()
+
+    def at_once(self) -> Batch | None:
+        """Another one, if it is there and so small that it can be decoded in the loop."""
+        size = self._core.fetcher.queue.ready(self._number)
+        if self._reader is None or size is None or size >= INLINE_BYTES:
+            return None
+        return self._reader.read(0)
+
+    async def _ready(self) -> Batch | None:
+        reader = self._reader
+        assert reader is not None
+        if self._decoding is None:
+            size = self._core.fetcher.queue.ready(self._number)
+            if size is None:
+                return None
+            if size < INLINE_BYTES:
+                return reader.read(0)
+            self._decoding = asyncio.get_running_loop().run_in_executor(None, reader.read, 0)
+        try:
+            batch = await asyncio.shield(self._decoding)
+        except asyncio.CancelledError:
+            raise  # what comes of it is for the next one who asks
+        except BaseException:
+            self._decoding = None
+            raise
+        self._decoding = None
+        return batch
+
+    async def begun(self) -> Batch | None:
+        """What a cancelled task had begun to decode, if it has come to be a batch."""
+        if self._busy or self._decoding is None:
+            return None
+        await asyncio.wait([self._decoding])
+        if self._decoding is not None and self._decoding.exception() is not None:
+            self._decoding = None  # it is raised anew, if it still holds
+        return None if self._decoding is None else self._decoding.result()
+
+    def forget(self) -> None:
+        """Drop that."""
+        self._decoding = None
+
+    def leave(self, claim: Claim) -> None:
+        """Read no more. If another thread still decodes, the partition is given back when its rows have been."""
+        if self._decoding is None:
+            claim.close()
+        else:
+            self._decoding.add_done_callback(partial(self._left, claim))
+
+    def _left(self, claim: Claim, decoding: asyncio.Future[Batch | None]) -> None:
+        if not decoding.cancelled() and decoding.exception() is None:
+            batch = decoding.result()
+            for rest in rests_of([] if batch is None else [batch]):
+                self._give_back(rest)
+        claim.close()

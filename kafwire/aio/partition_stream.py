@@ -1,0 +1,162 @@
+"""`AsyncPartitionStream`: the batches of one partition, awaited by whoever has its stream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from kafwire.aio.batch_reader import BatchReading
+from kafwire.aio.bridge import on_engine
+from kafwire.consumer.core import ConsumerCore
+from kafwire.consumer.partition_claim import Claim, StreamEnded
+from kafwire.consumer.partition_progress import PartitionProgress
+from kafwire.runtime.interfaces import Engine
+from kafwire.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire.records import Batch
+
+
+class AsyncPartitionStream:
+    """The batches of one partition, for one task: an async iterator, and an async context manager.
+
+    It ends when the partition is revoked from this member of a group, or lost, or when the consumer is stopped or
+    closed. A revoked partition is waited for within `revocation_timeout_ms`: until the batch in hand is processed, or,
+    with `explicit`, everything that was handed out.
+
+    `topic` and `partition` say which one it is. Make one by `AsyncConsumer.partition_stream` or `partitions`.
+    """
+
+    def __init__(
+        self,
+        core: ConsumerCore,
+        engine: Engine,
+        reading: BatchReading,
+        claim: Claim,
+        *,
+        let_go: Callable[[TopicPartition], Awaitable[None]] | None,
+        take_back: Callable[[BatchReading], Awaitable[None]],
+        timeout_s: float | None,
+        explicit: bool,
+    ) -> None:
+        """`let_go` has the consumer give the partition out of its hand, where the claim is not taken yet.
+
+        `take_back` has what the reader had begun to decode fetched again.
+        """
+        self.topic, self.partition = claim.where
+        self._core, self._engine = core, engine
+        self._reading = reading
+        self._claim = claim
+        self._let_go = let_go
+        self._take_back = take_back
+        self._timeout_s = timeout_s
+        self._explicit = explicit
+        self._progress: PartitionProgress | None = None
+        self._closed = False
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the partition belongs to another member already: nothing of it can be committed."""
+        return self._claim.is_lost
+
+    def __aiter__(self) -> AsyncIterator[Batch]:
+        return self
+
+    async def __anext__(self) -> Batch:
+        """The next batch; the one before it is processed, unless the stream is `explicit`."""
+        if self._closed:
+            raise StopAsyncIteration
+        try:
+            batch = await self._next()
+        except BaseException:
+            await self.aclose()
+            raise
+        if batch is None:
+            await self.aclose()
+            raise StopAsyncIteration
+        return batch
+
+    async def _next(self) -> Batch | None:
+        if self._let_go is not None:
+            await self._let_go(self._claim.where)
+            await on_engine(self._engine, self._core.denied.try_all(self._claim.where))
+            await on_engine(self._engine, self._core.assignment.claim(self._claim))
+            self._let_go = None
+        if self._claim.is_over:
+            return None
+        if self._progress is None and self._explicit:
+            self._progress = await on_engine(self._engine, self._core.follow_progress(self._claim))
+            self._reading.needs_offsets = True
+        if self._progress is not None and self._progress.uncommitted >= self._core.config.max_uncommitted:
+            await on_engine(self._engine, self._core.room(self._claim, self._progress))
+        position = self._core.position(self._claim)
+        try:
+            batch = await self._reading.next(self._timeout_s)
+        except StreamEnded:
+            return None
+        if batch is not None and self._progress is not None:
+            self._progress.hand_out(position, batch)
+        return batch
+
+    def complete(self, first_offset: int, next_offset: int) -> None:
+        """Of an `explicit` stream: the records of [first_offset, next_offset) are processed. In any order, any thread.
+
+        Commits go as far as everything is completed. At most `max_uncommitted` offsets are handed out beyond that.
+
+        Args:
+            first_offset: the offset of the first record.
+            next_offset: the one after the last record.
+
+        Raises:
+            ValueError: the range ends before it begins.
+        """
+        if self._progress is not None:
+            self._progress.complete(first_offset, next_offset)
+
+    async def commit(self) -> None:
+        """Commit how far the partition is processed.
+
+        Raises:
+            CommitFailedError: the partition is not this consumer's any more.
+            ConfigError: the consumer has no `group_id`.
+            BrokerError: the coordinator refuses the commit.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+        """
+        await on_engine(self._engine, self._core.commit_claimed(self._claim))
+
+    def pause(self) -> None:
+        """Fetch and hand out nothing until `resume`. Heartbeats go on."""
+        self._engine.start(self._core.assignment.pause_claimed, self._claim, True)
+
+    def resume(self) -> None:
+        """Fetch and hand out again."""
+        self._engine.start(self._core.assignment.pause_claimed, self._claim, False)
+
+    async def aclose(self) -> None:
+        """Let others read the partition. A second close does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._take_back(self._reading)
+        finally:
+            self._reading.leave(self._claim)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        state = ", lost" if self.is_lost else ", ended" if self._closed or self._claim.is_over else ""
+        return f"<AsyncPartitionStream of {self.topic}-{self.partition}{state}>"
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True):
+            with suppress(RuntimeError):  # its event loop is closed: what it had decoded is gone with it
+                self._reading.leave(self._claim)

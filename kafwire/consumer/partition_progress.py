@@ -1,0 +1,61 @@
+"""How far one partition's records are processed, where their user says so himself, in any order, from any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from itertools import pairwise
+
+from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.records._records import Batch
+
+
+class PartitionProgress:
+    """The completed offsets of a stream. What lies between records that were handed out needs no completion."""
+
+    def __init__(self, on_advance: Callable[[], object]) -> None:
+        """`on_advance` is called, by who completes, when more may be committed and somebody waits for it."""
+        self.is_awaited = False
+        self._on_advance = on_advance
+        self._lock = threading.Lock()
+        self._completed: CompletedOffsets | None = None
+
+    @property
+    def committable(self) -> int:
+        """The offset that may be committed; -1 when nothing was handed out."""
+        completed = self._completed
+        return -1 if completed is None else completed.committable
+
+    @property
+    def uncommitted(self) -> int:
+        """How many offsets from there on were handed out."""
+        with self._lock:
+            return 0 if self._completed is None else self._completed.uncommitted
+
+    @property
+    def oldest(self) -> int | None:
+        """The offset of the first record that is not completed and was handed out."""
+        with self._lock:
+            gap = None if self._completed is None else self._completed.oldest_gap
+        return None if gap is None else gap[0]
+
+    def hand_out(self, position: int, batch: Batch) -> None:
+        """A user gets a batch, which was read from `position` on."""
+        size = batch.next_offset - position
+        offsets = None if len(batch) == size else [record.offset for record in batch]
+        with self._lock:
+            if self._completed is None or position < self._completed.handed_out:  # somebody sought back
+                self._completed = CompletedOffsets(position)
+            completed = self._completed
+            completed.complete(completed.handed_out, position)
+            completed.hand_out(batch.next_offset)
+            if offsets is not None:
+                for before, after in pairwise([position - 1, *offsets, batch.next_offset]):
+                    completed.complete(before + 1, after)
+
+    def complete(self, first_offset: int, next_offset: int) -> None:
+        """The records of [first_offset, next_offset) are processed."""
+        with self._lock:
+            advanced = self._completed is not None and self._completed.complete(first_offset, next_offset)
+        if advanced and self.is_awaited:
+            self._on_advance()
