@@ -35,7 +35,7 @@ def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
 @pytest.fixture
 def in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """An async consumer decodes the smallest batch in another thread, as it does large ones."""
-    monkeypatch.setattr("kafwire.aio.consumer.INLINE_BYTES", 0)
+    monkeypatch.setattr("kafwire.aio.batch_reader.INLINE_BYTES", 0)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import inspect
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import BrokerError, ConfigError
 from kafwire.testing.cluster import KafkaCluster
+from tests.support.deadlines import until
 from tests.support.known_topics import NOW_MS, fill, make_topic, partitions_of
 
 EACH = 10
@@ -106,19 +108,35 @@ def test_subscribe_and_unsubscribe(cluster: KafkaCluster, topics: list[str], eit
         consumer.close()
 
 
-def test_a_group_is_not_subscribed_with(cluster: KafkaCluster, topics: list[str], either: Either) -> None:
+def test_who_commits_from_outside_a_group_becomes_a_member_by_subscribing(
+    cluster: KafkaCluster, topics: list[str], either: Either
+) -> None:
     where = TopicPartition(topics[0], 0)
     consumer = either.make("Consumer", cluster.bootstrap, group_id=topics[0], assign=[where], start="earliest")
     try:
-        with pytest.raises(ConfigError, match="membership in a group"):
-            consumer.subscribe(topics)
-        assert consumer.assignment == {where}
         assert sum(len(batch) for batch in consumer.poll(10)) == EACH
         assert consumer.poll(0.1) == []  # asked for more: what came before is processed
         assert consumer.processed() == {where: EACH}
-        assert consumer.group_metadata().group_id == topics[0]
+        assert consumer.group_metadata() == (topics[0], -1, "", None)
+        consumer.commit()
+        consumer.subscribe(topics)
+        counts: Counter[TopicPartition] = Counter()
+        until(
+            lambda: sum(_counted(counts, consumer.poll(0.1)).values()) == 3 * EACH, "all but what was committed is read"
+        )
+        assert where not in counts
+        assert consumer.group_metadata().member_id
+        consumer.assign([where])
+        assert consumer.group_metadata().member_id == ""
+        assert consumer.assignment == {where}
     finally:
         consumer.close()
+
+
+def _counted(counts: Counter[TopicPartition], batches: list[Any]) -> Counter[TopicPartition]:
+    for batch in batches:
+        counts[TopicPartition(batch.topic, batch.partition)] += len(batch)
+    return counts
 
 
 def test_offsets_for_times(cluster: KafkaCluster, topics: list[str], either: Either) -> None:
