@@ -37,6 +37,7 @@ class Member:
         self.assigned: set[TopicPartition] = set()
         self.error: BaseException | None = None
         self.is_dead = False
+        self._goes_on = False
         self._world, self._seen = world, seen
         self.consumer = kafwire.AsyncConsumer(
             world.bootstrap,
@@ -55,13 +56,25 @@ class Member:
     async def _read(self) -> None:
         try:
             async for batch in self.consumer.batches():
-                offsets = [record.offset for record in batch]
-                await asyncio.sleep(self.work_s())
                 assert batch.topic is not None
                 assert batch.partition is not None
-                self._seen.processed(self.name, TopicPartition(batch.topic, batch.partition), offsets)
+                where, offsets = TopicPartition(batch.topic, batch.partition), [record.offset for record in batch]
+                try:
+                    await asyncio.sleep(self.work_s())
+                except asyncio.CancelledError:
+                    if self._goes_on:  # who asks for the next batch is done with this one
+                        self._seen.processed(self.name, where, offsets)
+                    raise
+                self._seen.processed(self.name, where, offsets)
         except Exception as error:  # a test looks at it
             self.error = error
+
+    async def read_anew(self) -> None:
+        """The loop is cancelled, wherever it is, and another one goes on."""
+        self._goes_on = True
+        await self._stop_reading()
+        self._goes_on = False
+        self._task = asyncio.ensure_future(self._read())
 
     async def leave(self) -> None:
         """Stop as a user does: after the batch in hand."""

@@ -1,0 +1,11 @@
+"""Random schedules of what befalls a group, in the simulated world: see `tests/support/group_schedule.py`."""
+
+from __future__ import annotations
+
+from tests.support import seeds
+from tests.support.group_schedule import run
+
+
+@seeds.several(6)
+def test_groups_keep_their_promises_whatever_befalls_them(seed: int) -> None:
+    assert run(seed) == []
