@@ -59,7 +59,7 @@ class BatchReading:
         self._busy = True
         denied = core.denied
         if core.membership is not None:
-            core.membership.reads(begun=True)
+            core.membership.reads(self, begun=True)
         try:
             if self._partition is None and core.needs_attention:
                 await on_engine(self._engine, core.rejoin_if_told())
@@ -92,7 +92,7 @@ class BatchReading:
         finally:
             self._busy = False
             if core.membership is not None:
-                core.membership.reads(begun=False)
+                core.membership.reads(self, begun=False)
 
     def _settle(self) -> None:
         """What was handed out is processed."""

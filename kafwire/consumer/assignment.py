@@ -244,7 +244,8 @@ class Assignment:
     async def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
         """Fetch and hand out nothing of these, or go on; what is buffered stays."""
         for cursor in cursors_of(self._fetcher.cursors, partitions):
-            self._fetcher.pause(cursor, paused=paused)
+            if cursor not in self._ending:
+                self._fetcher.pause(cursor, paused=paused)
 
     @property
     def paused(self) -> list[TopicPartition]:

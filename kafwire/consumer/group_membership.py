@@ -80,7 +80,7 @@ class GroupMembership:
         self._matching: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._is_told = False
-        self._busy = 0  # reads of users that are under way
+        self._reading: set[int] = set()  # readers of users' that wait for records or decode them
         self._took_ms = self._engine.now_ms()
         self._patience: asyncio.TimerHandle | None = None
 
@@ -383,9 +383,12 @@ class GroupMembership:
 
     # --- max_poll_interval_ms
 
-    def reads(self, begun: bool) -> None:
-        """A user's read begins, or is over. May be called in any thread."""
-        self._busy += 1 if begun else -1
+    def reads(self, who: object, *, begun: bool) -> None:
+        """A user's read by this reader begins, or is over. May be called in any thread."""
+        if begun:
+            self._reading.add(id(who))
+        else:
+            self._reading.discard(id(who))
         self._took_ms = self._engine.now_ms()
 
     def _watch_patience(self) -> None:
@@ -395,7 +398,8 @@ class GroupMembership:
 
         def look() -> None:
             self._patience = None
-            idle_ms = 0.0 if self._busy else self._engine.now_ms() - self._took_ms
+            has_some = bool(self._fetcher.cursors)
+            idle_ms = self._engine.now_ms() - self._took_ms if has_some and not self._reading else 0.0
             if idle_ms < limit_ms:
                 self._patience = asyncio.get_running_loop().call_later((limit_ms - idle_ms) / 1000, look)
             elif self._driver is not None and self._driver.membership.state in (State.JOINING, State.STABLE):

@@ -71,7 +71,7 @@ class BatchReader:
     def _read(self, timeout_ms: int) -> Batch | None:
         core = self._core
         if core.membership is not None:
-            core.membership.reads(begun=True)
+            core.membership.reads(self, begun=True)
         try:
             return self._reader.read(timeout_ms)
         except KafkaError as error:
@@ -79,7 +79,7 @@ class BatchReader:
             raise
         finally:
             if core.membership is not None:
-                core.membership.reads(begun=False)
+                core.membership.reads(self, begun=False)
 
     def ask(self) -> None:
         """Let the engine fetch, if it does not yet. Raises `KafkaError` when there is nothing to read."""

@@ -330,3 +330,31 @@ def test_a_handler_of_the_blocking_face_that_raises_is_raised() -> None:
 
             with pytest.raises(ValueError, match="no"):
                 consumer.for_each_partition(handle)
+
+
+def test_streams_that_take_nothing_end_the_membership_after_max_poll_interval_ms() -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            async with group.producing(10, pause_s=0.0):
+                pass
+            member = group.member(group_protocol="consumer", max_poll_interval_ms=30_000)
+            work_s = 20.0
+            ended: list[AsyncPartitionStream] = []
+
+            async def handle(stream: AsyncPartitionStream) -> None:
+                async for _ in stream:
+                    await asyncio.sleep(work_s)
+                ended.append(stream)
+
+            task = asyncio.ensure_future(each_stream(member, handle))
+            await asyncio.sleep(200.0)  # it waits for records, which is no idleness
+            assert not ended
+            work_s = 60.0
+            async with group.producing(1):
+                pass
+            with pytest.raises(ExceptionGroup) as raised:
+                await task
+            assert "max_poll_interval_ms" in str(raised.value.exceptions[0])
+
+        group.world.run(main())
