@@ -79,7 +79,7 @@ def show(what: str, figures: dict[str, list[float]], unit: str) -> None:
     print(f"{what}: {each}; ratio {last / first:.3f}", flush=True)
 
 
-def read(bootstrap: str, _: JavaMembers, rounds: int) -> None:
+def read(bootstrap: str, _java: JavaMembers, rounds: int) -> None:
     """A member of a group reads as fast as a consumer of the same partitions without one."""
     topic = create(bootstrap, 8)
     records = READ_RECORDS if rounds > 1 else READ_RECORDS // 8
@@ -154,7 +154,7 @@ def crowd(bootstrap: str, java: JavaMembers, rounds: int) -> None:
         show(f"{MEMBERS} members x {PARTITIONS} partitions, {how} protocol, stable after", figures, "s")
 
 
-def move(bootstrap: str, _: JavaMembers, rounds: int) -> None:
+def move(bootstrap: str, _java: JavaMembers, rounds: int) -> None:
     """One partition goes to a new member; the others are read meanwhile: the longest time without a record of one."""
     figures: dict[str, list[float]] = {"calm": [], "moving": []}
     for how in ("cooperative", "consumer"):
@@ -218,7 +218,7 @@ def longest_gap(times: list[float], begin: float, end: float) -> float:
     return max((after - before for before, after in itertools.pairwise(inside)), default=end - begin)
 
 
-def idle(bootstrap: str, _: JavaMembers, rounds: int) -> None:
+def idle(bootstrap: str, _java: JavaMembers, rounds: int) -> None:
     """A member that waits for records which do not come."""
     topic = create(bootstrap, 4)
     shares: dict[str, list[float]] = {}

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kafwire.aio.consumer import AsyncConsumer
     from kafwire.aio.producer import AsyncProducer
     from kafwire.aio.scan import AsyncScan
+    from kafwire.aio.share_consumer import AsyncShareConsumer
+    from kafwire.consumer.share.share_batch import ShareBatch
     from kafwire.errors import (
         AuthenticationError,
         AuthorizationError,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
         TransactionStateError,
         TransactionTimeoutError,
     )
-    from kafwire.options import ClientOptions, ConsumerOptions, ProducerOptions, ScanOptions
+    from kafwire.options import ClientOptions, ConsumerOptions, ProducerOptions, ScanOptions, ShareConsumerOptions
     from kafwire.records import Batch, Record, RecordBatch
     from kafwire.secret import Secret
     from kafwire.security.oauth_token import OAuthToken
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from kafwire.sync.consumer import Consumer
     from kafwire.sync.producer import Producer
     from kafwire.sync.scan import Scan, Split, scan
+    from kafwire.sync.share_consumer import ShareConsumer
     from kafwire.types import (
         BrokerMetadata,
         ClusterMetadata,
@@ -89,6 +92,7 @@ __all__ = [
     "AsyncConsumer",
     "AsyncProducer",
     "AsyncScan",
+    "AsyncShareConsumer",
     "AuthenticationError",
     "AuthorizationError",
     "Batch",
@@ -123,6 +127,9 @@ __all__ = [
     "ScanOptions",
     "Secret",
     "SerializationError",
+    "ShareBatch",
+    "ShareConsumer",
+    "ShareConsumerOptions",
     "Split",
     "Tail",
     "TopicMetadata",
@@ -144,6 +151,7 @@ _HOMES = {
     "AsyncConsumer": "kafwire.aio.consumer",
     "AsyncProducer": "kafwire.aio.producer",
     "AsyncScan": "kafwire.aio.scan",
+    "AsyncShareConsumer": "kafwire.aio.share_consumer",
     "AuthenticationError": "kafwire.errors",
     "AuthorizationError": "kafwire.errors",
     "Batch": "kafwire.records",
@@ -178,6 +186,9 @@ _HOMES = {
     "ScanOptions": "kafwire.options",
     "Secret": "kafwire.secret",
     "SerializationError": "kafwire.errors",
+    "ShareBatch": "kafwire.consumer.share.share_batch",
+    "ShareConsumer": "kafwire.sync.share_consumer",
+    "ShareConsumerOptions": "kafwire.options",
     "Split": "kafwire.sync.scan",
     "Tail": "kafwire.types",
     "TopicMetadata": "kafwire.types",

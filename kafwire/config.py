@@ -311,6 +311,27 @@ class ConsumerConfig(FetchConfig):
             )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareConsumerConfig(FetchConfig):
+    """Options of `ShareConsumer` and `AsyncShareConsumer`."""
+
+    group_id: str = option("", any_text)
+    fetch_min_bytes: int = option(1, number(0))
+    # Records that are acquired at once from a broker, about; with share_acquire_mode="record_limit" never more.
+    max_poll_records: int = option(500, number(1))
+    # "implicit": what was handed out is accepted when more is asked for. "explicit": when its user says so.
+    share_acknowledgement_mode: str = option("implicit", OneOf("implicit", "explicit"))
+    # "batch_optimized": whole batches as producers made them. "record_limit": at most max_poll_records (KIP-1206).
+    share_acquire_mode: str = option("batch_optimized", OneOf("batch_optimized", "record_limit"))
+    # Records that were delivered more often are rejected instead of being handed out; None: none are.
+    max_deliveries: int | None = option(None, maybe(number(1)))
+
+    def check_together(self, given: frozenset[str]) -> None:  # noqa: ARG002
+        """There is no share consumer without a group."""
+        if not self.group_id:
+            raise ConfigError("option group_id is missing: give the share group to be a member of")
+
+
 def from_dotted(options: Mapping[str, Any]) -> dict[str, Any]:
     """Kafka's spelling (`linger.ms`) to ours (`linger_ms`); `ConfigError` when nobody is named to connect to."""
     translated = {str(name).replace(".", "_"): value for name, value in options.items()}

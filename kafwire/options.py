@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 from kafwire.secret import Secret
 from kafwire.serialization import Deserializes, Serializes
 
-__all__ = ["ClientOptions", "ConsumerOptions", "FetchOptions", "ProducerOptions", "ScanOptions"]
+__all__ = ["ClientOptions", "ConsumerOptions", "FetchOptions", "ProducerOptions", "ScanOptions", "ShareConsumerOptions"]
 
 
 class ClientOptions(TypedDict, total=False):
@@ -161,3 +161,14 @@ class ConsumerOptions(FetchOptions, total=False):
 
 class ScanOptions(FetchOptions, total=False):
     """Options of `kafwire.config.ScanConfig`."""
+
+
+class ShareConsumerOptions(FetchOptions, total=False):
+    """Options of `kafwire.config.ShareConsumerConfig`."""
+
+    group_id: str
+    fetch_min_bytes: int
+    max_poll_records: int
+    share_acknowledgement_mode: Literal["implicit", "explicit"]
+    share_acquire_mode: Literal["batch_optimized", "record_limit"]
+    max_deliveries: int | None

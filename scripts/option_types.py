@@ -10,12 +10,20 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from kafwire.config import PARTITIONERS, ClientConfig, ConsumerConfig, FetchConfig, ProducerConfig, ScanConfig
+from kafwire.config import (
+    PARTITIONERS,
+    ClientConfig,
+    ConsumerConfig,
+    FetchConfig,
+    ProducerConfig,
+    ScanConfig,
+    ShareConsumerConfig,
+)
 from kafwire.security_config import MECHANISMS, PROTOCOLS, SecurityConfig
 
 FILE = Path(__file__).parents[1] / "kafwire" / "options.py"
 HEAD = '"""Types of keyword options; `python -m scripts.option_types` writes them from `kafwire.config`."""'
-KINDS = (ClientConfig, FetchConfig, ProducerConfig, ConsumerConfig, ScanConfig)
+KINDS = (ClientConfig, FetchConfig, ProducerConfig, ConsumerConfig, ScanConfig, ShareConsumerConfig)
 # An argument of its own.
 POSITIONAL = "bootstrap_servers"
 
@@ -52,7 +60,7 @@ def text() -> str:
         "from __future__ import annotations",
         "from collections.abc import Callable, Iterable, Mapping\nfrom typing import Any, Literal, TypedDict",
         "from kafwire.secret import Secret\nfrom kafwire.serialization import Deserializes, Serializes",
-        '__all__ = ["ClientOptions", "ConsumerOptions", "FetchOptions", "ProducerOptions", "ScanOptions"]',
+        f"__all__ = {sorted(map(_name, KINDS))}",
         *(_options(kind) for kind in KINDS),
     ]
     return "\n\n".join(parts) + "\n"

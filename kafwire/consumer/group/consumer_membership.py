@@ -140,12 +140,7 @@ class ConsumerMembership:
         if not joined:
             return []
         is_static = self._options.instance_id is not None
-        self._in_flight = protocol.ConsumerGroupHeartbeatRequest(
-            group_id=self._options.group_id,
-            member_id=self._member_id,
-            member_epoch=LEAVES_FOR_A_WHILE if is_static else LEAVES,
-            instance_id=self._options.instance_id,
-        )
+        self._in_flight = self._message(LEAVES_FOR_A_WHILE if is_static else LEAVES, {})
         return [Send(self._in_flight, self._options.request_timeout_ms)]
 
     def answered(self, message: Any, answer: Any, now: float) -> list[Action]:
@@ -221,21 +216,24 @@ class ConsumerMembership:
     def _beat(self) -> list[Action]:
         self._beat_ms = NEVER
         self._sending = self._news()
-        message = protocol.ConsumerGroupHeartbeatRequest(
+        self._in_flight = self._message(self._epoch, self._sending)
+        return [Send(self._in_flight, self._options.request_timeout_ms)]
+
+    def _message(self, epoch: int, fields: dict[str, Any]) -> Any:
+        request = protocol.ConsumerGroupHeartbeatRequest
+        message = request(
             group_id=self._options.group_id,
             member_id=self._member_id,
-            member_epoch=self._epoch,
+            member_epoch=epoch,
             instance_id=self._options.instance_id,
+            **{name: value for name, value in fields.items() if name != "topic_partitions"},
         )
-        for name, value in self._sending.items():
-            setattr(message, name, value)
-        if message.topic_partitions is not None:
+        if "topic_partitions" in fields:
             message.topic_partitions = [
-                message.TopicPartitions(topic_id=topic_id, partitions=list(numbers))
-                for topic_id, numbers in self._sending["topic_partitions"]
+                request.TopicPartitions(topic_id=topic_id, partitions=list(numbers))
+                for topic_id, numbers in fields["topic_partitions"]
             ]
-        self._in_flight = message
-        return [Send(message, self._options.request_timeout_ms)]
+        return message
 
     # --- assignments
 

@@ -1,0 +1,209 @@
+"""`AsyncShareConsumer`: what `ShareConsumer` does, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from kafwire.aio.bridge import INLINE_BYTES, on_engine
+from kafwire.cluster.cluster import Cluster
+from kafwire.config import ShareConsumerConfig, from_config
+from kafwire.consumer.arguments import layouts, milliseconds, names_of
+from kafwire.consumer.core import CLOSE_SECONDS
+from kafwire.consumer.share.share_batch import ShareBatch
+from kafwire.consumer.share.share_core import ShareCore
+from kafwire.consumer.share.share_fetcher import FetchedRange
+from kafwire.errors import KafkaError
+from kafwire.options import ShareConsumerOptions
+from kafwire.runtime.engine import default_engine
+from kafwire.runtime.interfaces import Engine
+from kafwire.serializer_calls import Deserializers
+
+if TYPE_CHECKING:
+    from kafwire.records import Record
+
+_ARGUMENTS = ("topics", "columns", "layout")
+
+
+class AsyncShareConsumer:
+    """`kafwire.ShareConsumer` for asyncio. An async context manager, for one task at a time.
+
+    It connects in `async with`, or on the first call. Large batches are decoded in another thread.
+
+    Args:
+        bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        topics: the topics to read.
+        columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
+        layout: names and types of the columns, as for `kafwire.scan`.
+        engine: what it runs on; the process's own without one. A simulated world has its own.
+        options: fields of `kafwire.config.ShareConsumerConfig`, for example `group_id="workers"`.
+
+    Raises:
+        ConfigError: an argument or an option has a bad value.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        topics: str | Iterable[str],
+        columns: Sequence[str] | None = None,
+        layout: Mapping[str, Any] | None = None,
+        engine: Engine | None = None,
+        **options: Unpack[ShareConsumerOptions],
+    ) -> None:
+        config = ShareConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
+        make_layout = layouts(columns, layout)
+        names = names_of(topics)
+        deserializers = Deserializers.of(config, layout, blocking=True)
+        self._engine = default_engine() if engine is None else engine
+        self._core = ShareCore(Cluster(self._engine, config), config, names, make_layout, deserializers)
+        self._in_hand: list[ShareBatch] = []
+        self._fetched: deque[FetchedRange] = deque()  # what was acquired, and is not decoded
+        self._waiting: deque[ShareBatch] = deque()  # and what is, and was not handed out
+        self._begun = self._closed = False
+
+    @classmethod
+    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
+        """Make a consumer from Kafka's own option names, as `ShareConsumer.from_config` does."""
+        return cls(engine=engine, **from_config(ShareConsumerConfig, options, arguments=_ARGUMENTS))
+
+    async def start(self) -> None:
+        """Connect, and join the group. `async with` does it, and so does the first call.
+
+        Raises:
+            BrokerError: a topic does not exist.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+        """
+        self._check()
+        self._begun = True
+        await on_engine(self._engine, self._core.start())
+
+    async def batches(self, timeout: float | None = None) -> AsyncIterator[ShareBatch]:  # noqa: ASYNC109
+        """Iterate over acquired records, in batches of one partition, as `ShareConsumer.batches` does."""
+        while await self._fill(timeout):
+            batch = self._waiting.popleft()
+            self._in_hand = [batch]
+            yield batch
+
+    async def poll(self, timeout: float | None = 0.0) -> list[ShareBatch]:  # noqa: ASYNC109
+        """Return batches of acquired records, as `ShareConsumer.poll` does."""
+        await self._fill(timeout)
+        self._in_hand = list(self._waiting)
+        self._waiting.clear()
+        return list(self._in_hand)
+
+    async def _fill(self, timeout: float | None) -> bool:  # noqa: ASYNC109
+        """What was in hand is processed; whether there is something to hand out."""
+        limit_ms = milliseconds(timeout)
+        await self.start()
+        self._settle()
+        while not self._waiting:
+            if not self._fetched:
+                self._fetched += await on_engine(
+                    self._engine, self._core.next(None if limit_ms < 0 else float(limit_ms))
+                )
+            if not self._fetched:
+                return False
+            while self._fetched:
+                batch = await self._decoded(self._fetched.popleft())
+                if batch is not None:
+                    self._waiting.append(batch)
+        return True
+
+    async def _decoded(self, fetched: FetchedRange) -> ShareBatch | None:
+        if len(fetched.data) < INLINE_BYTES:
+            return self._core.batch_of(fetched)
+        decoding = asyncio.get_running_loop().run_in_executor(None, self._core.batch_of, fetched)
+        try:
+            return await asyncio.shield(decoding)
+        except asyncio.CancelledError:
+            decoding.add_done_callback(self._keep)
+            raise
+
+    def _keep(self, decoding: asyncio.Future[ShareBatch | None]) -> None:
+        """Who waited was cancelled: the next one gets it."""
+        if not decoding.cancelled() and decoding.exception() is None and (batch := decoding.result()) is not None:
+            self._waiting.append(batch)
+
+    async def __aiter__(self) -> AsyncIterator[Record]:
+        """Iterate over single records, for ever, as `ShareConsumer` does."""
+        async for batch in self.batches():
+            for record in batch:
+                yield record
+                if not self._core.explicit:
+                    batch.accept(record)
+
+    def _settle(self) -> None:
+        """Who asks for more has processed what he had, in implicit mode."""
+        held, self._in_hand = self._in_hand, []
+        if not self._core.explicit:
+            for batch in held:
+                batch.accept()
+
+    async def commit(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Tell the brokers what was acknowledged, and wait until they know, as `ShareConsumer.commit` does."""
+        await self.start()
+        limit_ms = self._core.config.default_api_timeout_ms if timeout is None else milliseconds(timeout)
+        await on_engine(self._engine, self._core.commit(float(limit_ms)))
+
+    async def subscribe(self, topics: str | Iterable[str]) -> None:
+        """Read these topics and no others, as `ShareConsumer.subscribe` does."""
+        names = names_of(topics)
+        await self.start()
+        await on_engine(self._engine, self._core.subscribe(names))
+
+    @property
+    def subscription(self) -> set[str]:
+        """The topics that are read."""
+        return set(self._core.topics)
+
+    async def metrics(self) -> dict[str, Any]:
+        """Return a snapshot of counters, as `ShareConsumer.metrics` does."""
+        self._check()
+        return await on_engine(self._engine, self._core.snapshot())
+
+    def _check(self) -> None:
+        self._engine.check_process()
+        if self._closed:
+            raise KafkaError("this consumer is closed: make a new one")
+
+    async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109
+        """Tell the brokers what was acknowledged, release the rest, and leave, as `ShareConsumer.close` does.
+
+        A call that is cancelled leaves nothing open.
+        """
+        if self._closed or self._engine.is_over:
+            return
+        self._closed = True
+        closing = asyncio.ensure_future(on_engine(self._engine, self._core.close(timeout)))
+        await asyncio.shield(closing)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self._closed else ""
+        return (
+            f"<AsyncShareConsumer of {', '.join(self._core.topics)} for group {self._core.config.group_id!r}{closed}>"
+        )
+
+    def __del__(self) -> None:
+        if getattr(self, "_begun", False) and not self._closed and not self._engine.is_over:
+            warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
+            self._engine.start(self._core.abandon)

@@ -1,0 +1,166 @@
+"""`ShareBatch`: records that a member of a share group has acquired, and what becomes of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafwire.consumer.share.acquired import ACCEPT, OPEN, REJECT, RELEASE, RENEW, AcquiredRange
+from kafwire.errors import ConfigError, KafkaError
+from kafwire.records._records import Batch, Record
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafwire.consumer.share.share_core import ShareCore
+
+_KINDS = {ACCEPT: ACCEPT, RELEASE: RELEASE, REJECT: REJECT, RENEW: RENEW}
+_KINDS |= {"accept": ACCEPT, "release": RELEASE, "reject": REJECT, "renew": RENEW}  # type: ignore[dict-item]
+
+
+class ShareBatch:
+    """Consecutive records of one partition, acquired for this member. All have been delivered equally often.
+
+    Iterate over it for `Record` objects, or take its Arrow data. Each record can be accepted (it is processed),
+    released (somebody else is to try), or rejected (nobody is to try again). In implicit mode what nothing was said of
+    is accepted when the next batch is asked for. A lock that runs out releases a record by itself.
+
+    `topic`, `partition`, `base_offset`, `next_offset` are those of a `Batch`. `delivery_count` says how often these
+    records were delivered, this time included. `lock_ms` is how long the locks last from now on, in ms.
+    """
+
+    def __init__(self, core: ShareCore, batch: Batch, acquired: AcquiredRange) -> None:
+        self._core = core
+        self._batch = batch
+        self._acquired = acquired
+        self._offsets = [record.offset for record in batch]
+        acquired.mark_gaps(self._offsets)
+        self.topic = batch.topic
+        self.partition = batch.partition
+        self.base_offset = self._offsets[0]
+        self.next_offset = self._offsets[-1] + 1
+        self.delivery_count = acquired.delivery_count
+
+    @property
+    def lock_ms(self) -> float:
+        """How long the locks of these records last from now on, in ms; negative once they are over."""
+        return self._acquired.until_ms - self._core.cluster.engine.now_ms()
+
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether something final was said of every record."""
+        return OPEN not in self._acquired.said
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self._batch)
+
+    def __getitem__(self, index: int) -> Record:
+        return self._batch[index]
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """The records as a `pyarrow.RecordBatch`, as `Batch.to_arrow` has them."""
+        return self._batch.to_arrow()
+
+    def __arrow_c_schema__(self) -> object:
+        return self._batch.__arrow_c_schema__()
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        return self._batch.__arrow_c_array__(requested_schema)
+
+    def accept(self, record: Record | None = None) -> None:
+        """A record is processed; None: all of the batch that nothing was said of.
+
+        Args:
+            record: a record of this batch.
+
+        Raises:
+            KafkaError: something else was said of the record before, or it is not of this batch.
+        """
+        self._say(record, ACCEPT)
+
+    def release(self, record: Record | None = None) -> None:
+        """A record is to be delivered again, to this member or another; None: all that nothing was said of.
+
+        Args:
+            record: a record of this batch.
+
+        Raises:
+            KafkaError: as `accept` does.
+        """
+        self._say(record, RELEASE)
+
+    def reject(self, record: Record | None = None) -> None:
+        """A record is not to be delivered to anybody again; None: all of the batch that nothing was said of.
+
+        Args:
+            record: a record of this batch.
+
+        Raises:
+            KafkaError: as `accept` does.
+        """
+        self._say(record, REJECT)
+
+    def renew(self, record: Record | None = None) -> None:
+        """The lock of a record is to begin anew, as it takes long (KIP-1222); None: those of all that are open.
+
+        Args:
+            record: a record of this batch.
+
+        Raises:
+            KafkaError: as `accept` does.
+        """
+        self._say(record, RENEW)
+
+    def acknowledge(self, kinds: Any) -> None:
+        """Say what becomes of each record, by a column.
+
+        Args:
+            kinds: one entry for each record, in order: 1 accept, 2 release, 3 reject, 4 renew, 0 or None for nothing
+                yet. An Arrow array, a numpy array, or any sequence.
+
+        Raises:
+            ConfigError: the column has another length, or another value in it. Nothing was said then.
+            KafkaError: something was said of one of the records before.
+        """
+        values: Sequence[Any] = kinds.to_pylist() if hasattr(kinds, "to_pylist") else list(kinds)
+        if len(values) != len(self._offsets):
+            raise ConfigError(f"acknowledge: {len(values)} entries for {len(self._offsets)} records")
+        wanted = [None if value is None or value == 0 else _kind(value) for value in values]
+        try:
+            for offset, kind in zip(self._offsets, wanted, strict=True):
+                if kind is not None:
+                    self._say_offset(offset, kind)
+        finally:
+            self._core.said(self._acquired)
+
+    def _say(self, record: Record | None, kind: int) -> None:
+        if record is None:
+            if not self._acquired.say_rest(kind):
+                return
+        else:
+            if (record.topic, record.partition) != (self.topic, self.partition):
+                raise KafkaError(f"this record is of {record.topic}-{record.partition}, not of this batch")
+            self._say_offset(record.offset, kind)
+        self._core.said(self._acquired)
+
+    def _say_offset(self, offset: int, kind: int) -> None:
+        if not self._acquired.first <= offset <= self._acquired.last:
+            raise KafkaError(f"offset {offset} is not in this batch of {self.topic}-{self.partition}")
+        if not self._acquired.say(offset, kind):
+            raise KafkaError(f"{self.topic}-{self.partition}, offset {offset}: it is acknowledged already")
+
+    def __repr__(self) -> str:
+        return (
+            f"<ShareBatch of {self.topic}-{self.partition}, {len(self)} records from {self.base_offset} on, "
+            f"delivery {self.delivery_count}>"
+        )
+
+
+def _kind(value: Any) -> int:
+    found = _KINDS.get(value.item() if hasattr(value, "item") else value)
+    if found is None:
+        raise ConfigError(f"acknowledge: {value!r} is none of 1 (accept), 2 (release), 3 (reject), 4 (renew), 0")
+    return found

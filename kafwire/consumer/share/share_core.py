@@ -1,0 +1,208 @@
+"""The engine side of share consumers, which both flavours use: membership, fetching, what is in hand, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.coordinator import Coordinator
+from kafwire.config import ShareConsumerConfig
+from kafwire.consumer.group.member import Partition
+from kafwire.consumer.group.membership import MemberOptions
+from kafwire.consumer.group.share_membership import ShareMembership
+from kafwire.consumer.membership_driver import MembershipDriver
+from kafwire.consumer.share.acquired import ACCEPT, REJECT, AcquiredRange, Place
+from kafwire.consumer.share.acquired_decoder import AcquiredDecoder
+from kafwire.consumer.share.share_batch import ShareBatch
+from kafwire.consumer.share.share_fetcher import FetchedRange, ShareFetcher
+from kafwire.errors import CorruptBatchError, KafkaError
+from kafwire.records._arrow import Layout
+from kafwire.serializer_calls import Deserializers
+
+log = logging.getLogger("kafwire")
+
+LEAVE_MS = 5_000
+
+
+class ShareCore:
+    """One share consumer. Lives on the engine, apart from `batch_of` and `said`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: ShareConsumerConfig,
+        topics: Sequence[str],
+        layout: Callable[..., Layout],
+        deserializers: Deserializers | None = None,
+    ) -> None:
+        """`layout` makes the Arrow layout of a topic and partition, or of none."""
+        self.cluster = cluster
+        self.config = config
+        self.topics = tuple(topics)
+        self.explicit = config.share_acknowledgement_mode == "explicit"
+        self.closed = False
+        self._member_id = self._new_id()
+        self.fetcher = ShareFetcher(cluster, config, lambda: self._member_id)
+        self._decoder = AcquiredDecoder(config, layout, deserializers)
+        self._owned: set[Partition] = set()
+        self._start_lock = asyncio.Lock()
+        self._driver: MembershipDriver | None = None
+
+    async def start(self) -> None:
+        """Find the topics, and join; a second start does nothing. Raises `BrokerError` for a missing topic."""
+        async with self._start_lock:
+            if self._driver is not None:
+                return
+            await self._find(self.topics)
+            config, engine = self.config, self.cluster.engine
+            options = MemberOptions(
+                group_id=config.group_id,
+                random=engine.random.random,
+                new_id=lambda: self._member_id,
+                name_of=self.cluster.metadata.names.get,
+                rack=config.client_rack or None,
+                request_timeout_ms=config.request_timeout_ms,
+                retry_ms=config.retry_backoff_ms,
+                retry_max_ms=config.retry_backoff_max_ms,
+            )
+            coordinator = Coordinator(self.cluster, config.group_id)
+            self._driver = MembershipDriver(self.cluster, coordinator, ShareMembership(options), self)
+            self._driver.subscribe(self.topics)
+
+    async def subscribe(self, topics: Sequence[str]) -> None:
+        """Read these topics and no others."""
+        await self._find(topics)
+        self.topics = tuple(topics)
+        if self._driver is not None:
+            self._driver.subscribe(self.topics)
+
+    async def _find(self, topics: Sequence[str]) -> None:
+        await self.cluster.topics(topics, fresh=True)
+        self.cluster.keep_fresh(topics)
+
+    def _new_id(self) -> str:
+        made = uuid.UUID(int=self.cluster.engine.random.getrandbits(128), version=4)
+        return base64.urlsafe_b64encode(made.bytes).decode().rstrip("=")
+
+    # --- what becomes of partitions (see `AssignedPartitions`)
+
+    async def take(self, partitions: Sequence[Partition]) -> None:
+        """Fetch from these too."""
+        self._owned |= set(partitions)
+        self._assign()
+
+    async def give_up(self, partitions: Sequence[Partition]) -> None:
+        """Fetch no more from these; what is acquired stays so."""
+        self.lose(partitions)
+
+    def lose(self, partitions: Sequence[Partition]) -> None:
+        """Fetch no more from these."""
+        self._owned -= set(partitions)
+        self._assign()
+
+    def fail(self, error: KafkaError) -> None:
+        """The membership is over."""
+        self.fetcher.fail(error)
+
+    def _assign(self) -> None:
+        places: dict[Place, Partition] = {}
+        for topic, number in self._owned:
+            info = self.cluster.metadata.topics.get(topic)
+            if info is not None:
+                places[info.topic_id, number] = (topic, number)
+        self.fetcher.assign(places)
+
+    @property
+    def partitions(self) -> set[Partition]:
+        """Those that this member reads, as others may too."""
+        return set(self._owned)
+
+    # --- records
+
+    async def next(self, timeout_ms: float | None) -> list[FetchedRange]:
+        """What was acquired; waits for it. An empty list when the time is up."""
+        return await self.fetcher.next(timeout_ms)
+
+    def batch_of(self, fetched: FetchedRange) -> ShareBatch | None:
+        """The records of a range, decoded in the thread that calls; None where there is nothing to hand out.
+
+        Bytes that are no records are rejected, and `CorruptBatchError` is raised. So is, with a warning, what was
+        delivered more often than `max_deliveries`.
+        """
+        acquired = fetched.acquired
+        limit = self.config.max_deliveries
+        if limit is not None and acquired.delivery_count > limit:
+            log.warning(
+                "%s-%d, offsets %d to %d: delivered for the %dth time, which is more than max_deliveries: rejected",
+                fetched.topic,
+                fetched.partition,
+                acquired.first,
+                acquired.last,
+                acquired.delivery_count,
+            )
+            acquired.say_rest(REJECT)
+            self.said(acquired)
+            return None
+        try:
+            batch = self._decoder.decode(fetched.topic, fetched.partition, fetched.data, acquired.first, acquired.last)
+        except CorruptBatchError:
+            acquired.say_rest(REJECT)
+            self.said(acquired)
+            raise
+        if batch is None:  # offsets without records
+            acquired.say_rest(ACCEPT)
+            self.said(acquired)
+            return None
+        return ShareBatch(self, batch, acquired)
+
+    def said(self, *ranges: AcquiredRange) -> None:
+        """Something was said of these. In any thread."""
+        self.cluster.engine.start(self.fetcher.say, ranges)
+
+    async def commit(self, timeout_ms: float) -> None:
+        """Return once all that was said is known to the brokers. Raises `BrokerError` for what they refused."""
+        async with asyncio.timeout(timeout_ms / 1000):
+            await self.fetcher.told()
+
+    # --- the rest
+
+    def metrics(self) -> dict[str, Any]:
+        """A snapshot; see `ShareConsumer.metrics`."""
+        membership = None if self._driver is None else self._driver.membership
+        return {
+            "member_id": self._member_id,
+            "state": "out" if membership is None else membership.state.value,
+            "partitions": len(self._owned),
+            "acquired": self.fetcher.acquired,
+            "acknowledged": self.fetcher.acknowledged,
+            "expired": self.fetcher.expired,
+            "connections": [connection.stats() for connection in self.cluster.connections if connection.connects],
+        }
+
+    async def snapshot(self) -> dict[str, Any]:
+        """`metrics`, on the engine."""
+        return self.metrics()
+
+    async def close(self, timeout: float) -> None:  # noqa: ASYNC109  # of what is told last
+        """Tell what was said, release the rest, and leave."""
+        if self.closed:
+            return
+        self.closed = True
+        self.fetcher.fail(KafkaError("this consumer is closed: make a new one"))
+        try:
+            await self.fetcher.close(timeout * 1000)
+            if self._driver is not None:
+                await self._driver.leave(LEAVE_MS)
+        finally:
+            if self._driver is not None:
+                self._driver.stop()
+            self.cluster.shut()
+
+    def abandon(self) -> None:
+        """Its user dropped it without a word."""
+        self.fetcher.tasks.begin(self.close(1.0))

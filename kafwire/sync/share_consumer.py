@@ -1,0 +1,247 @@
+"""`ShareConsumer`: the records of topics, shared out one by one among the members of a group (KIP-932)."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from kafwire.cluster.cluster import Cluster
+from kafwire.config import ShareConsumerConfig, from_config
+from kafwire.consumer.arguments import layouts, milliseconds, names_of
+from kafwire.consumer.core import CLOSE_SECONDS
+from kafwire.consumer.share.share_batch import ShareBatch
+from kafwire.consumer.share.share_core import ShareCore
+from kafwire.consumer.share.share_fetcher import FetchedRange
+from kafwire.errors import KafkaError
+from kafwire.options import ShareConsumerOptions
+from kafwire.runtime.engine import default_engine
+from kafwire.runtime.interfaces import Engine
+from kafwire.serializer_calls import Deserializers
+
+if TYPE_CHECKING:
+    from kafwire.records import Record
+
+_ARGUMENTS = ("topics", "columns", "layout")
+
+
+class ShareConsumer:
+    """Reads topics as a member of a share group. A context manager, for one thread.
+
+    Members of a share group read the same partitions: each record is acquired by one of them for a while, and is
+    delivered again if it is released, or not acknowledged in time. There is no order, and there are no offsets to
+    commit. Where a group begins is the group's option `share.auto.offset.reset` ("latest" without one).
+
+    In implicit mode, the default, a batch is accepted when the next one is asked for; leaving a loop by an exception
+    releases it, when the consumer is closed. With `share_acknowledgement_mode="explicit"` nothing is accepted until a
+    batch's `accept`, `release` or `reject` is called, in any order and in any thread.
+
+    Args:
+        bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        topics: the topics to read.
+        columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
+        layout: names and types of the columns, as for `kafwire.scan`.
+        engine: what it runs on; the process's own without one. A simulated world has its own.
+        options: fields of `kafwire.config.ShareConsumerConfig`, for example `group_id="workers"`.
+
+    Raises:
+        ConfigError: an argument or an option has a bad value.
+        BrokerError: a topic does not exist.
+        KafkaConnectionError: no broker could be reached.
+        KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Iterable[str],
+        *,
+        topics: str | Iterable[str],
+        columns: Sequence[str] | None = None,
+        layout: Mapping[str, Any] | None = None,
+        engine: Engine | None = None,
+        **options: Unpack[ShareConsumerOptions],
+    ) -> None:
+        config = ShareConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
+        make_layout = layouts(columns, layout)
+        names = names_of(topics)
+        deserializers = Deserializers.of(config, layout, blocking=True)
+        self._closed = True  # until there is something to close
+        self._engine = default_engine() if engine is None else engine
+        self._core = ShareCore(Cluster(self._engine, config), config, names, make_layout, deserializers)
+        self._in_hand: list[ShareBatch] = []
+        self._fetched: deque[FetchedRange] = deque()  # what was acquired, and is not decoded
+        self._waiting: deque[ShareBatch] = deque()  # and what is, and was not handed out
+        self._closed = False
+        try:
+            self._engine.run(self._core.start)
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
+        """Make a consumer from Kafka's own option names.
+
+        Args:
+            options: names as Java's clients and librdkafka have them, with their values; and the arguments `topics`,
+                `columns` and `layout`.
+            engine: what it runs on; the process's own without one.
+
+        Returns:
+            The consumer.
+
+        Raises:
+            ConfigError: an option is unknown, not supported, or has a bad value.
+            KafkaError: as making a `ShareConsumer` does.
+        """
+        return cls(engine=engine, **from_config(ShareConsumerConfig, options, arguments=_ARGUMENTS))
+
+    def batches(self, timeout: float | None = None) -> Iterator[ShareBatch]:
+        """Iterate over acquired records, in batches of one partition.
+
+        Args:
+            timeout: seconds without records after which the iterator ends; None: it never ends.
+
+        Returns:
+            An iterator of `ShareBatch`.
+
+        Raises:
+            CorruptBatchError: a batch cannot be decoded; it is rejected.
+            AuthorizationError: this client must not read a topic, or be in the group.
+            BrokerError: the group or a partition cannot be read.
+        """
+        while self._fill(timeout):
+            batch = self._waiting.popleft()
+            self._in_hand = [batch]
+            yield batch
+
+    def poll(self, timeout: float | None = 0.0) -> list[ShareBatch]:
+        """Return batches of acquired records, about `max_poll_records` from each broker.
+
+        Args:
+            timeout: seconds to wait for the first ones; None: for ever.
+
+        Returns:
+            The batches; an empty list if nothing came in time.
+
+        Raises:
+            KafkaError: as `batches` does.
+        """
+        self._fill(timeout)
+        self._in_hand = list(self._waiting)
+        self._waiting.clear()
+        return list(self._in_hand)
+
+    def _fill(self, timeout: float | None) -> bool:
+        """What was in hand is processed; whether there is something to hand out."""
+        self._check()
+        limit_ms = milliseconds(timeout)
+        self._settle()
+        while not self._waiting:
+            if not self._fetched:
+                self._fetched += self._engine.run(self._core.next, None if limit_ms < 0 else float(limit_ms))
+            if not self._fetched:
+                return False
+            while self._fetched:
+                batch = self._core.batch_of(self._fetched.popleft())
+                if batch is not None:
+                    self._waiting.append(batch)
+        return True
+
+    def __iter__(self) -> Iterator[Record]:
+        """Iterate over single records, for ever; in implicit mode each is accepted when the next is asked for.
+
+        Returns:
+            An iterator of `Record`.
+
+        Raises:
+            KafkaError: as `batches` does.
+        """
+        for batch in self.batches():
+            for record in batch:
+                yield record
+                if not self._core.explicit:
+                    batch.accept(record)
+
+    def _settle(self) -> None:
+        """Who asks for more has processed what he had, in implicit mode."""
+        held, self._in_hand = self._in_hand, []
+        if not self._core.explicit:
+            for batch in held:
+                batch.accept()
+
+    def commit(self, timeout: float | None = None) -> None:
+        """Tell the brokers what was acknowledged, and wait until they know.
+
+        Args:
+            timeout: seconds; None takes `default_api_timeout_ms`.
+
+        Raises:
+            BrokerError: what was said of some records came too late: their locks had run out.
+            KafkaTimeoutError: there was no answer in time.
+        """
+        self._check()
+        limit_ms = self._core.config.default_api_timeout_ms if timeout is None else milliseconds(timeout)
+        self._engine.run(self._core.commit, float(limit_ms))
+
+    def subscribe(self, topics: str | Iterable[str]) -> None:
+        """Read these topics and no others.
+
+        Args:
+            topics: one topic or several.
+
+        Raises:
+            BrokerError: a topic does not exist.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+        """
+        self._check()
+        self._engine.run(self._core.subscribe, names_of(topics))
+
+    @property
+    def subscription(self) -> set[str]:
+        """The topics that are read."""
+        return set(self._core.topics)
+
+    def metrics(self) -> dict[str, Any]:
+        """Return a snapshot of counters: records acquired, acknowledged, and expired before they were handed out.
+
+        Raises:
+            KafkaError: the consumer is closed.
+        """
+        self._check()
+        return self._engine.run(self._core.snapshot)
+
+    def _check(self) -> None:
+        self._engine.check_process()
+        if self._closed:
+            raise KafkaError("this consumer is closed: make a new one")
+
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """Tell the brokers what was acknowledged, release the rest, and leave the group.
+
+        Args:
+            timeout: seconds for that.
+        """
+        if self._closed or self._engine.is_over:
+            return
+        self._closed = True
+        self._engine.run(self._core.close, timeout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        closed = ", closed" if self._closed else ""
+        return f"<ShareConsumer of {', '.join(self._core.topics)} for group {self._core.config.group_id!r}{closed}>"
+
+    def __del__(self) -> None:
+        if not getattr(self, "_closed", True) and not self._engine.is_over:
+            warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
+            self._engine.start(self._core.abandon)

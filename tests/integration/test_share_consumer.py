@@ -1,0 +1,220 @@
+"""Members of share groups, on Apache Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import kafwire
+from kafwire import AsyncShareConsumer, ShareBatch, ShareConsumer, protocol
+from kafwire.errors import BrokerError, ConfigError, KafkaError
+from kafwire.testing import KafkaCluster
+
+RECORDS = 20
+ONE_NODE: dict[str, object] = {
+    "share.coordinator.state.topic.replication.factor": 1,
+    "share.coordinator.state.topic.min.isr": 1,
+    "group.share.heartbeat.interval.ms": 300,
+    "group.share.min.heartbeat.interval.ms": 300,
+    "group.share.min.record.lock.duration.ms": 1000,
+}
+EXPLICIT: dict[str, Any] = {"share_acknowledgement_mode": "explicit"}
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    with KafkaCluster(properties=ONE_NODE) as cluster:
+        yield cluster.bootstrap
+
+
+@pytest.fixture
+def topic(bootstrap: str, request: pytest.FixtureRequest) -> str:
+    """A topic of one partition with records, and a share group of the same name that begins with the first."""
+    name = "".join(each if each.isalnum() else "-" for each in request.node.name)
+    with kafwire.Client(bootstrap) as client:
+        create = protocol.CreateTopicsRequest
+        wanted = create.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        (made,) = client.call(create(topics=[wanted], timeout_ms=30_000)).topics
+        assert made.error_code == 0
+    configure(bootstrap, name, "share.auto.offset.reset", "earliest")
+    write(bootstrap, name)
+    return name
+
+
+def configure(bootstrap: str, group: str, option: str, value: str) -> None:
+    """Set an option of a group."""
+    alter = protocol.IncrementalAlterConfigsRequest
+    config = alter.AlterableConfig(name=option, config_operation=0, value=value)
+    resource = alter.AlterConfigsResource(resource_type=32, resource_name=group, configs=[config])
+    with kafwire.Client(bootstrap) as client:
+        (altered,) = client.call(alter(resources=[resource])).responses
+    assert altered.error_code == 0
+
+
+def write(bootstrap: str, topic: str, count: int = RECORDS, **options: Any) -> None:
+    with kafwire.Producer(bootstrap, **options) as producer:
+        for number in range(count):
+            producer.send(topic, b"%d" % number)
+
+
+def values(batch: ShareBatch) -> list[int]:
+    return [int(record.value) for record in batch]
+
+
+def test_what_was_handed_out_is_accepted_when_more_is_asked_for(bootstrap: str, topic: str) -> None:
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic) as consumer:
+        found = [value for batch in consumer.batches(timeout=10.0) for value in values(batch)][:RECORDS]
+        assert found == list(range(RECORDS))
+        consumer.commit()
+        assert consumer.metrics()["acknowledged"] == RECORDS
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic) as again:
+        assert again.poll(1.0) == []
+
+
+def test_who_leaves_by_an_exception_releases_what_he_had(bootstrap: str, topic: str) -> None:
+    with (
+        pytest.raises(ValueError, match="no"),
+        ShareConsumer(
+            bootstrap, topics=topic, group_id=topic, share_acquire_mode="record_limit", max_poll_records=5
+        ) as consumer,
+    ):
+        for number, _ in enumerate(consumer.batches(timeout=10.0)):
+            if number == 1:
+                raise ValueError("no")
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic) as again:
+        found = {value: batch.delivery_count for batch in again.batches(timeout=3.0) for value in values(batch)}
+    assert sorted(found) == list(range(5, RECORDS))
+    assert {found[value] for value in range(5, 10)} == {2}
+    assert {found[value] for value in range(10, RECORDS)} == {1}
+
+
+@pytest.mark.parametrize("column", [pa.array, np.array, list], ids=["arrow", "numpy", "list"])
+def test_a_whole_batch_is_acknowledged_by_a_column(bootstrap: str, topic: str, column: Any) -> None:
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as consumer:
+        (batch,) = consumer.poll(10.0)
+        assert batch.to_arrow().num_rows == RECORDS
+        kinds = [(1, 2, 3, 1)[value % 4] for value in values(batch)]
+        batch.acknowledge(column(kinds))
+        assert batch.is_acknowledged
+        consumer.commit()
+        again = [value for each in consumer.batches(timeout=2.0) for value in values(each)]
+        assert again == [value for value in range(RECORDS) if value % 4 == 1], "what was released comes again"
+
+
+def test_a_column_that_does_not_fit_says_nothing(bootstrap: str, topic: str) -> None:
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as consumer:
+        (batch,) = consumer.poll(10.0)
+        for wrong in ([1], [1] * (RECORDS - 1) + [9]):
+            with pytest.raises(ConfigError):
+                batch.acknowledge(wrong)
+        batch.accept(batch[0])
+        with pytest.raises(KafkaError, match="acknowledged already"):
+            batch.release(batch[0])
+        batch.accept()
+        consumer.commit()
+        assert consumer.metrics()["acknowledged"] == RECORDS
+
+
+def test_members_share_one_partition_and_each_record_is_processed_once(bootstrap: str, topic: str) -> None:
+    limits: dict[str, Any] = {"share_acquire_mode": "record_limit", "max_poll_records": 3}
+    seen: Counter[int] = Counter()
+    with (
+        ShareConsumer(bootstrap, topics=topic, group_id=topic, **limits) as one,
+        ShareConsumer(bootstrap, topics=topic, group_id=topic, **limits) as other,
+    ):
+        took = {one: 0, other: 0}
+        while sum(seen.values()) < RECORDS:
+            for member in took:
+                for batch in member.poll(0.5):
+                    seen.update(values(batch))
+                    took[member] += len(batch)
+        assert min(took.values()) > 0
+    assert seen == Counter(range(RECORDS))
+
+
+def test_a_lock_that_runs_out_gives_the_records_to_others_and_is_told(bootstrap: str, topic: str) -> None:
+    configure(bootstrap, topic, "share.record.lock.duration.ms", "2000")
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as slow:
+        (batch,) = slow.poll(10.0)
+        assert batch.lock_ms <= 2000
+        with ShareConsumer(bootstrap, topics=topic, group_id=topic) as quick:
+            (again,) = quick.poll(20.0)  # once the locks are over
+            assert again.delivery_count == 2
+            assert values(again) == list(range(RECORDS))
+            batch.accept()
+            with pytest.raises(BrokerError, match="locks ran out"):
+                slow.commit()
+
+
+def test_a_renewed_lock_lasts(bootstrap: str, topic: str) -> None:
+    configure(bootstrap, topic, "share.record.lock.duration.ms", "3000")
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as consumer:
+        (batch,) = consumer.poll(10.0)
+        with ShareConsumer(bootstrap, topics=topic, group_id=topic) as other:
+            for _ in range(4):
+                batch.renew()
+                consumer.commit()
+                assert batch.lock_ms > 1000
+                assert other.poll(1.0) == []
+        batch.accept()
+        consumer.commit()
+
+
+def test_what_was_delivered_too_often_is_rejected(bootstrap: str, topic: str, caplog: pytest.LogCaptureFixture) -> None:
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic, max_deliveries=2, **EXPLICIT) as consumer:
+        counts = []
+        for batch in consumer.batches(timeout=2.0):
+            counts.append(batch.delivery_count)
+            batch.release()
+        assert counts == [1, 2]
+    assert "max_deliveries" in caplog.text
+
+
+def test_awaited(bootstrap: str, topic: str) -> None:
+    async def main() -> list[int]:
+        found: list[int] = []
+        async with AsyncShareConsumer(bootstrap, topics=topic, group_id=topic) as consumer:
+            async for record in consumer:
+                found.append(int(record.value))
+                if len(found) == RECORDS // 2:
+                    break
+            await consumer.commit()
+            assert (await consumer.metrics())["acknowledged"] == RECORDS // 2 - 1
+        async with AsyncShareConsumer(bootstrap, topics=topic, group_id=topic) as consumer:
+            async for batch in consumer.batches(timeout=2.0):
+                found += values(batch)
+        return found
+
+    found = asyncio.run(main())
+    # The record in hand when the loop was left is not accepted.
+    assert found == [*range(RECORDS // 2), *range(RECORDS // 2 - 1, RECORDS)]
+
+
+@pytest.mark.parametrize(("isolation", "sees"), [("read_uncommitted", [100, 200]), ("read_committed", [200])])
+def test_the_group_says_which_transactions_are_read(
+    bootstrap: str, topic: str, isolation: str, sees: list[int]
+) -> None:
+    configure(bootstrap, topic, "share.isolation.level", isolation)
+    with kafwire.Producer(bootstrap, transactional_id=topic) as producer:
+        with pytest.raises(ValueError, match="no"), producer.transaction():
+            producer.send(topic, b"100")
+            producer.flush()
+            raise ValueError("no")
+        with producer.transaction():
+            producer.send(topic, b"200")
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic) as consumer:
+        found = [value for batch in consumer.batches(timeout=3.0) for value in values(batch)]
+    assert found == [*range(RECORDS), *sees]
+
+
+def test_a_topic_that_does_not_exist_and_a_group_without_a_name(bootstrap: str) -> None:
+    with pytest.raises(BrokerError, match="missing"):
+        ShareConsumer(bootstrap, topics="missing", group_id="g")
+    with pytest.raises(ConfigError, match="group_id"):
+        ShareConsumer(bootstrap, topics="missing")
