@@ -18,19 +18,21 @@ if TYPE_CHECKING:
 
 LONGEST_ID = 36  # characters of a UUID
 WITH_RENEWAL = 2
+NOT_EMPTY = "The group is not empty."
+NOT_HERE = "This server does not host this topic-partition."
 Result = tuple[int, str | None]  # an error code, 0 for none, and what is said of it
 
 
 def check_member_id(member_id: str | None) -> None:
     """Refuse what cannot be the id of a member."""
     if not member_id or len(member_id) > LONGEST_ID:
-        raise Refusal(ErrorCode.INVALID_REQUEST, "Invalid member id in the request.")
+        raise Refusal(ErrorCode.INVALID_REQUEST, None)
 
 
 def check_member(message: Any) -> None:
     """Refuse a request without a group or a member."""
     if message.group_id is None:
-        raise Refusal(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
+        raise Refusal(ErrorCode.INVALID_REQUEST, None)
     check_member_id(message.member_id)
 
 
@@ -100,8 +102,7 @@ def _acknowledge(state: ClusterState, request: Request, place: Place, said: Sequ
     partitions: SharePartitions = state.part(SharePartitions)
     led = partitions.find(request.node, message.group_id, place)
     if led is None:
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        raise Refusal(code, code.message)
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HERE)
     limits = partitions.limits(message.group_id)
     try:
         acknowledge(led.shared, message.member_id, said, limit=limits.deliveries, lock_ends_ms=limits.lock_ends_ms)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
+from kafwire.testing.broker.api._share_requests import NOT_EMPTY, NOT_HERE
 from kafwire.testing.broker.groups.group import GroupState
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.request import Answer, Request
@@ -31,8 +32,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     except Refusal as refusal:
         return response(error_code=refusal.code, error_message=refusal.message)
     if group.state is not GroupState.EMPTY:
-        code = ErrorCode.NON_EMPTY_GROUP
-        return response(error_code=code, error_message=code.message)
+        return response(error_code=ErrorCode.NON_EMPTY_GROUP, error_message=NOT_EMPTY)
     groups.add_share(group)
     return response(responses=[_alter(state, message.group_id, asked) for asked in message.topics])
 
@@ -50,7 +50,7 @@ def _alter(state: ClusterState, group_id: str, asked: Any) -> Any:
         answer.partitions.append(part)
         if topic is None or each.partition_index >= len(topic.partitions):
             part.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            part.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
+            part.error_message = NOT_HERE
             continue
         states.reset(group_id, topic.topic_id, each.partition_index, each.start_offset)
     if topic is not None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
+from kafwire.testing.broker.api._share_requests import NOT_EMPTY, NOT_HERE
 from kafwire.testing.broker.groups.group import GroupState
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.request import Answer, Request
@@ -32,8 +33,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     except Refusal as refusal:
         return response(error_code=refusal.code, error_message=refusal.message)
     if group.state is not GroupState.EMPTY:
-        code = ErrorCode.NON_EMPTY_GROUP
-        return response(error_code=code, error_message=code.message)
+        return response(error_code=ErrorCode.NON_EMPTY_GROUP, error_message=NOT_EMPTY)
     if not states.is_known(message.group_id):
         return response()
     answers = [_delete(state, message.group_id, asked.topic_name) for asked in message.topics]
@@ -46,7 +46,7 @@ def _delete(state: ClusterState, group_id: str, name: str) -> Any:
     topic = state.topics.by_name.get(name)
     if topic is None:
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        answer.error_message = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.message
+        answer.error_message = NOT_HERE
     elif not states.forget(group_id, topic.topic_id):
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         answer.error_message = "There is no offset information to delete."

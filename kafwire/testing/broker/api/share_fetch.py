@@ -29,7 +29,7 @@ _TELLS_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Acknowledge first, and then answer when there is enough, or when time is up."""
+    """Answer when there is enough, or when time is up."""
     message, response = request.message, protocol.ShareFetchResponse
     if not state.features.get("share.version"):
         return response(error_code=ErrorCode.UNSUPPORTED_VERSION)
@@ -44,8 +44,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
             return answer
         state.after(message.max_wait_ms, lambda: state.reply(request, answer))
         return LATER
-    results = acknowledged(state, request) if has_said else {}
-    return _Fetch(state, request, session, results).start()
+    return _Fetch(state, request, session, has_said=has_said).start()
 
 
 def _check_renewal(message: Any) -> None:
@@ -76,15 +75,18 @@ def _session(state: ClusterState, request: Request, *, has_said: bool) -> ShareS
 
 
 class _Fetch:
-    """One request. `results`: what is answered to its acknowledgements."""
+    """One request. `has_said`: whether it has acknowledgements.
 
-    def __init__(
-        self, state: ClusterState, request: Request, session: ShareSession, results: Mapping[Place, Result]
-    ) -> None:
+    Those count behind the first look for records, as in Kafka, which has them written down meanwhile: what a request
+    releases is not in its own answer, unless that had to wait.
+    """
+
+    def __init__(self, state: ClusterState, request: Request, session: ShareSession, *, has_said: bool) -> None:
         self._state = state
         self._request = request
         self._session = session
-        self._results = dict(results)
+        self._has_said = has_said
+        self._results: Mapping[Place, Result] = {}
         self._partitions: SharePartitions = state.part(SharePartitions)
         self._refused: dict[Place, int] = {}
 
@@ -92,10 +94,12 @@ class _Fetch:
         """Answer, or wait."""
         message = self._request.message
         if message.share_session_epoch == CLOSES or message.is_renew_ack:
+            self._acknowledge()
             return self._answer({})
         readable = [place for place, cached in self._session.partitions.items() if self._is_readable(place, cached)]
         places = _rotated(readable, message.share_session_epoch)
         if not places or not message.max_records or not message.max_bytes:
+            self._acknowledge()
             return self._answer({})
         quotas: Quotas = self._state.part(Quotas)
         most_bytes = min(message.max_bytes, self._state.config_int("fetch.max.bytes"))
@@ -108,8 +112,15 @@ class _Fetch:
             ),
             int(min(most_bytes, quotas.most_bytes(self._request))),
         )
-        given = fetch.start(lambda given: self._state.reply(self._request, self._answer(given)))
+        given = fetch.look()
+        self._acknowledge()
+        if given is None:
+            given = fetch.wait(lambda given: self._state.reply(self._request, self._answer(given)))
         return LATER if given is None else self._answer(given)
+
+    def _acknowledge(self) -> None:
+        if self._has_said:
+            self._results = acknowledged(self._state, self._request)
 
     def _is_readable(self, place: Place, cached: Cached) -> bool:
         topic = self._state.topics.by_id.get(place[0])

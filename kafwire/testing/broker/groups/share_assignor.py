@@ -24,7 +24,7 @@ class ShareSpec:
     """What there is to assign.
 
     `wanted`: the topics that each member wants. `before`: the partitions that it was to have before.
-    `partitions`: those of each topic that may be read. `is_even`: all want the same topics.
+    `partitions`: those of each topic that may be read, topics in the order of Kafka's table of names. `is_even`: all want the same topics.
     """
 
     wanted: Mapping[str, frozenset[uuid.UUID]]
@@ -43,7 +43,7 @@ def simple(spec: ShareSpec) -> Assignment:
     if spec.is_even:
         for name in members:
             given[name] = {each for each in given[name] if each[0] in topics}
-        places = [(topic, index) for topic in topics for index in spec.partitions[topic]]
+        places = [(topic, index) for topic, indexes in spec.partitions.items() if topic in topics for index in indexes]
         _Balance(members, given, places, _hash).settle()
         return {name: frozenset(its) for name, its in given.items()}
     for topic in topics:
@@ -76,8 +76,8 @@ class _Balance:
         self._given = given
         self._hash_of = hash_of
         had = [each for name in members for each in _in_order(given[name])]
-        every = [*dict.fromkeys([*had, *sorted(places, key=_by_topic)])]
         targets = [*places]
+        every = [*dict.fromkeys([*had, *targets])]
         self._places = in_hash_order(every, hash_of, buckets=_buckets_for(len(targets)))
         self._sharing = -(-len(members) // len(targets)) if targets else 0  # members of each partition
         precise = self._sharing * len(targets) / len(members)
@@ -131,7 +131,10 @@ def _by_topic(place: TopicPartition) -> tuple[int, int]:
 
 
 def _in_order(places: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return sorted(places, key=_by_topic)
+    """As they are put into a table: topic by topic, each in turn from a table of topics."""
+    listed = sorted(places, key=_by_topic)
+    topics = in_hash_order(dict.fromkeys(topic for topic, _ in listed), hash_of_id)
+    return sorted(listed, key=lambda place: topics.index(place[0]))
 
 
 def _hash(place: TopicPartition) -> int:

@@ -16,6 +16,7 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.groups.consumer_member import TopicPartition
 from kafwire.testing.broker.groups.group import GroupState, GroupType
+from kafwire.testing.broker.groups.hash_order import buckets_of_copy, hash_of_text, in_hash_order
 from kafwire.testing.broker.groups.member_timers import Limit, MemberTimers
 from kafwire.testing.broker.groups.share_assignor import ShareSpec, simple
 from kafwire.testing.broker.groups.share_member import ShareMember, check_epoch
@@ -78,9 +79,8 @@ class ShareGroup:
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def check_fetch(self, member_id: str | None, epoch: int) -> int:
-        """See `check_commit`."""
-        del member_id, epoch
-        return ErrorCode.GROUP_ID_NOT_FOUND
+        """Who asks in nobody's name is told that there are none."""
+        return 0 if member_id is None and epoch < 0 else ErrorCode.GROUP_ID_NOT_FOUND
 
     def check_offset_delete(self) -> int:
         """See `check_commit`."""
@@ -171,17 +171,16 @@ class ShareGroup:
         return self._assigned_ms is None or self._cluster.now_ms >= self._assigned_ms + interval_ms
 
     def _assign(self, after: dict[str, ShareMember]) -> None:
-        ready = self._states.ready(self.group_id)
+        ready, known, counts = self._states.ready(self.group_id), self._cluster.topics.by_name, _names(after)
+        names = in_hash_order(counts, hash_of_text, buckets=buckets_of_copy(len(counts)))
         topics = {
             topic.topic_id: [index for index in range(len(topic.partitions)) if index in ready.get(topic.topic_id, ())]
-            for topic in self._cluster.topics
+            for topic in (known[name] for name in names if name in known)
         }
-        known = self._cluster.topics.by_name
         wanted = {
             name: frozenset(known[topic].topic_id for topic in each.topics if topic in known)
             for name, each in after.items()
         }
-        counts = _names(after)
         is_even = all(count == len(after) for count in counts.values())
         before = {name: self.targets.get(name, _NOTHING) for name in after}
         made = simple(ShareSpec(wanted, before, topics, is_even=is_even))

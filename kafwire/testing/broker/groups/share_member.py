@@ -61,8 +61,11 @@ class ShareMember:
 
 
 def check_epoch(member: ShareMember, epoch: int) -> None:
-    """Refuse who has another epoch than it has been told, and than the one before, whose answer may be lost."""
-    if epoch in (member.epoch, member.previous_epoch):
+    """Refuse who has another epoch than it has been told, and than the one before, whose answer may be lost.
+
+    With 0 it joins anew.
+    """
+    if epoch in (0, member.epoch, member.previous_epoch):
         return
     if epoch > member.epoch:
         raise Refusal(

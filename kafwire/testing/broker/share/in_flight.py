@@ -49,16 +49,6 @@ class Delivery:
         self.member_id = NOBODY
         self.lock_ends_ms = None
 
-    def take_back(self, *, is_gone: bool) -> None:
-        """It was acquired, and counts as not delivered. `is_gone`: it lies before the share partition's start."""
-        if is_gone:
-            self.archive()
-            return
-        self.count -= 1
-        self.state = RecordState.AVAILABLE
-        self.member_id = NOBODY
-        self.lock_ends_ms = None
-
     def archive(self) -> None:
         """Nobody gets it again."""
         self.state = RecordState.ARCHIVED

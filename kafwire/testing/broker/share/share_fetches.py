@@ -43,6 +43,7 @@ class _Source:
     first: int = 0
     size: int = 0
     is_out_of_range: bool = False
+    is_new: bool = True  # whether nobody has looked for records at this offset before
 
 
 @dataclass(slots=True, eq=False)
@@ -63,19 +64,30 @@ class DelayedShareFetch:
     def __post_init__(self) -> None:
         self._partitions = self.state.part(SharePartitions)
 
-    def start(self, reply: Callable[[dict[Place, Given]], object]) -> dict[Place, Given] | None:
-        """What it gets; None: `reply` is called with it later."""
-        led = [found for place in self.places if (found := self._load(place)) is not None]
-        max_wait_ms = self.request.message.max_wait_ms
-        sources = self._sources()
-        if not led or max_wait_ms <= 0 or self._is_enough(sources):
-            return self._take(sources)
+    def look(self) -> dict[Place, Given] | None:
+        """What it gets at once; None: it has to wait."""
+        sources = self._looked_at(self._sources())
+        is_due = self.request.message.max_wait_ms <= 0
+        return self._take(sources) if is_due or self._is_enough(sources) else None
+
+    def _looked_at(self, sources: dict[Place, _Source]) -> dict[Place, _Source]:
+        """The same in the order in which they give."""
+        for each in sources.values():
+            each.is_new = each.led.looked_at != each.offset
+            each.led.looked_at = each.offset
+        return dict(sorted(sources.items(), key=lambda item: item[1].is_new))
+
+    def wait(self, reply: Callable[[dict[Place, Given]], object]) -> dict[Place, Given] | None:
+        """What it gets now; None: `reply` is called with it later."""
+        given = self.look()
+        if given is not None:
+            return given
         self._reply = reply
-        for each in led:
-            each.watchers[self._look] = None
-            each.partition.watchers.add(self._on_change)
-            self._watched.append(each)
-        self._timer = self.state.after(max_wait_ms, self._end)
+        for led in [found for place in self.places if (found := self._load(place)) is not None]:
+            led.watchers[self._on_share] = None
+            led.partition.watchers.add(self._on_change)
+            self._watched.append(led)
+        self._timer = self.state.after(self.request.message.max_wait_ms, self._end)
         return None
 
     def _load(self, place: Place) -> Led | None:
@@ -130,15 +142,15 @@ class DelayedShareFetch:
 
     def _on_change(self, partition: Partition, grown: int) -> None:
         del partition, grown
-        self._look()
+        self._on_share()
 
-    def _look(self) -> None:
+    def _on_share(self) -> None:
         """Something has changed: see whether there is enough now."""
         if not self.request.connection.is_open:
             self._stop()
             return
         before = len(self._errors)
-        sources = self._sources()
+        sources = self._looked_at(self._sources())
         if len(self._errors) > before or self._is_enough(sources):
             self._stop()
             self._reply(self._take(sources))
@@ -150,7 +162,7 @@ class DelayedShareFetch:
 
     def _stop(self) -> None:
         for each in self._watched:
-            each.watchers.pop(self._look, None)
+            each.watchers.pop(self._on_share, None)
             each.partition.watchers.discard(self._on_change)
         self._watched.clear()
         if self._timer is not None:
@@ -161,12 +173,7 @@ class DelayedShareFetch:
     def _take(self, sources: dict[Place, _Source]) -> dict[Place, Given]:
         """Acquire what there is room for, partition by partition."""
         given = {place: Given(code) for place, code in self._errors.items()}
-        limit = self.most_bytes // (len(sources) or 1)
-        sizes = share_available(
-            [(place, limit) for place in sources],
-            lambda place: (sources[place].first, sources[place].size),
-            self.most_bytes,
-        )
+        sizes = self._sizes(sources)
         left = self.asked.most
         for place, source in sources.items():
             if source.is_out_of_range:
@@ -176,6 +183,18 @@ class DelayedShareFetch:
                 given[place] = self._acquire(source, sizes[place], replace(self.asked, most=left))
                 left -= sum(each.last - each.first + 1 for each in given[place].acquired)
         return given
+
+    def _sizes(self, sources: dict[Place, _Source]) -> dict[Place, int]:
+        """The bytes that each is read for; as in Kafka, in two turns, each of which gives one batch at least."""
+        limit = self.most_bytes // (len(sources) or 1)
+        sizes: dict[Place, int] = {}
+        for is_new in (False, True):
+            sizes |= share_available(
+                [(place, limit) for place, each in sources.items() if each.is_new is is_new],
+                lambda place: (sources[place].first, sources[place].size),
+                self.most_bytes,
+            )
+        return sizes
 
     def _acquire(self, source: _Source, size: int, asked: Asked) -> Given:
         led = source.led

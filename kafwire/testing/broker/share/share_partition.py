@@ -120,8 +120,8 @@ class SharePartition:
             if delivery.state.is_final and last >= self.start
         )
 
-    def release(self, member_id: str) -> None:
-        """A member's session has ended: what it has is available again, and counts as not delivered."""
+    def release(self, member_id: str, limit: int) -> None:
+        """A member's session has ended: what it has is available again, unless it was delivered `limit` times."""
         runs = []
         for batch in self.batches:
             whole = batch.whole
@@ -131,8 +131,7 @@ class SharePartition:
                 if delivery.member_id not in (member_id, NOBODY):
                     break  # as in Kafka, which looks no further in this batch
                 if _is_held(delivery):
-                    delivery.take_back(is_gone=last < self.start)
-                    runs.append(Run(first, last, delivery.state, delivery.count))
+                    runs.append(self._give_back(first, last, delivery, limit))
         if runs:
             self.write(runs)
 
@@ -148,12 +147,15 @@ class SharePartition:
                 batch.split()
             for first, last, delivery in batch.runs():
                 if _has_ended(delivery, now_ms):
-                    is_gone = last < self.start
-                    delivery.end(RecordState.ARCHIVED if is_gone else RecordState.AVAILABLE, limit)
-                    runs.append(Run(first, last, delivery.state, delivery.count))
+                    runs.append(self._give_back(first, last, delivery, limit))
         if runs:
             self.write(runs)
         return bool(runs)
+
+    def _give_back(self, first: int, last: int, delivery: Delivery, limit: int) -> Run:
+        """Records are acquired no more. Nobody gets again what lies before the start."""
+        delivery.end(RecordState.ARCHIVED if last < self.start else RecordState.AVAILABLE, limit)
+        return Run(first, last, delivery.state, delivery.count)
 
     def _is_cut(self, batch: InFlightBatch) -> bool:
         """Whether the start lies in the midst of a batch."""

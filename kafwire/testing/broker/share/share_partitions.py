@@ -31,7 +31,11 @@ Key = tuple[str, uuid.UUID, int]  # a group, a topic's id, a partition's number
 
 @dataclass(slots=True, eq=False)
 class Led:
-    """A share partition at its leader. `watchers` are told when records may have become available."""
+    """A share partition at its leader. `watchers` are told when records may have become available.
+
+    `looked_at`: the offset at which somebody has last looked for records. As in Kafka, partitions in which nothing has
+    moved since come first.
+    """
 
     group_id: str
     partition: Partition
@@ -41,6 +45,7 @@ class Led:
     leader_epoch: int
     watchers: dict[Callable[[], object], None] = field(default_factory=dict)
     timer: Timer | None = None
+    looked_at: int = -1
 
     def notify(self) -> None:
         """Tell those who wait."""
@@ -119,10 +124,13 @@ class SharePartitions:
     def limits(self, group_id: str) -> Limits:
         """What holds for a group now."""
         return Limits(
-            deliveries=self._state.group_config_int(group_id, "share.delivery.count.limit"),
+            deliveries=self._limit(group_id),
             locks=self._state.group_config_int(group_id, "share.partition.max.record.locks"),
             lock_ends_ms=self._state.now_ms + self.lock_ms(group_id),
         )
+
+    def _limit(self, group_id: str) -> int:
+        return self._state.group_config_int(group_id, "share.delivery.count.limit")
 
     def lock_ms(self, group_id: str) -> int:
         """How long a record is locked."""
@@ -154,8 +162,7 @@ class SharePartitions:
         led.timer = None
         if self.find(led.node, led.group_id, (led.partition.topic.topic_id, led.partition.index)) is not led:
             return
-        limit = self._state.group_config_int(led.group_id, "share.delivery.count.limit")
-        has_ended = led.shared.expire(self._state.now_ms, limit)
+        has_ended = led.shared.expire(self._state.now_ms, self._limit(led.group_id))
         self.watch_locks(led)
         if has_ended:
             led.notify()
@@ -168,7 +175,7 @@ class SharePartitions:
         for place in session.partitions:
             led = self.find(node, group_id, place)
             if led is not None:
-                led.shared.release(member_id)
+                led.shared.release(member_id, self._limit(group_id))
                 led.notify()
 
     def close(self, node: int, member: Member) -> None:
