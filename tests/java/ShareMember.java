@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
@@ -33,6 +34,8 @@ public final class ShareMember {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Map<String, KafkaShareConsumer<byte[], byte[]>> MEMBERS = new HashMap<>();
 
+    private static final Map<String, ConsumerRecord<byte[], byte[]>> POLLED = new HashMap<>();
+
     private ShareMember() {}
 
     public static void main(String[] arguments) throws Exception {
@@ -48,6 +51,10 @@ public final class ShareMember {
             answers.println(JSON.writeValueAsString(answer));
         }
         System.exit(0);
+    }
+
+    private static String key(String name, String topic, int partition, long offset) {
+        return name + " " + topic + " " + partition + " " + offset;
     }
 
     private static ObjectNode run(JsonNode command) {
@@ -66,20 +73,20 @@ public final class ShareMember {
                 return answer;
             case "poll":
                 ArrayNode seen = answer.putArray("records");
-                member.poll(Duration.ofMillis(command.get("wait").asLong())).forEach(each -> seen.addArray()
-                    .add(each.topic())
-                    .add(each.partition())
-                    .add(each.offset())
-                    .add(each.deliveryCount().orElse((short) 0))
-                    .add(new String(each.value(), StandardCharsets.UTF_8)));
+                for (ConsumerRecord<byte[], byte[]> each : member.poll(Duration.ofMillis(command.get("wait").asLong()))) {
+                    POLLED.put(key(name, each.topic(), each.partition(), each.offset()), each);
+                    seen.addArray()
+                        .add(each.topic())
+                        .add(each.partition())
+                        .add(each.offset())
+                        .add(each.deliveryCount().orElse((short) 0))
+                        .add(new String(each.value(), StandardCharsets.UTF_8));
+                }
                 return answer;
             case "say":
                 for (JsonNode each : command.get("said")) {
-                    member.acknowledge(
-                        each.get(0).asText(),
-                        each.get(1).asInt(),
-                        each.get(2).asLong(),
-                        AcknowledgeType.valueOf(each.get(3).asText()));
+                    String polled = key(name, each.get(0).asText(), each.get(1).asInt(), each.get(2).asLong());
+                    member.acknowledge(POLLED.get(polled), AcknowledgeType.valueOf(each.get(3).asText()));
                 }
                 return answer;
             case "commit":

@@ -22,14 +22,6 @@ QUICK = {
     "group.share.assignment.interval.ms": 0,
     "group.share.min.record.lock.duration.ms": 1000,
 }
-# Of a real node alone: its share coordinator has one partition, and does not wait before it writes.
-REAL = {
-    "group.share.initialize.retry.interval.ms": 500,
-    "share.coordinator.append.linger.ms": 0,
-    "share.coordinator.state.topic.min.isr": 1,
-    "share.coordinator.state.topic.num.partitions": 1,
-    "share.coordinator.state.topic.replication.factor": 1,
-}
 
 
 class Delivered(NamedTuple):

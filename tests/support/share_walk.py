@@ -406,6 +406,9 @@ class MembersWalk:
         self._wanted: set[str] = set()
         with BrokerSocket(self.address) as self._broker:
             self._broker.configure(self._group, share_assignment_interval_ms="0")
+            first = self._members[0]  # it has its part before others come
+            self._join(first)
+            self._beat(first)
             for _ in range(steps):
                 member = self._random.choice(self._members)
                 kinds = {"join": 12, "odd": 2, "look": 1, "offsets": 1}
@@ -491,7 +494,9 @@ class MembersWalk:
         told = "-"
         if answer.assignment is not None:
             topics = {
-                self._names[each.topic_id]: sorted(each.partitions) for each in answer.assignment.topic_partitions if each.partitions
+                self._names[each.topic_id]: sorted(each.partitions)
+                for each in answer.assignment.topic_partitions
+                if each.partitions
             }
             told = str(sorted(topics.items()))
         asked = f"{member.member_id} beat {its_epoch} {names} {fields} in {group!r}"
