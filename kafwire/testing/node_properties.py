@@ -34,6 +34,9 @@ def default_properties(node_id: int, nodes: int, ports: Ports) -> dict[str, str]
         "transaction.state.log.num.partitions": "1",
         "transaction.state.log.replication.factor": str(nodes),
         "transaction.state.log.min.isr": str(min(nodes, 2)),
+        "share.coordinator.state.topic.num.partitions": "1",
+        "share.coordinator.state.topic.replication.factor": str(nodes),
+        "share.coordinator.state.topic.min.isr": str(min(nodes, 2)),
     }
     if ports.proxies:
         # A listener of its own: what it advertises is for its clients only, and the nodes find each other without.

@@ -95,7 +95,7 @@ def has_long_text(struct: Any) -> bool:
 
 
 def _parts_with_spans(answer: Any) -> list[Any]:
-    if not isinstance(answer, protocol.FetchResponse):
+    if not isinstance(answer, protocol.FetchResponse | protocol.ShareFetchResponse):
         return []
     return [part for topic in answer.responses for part in topic.partitions if isinstance(part.records, FileSpan)]
 

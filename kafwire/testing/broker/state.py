@@ -26,6 +26,7 @@ from kafwire.testing.broker.security.acls import CLUSTER_NAME, Authorizer, Opera
 from kafwire.testing.broker.storage.journal import JournalWriter, NoJournal
 from kafwire.testing.broker.timers import Timer, Timers
 from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from kafwire.testing.broker.topics.group_configs import GROUP_CONFIGS
 from kafwire.testing.broker.topics.topics import Topic, Topics
 
 WALL_MS = 1_700_000_000_000
@@ -85,10 +86,16 @@ class ClusterState:
         self.requests = RequestLog(self.topics)
         self.coordinators: dict[str, int] = {}  # groups and transactional ids whose coordinator was moved; -1: nobody
         self.coordinator_watchers: list[Callable[[], object]] = []  # called when others may coordinate
+        self.disconnect_watchers: list[Callable[[Connection], object]] = []  # told of each connection that ends
         # The finalised levels of features, and what is supported (KIP-584): `transaction.version` 2 is KIP-890's.
-        # `group.version` 1 has the consumer protocol (KIP-848).
-        self.features = {"metadata.version": 30, "transaction.version": 2, "group.version": 1}
-        self.supported_features = {"metadata.version": (7, 30), "transaction.version": (0, 2), "group.version": (0, 1)}
+        # `group.version` 1 has the consumer protocol (KIP-848), `share.version` 1 share groups (KIP-932).
+        self.features = {"metadata.version": 30, "transaction.version": 2, "group.version": 1, "share.version": 1}
+        self.supported_features = {
+            "metadata.version": (7, 30),
+            "transaction.version": (0, 2),
+            "group.version": (0, 1),
+            "share.version": (0, 1),
+        }
         self.features_epoch = 1
         self.before_4 = False  # whether coordinators do as those of Kafka 3.9, or of 4.3
         # Batches of each producer that a broker remembers after a crash: up to 5 where no snapshot covers a log's end.
@@ -139,10 +146,16 @@ class ClusterState:
         """A broker's option that is true or false."""
         return self.config(name).strip().lower() == "true"
 
-    def group_config_int(self, group_id: str, name: str) -> int:
-        """A group's option that is a number: its own, or the brokers'."""
+    def group_config(self, group_id: str, name: str) -> str:
+        """A group's option: its own, or the brokers' if they have one of that name, or else the default."""
         own = self.group_configs.get(group_id, {}).get(name)
-        return self.config_int(f"group.{name}") if own is None else int(own)
+        if own is not None:
+            return own
+        return self.config(f"group.{name}") if f"group.{name}" in BROKER_CONFIGS else GROUP_CONFIGS[name].default
+
+    def group_config_int(self, group_id: str, name: str) -> int:
+        """A group's option that is a number."""
+        return int(self.group_config(group_id, name))
 
     def topic_config(self, topic: Topic, name: str) -> str:
         """A topic's option: its own, or the broker's."""
@@ -173,6 +186,8 @@ class ClusterState:
     def disconnect(self, connection: Connection) -> None:
         """A client's connection has ended: nobody waits for answers any more."""
         connection.is_open = False
+        for watcher in self.disconnect_watchers:
+            watcher(connection)
 
     def receive(self, request: Request, now_ms: float) -> None:
         """Handle a request. Its answer is among the replies at once, or some time later."""

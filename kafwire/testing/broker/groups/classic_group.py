@@ -40,6 +40,7 @@ class ClassicGroup(ClassicOffsets):
     """A group. `state` is the cluster's, for time, ids and options."""
 
     type = GroupType.CLASSIC
+    expires = True
 
     def __init__(self, state: ClusterState, group_id: str) -> None:
         self._cluster = state

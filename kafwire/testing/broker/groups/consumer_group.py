@@ -55,6 +55,7 @@ class ConsumerGroup:
 
     type = GroupType.CONSUMER
     protocol_type = CONSUMER
+    expires = True
 
     def __init__(self, state: ClusterState, group_id: str) -> None:
         self._cluster = state

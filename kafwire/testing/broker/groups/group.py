@@ -1,4 +1,4 @@
-"""What groups of the classic and of the consumer protocol have in common: what the coordinator asks of any group."""
+"""What groups of all protocols have in common: what the coordinator asks of any group."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ class GroupType(Enum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
 
 
 class Group(Protocol):
-    """A group of either type."""
+    """A group of any type. `expires`: whether it is forgotten when it has neither members nor offsets."""
 
     group_id: str
+    expires: bool
 
     @property
     def type(self) -> GroupType:

@@ -1,5 +1,5 @@
-"""All groups of a cluster, and what their coordinators check. One group's own rules are in `classic_group.py` and
-`consumer_group.py`.
+"""All groups of a cluster, and what their coordinators check. One group's own rules are in `classic_group.py`,
+`consumer_group.py` and `share_group.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from kafwire.testing.broker.groups.consumer_group import MEMBER_EPOCHS, Consumer
 from kafwire.testing.broker.groups.group import Group, GroupState
 from kafwire.testing.broker.groups.mixed_members import MixedMembers, downgraded, upgraded
 from kafwire.testing.broker.groups.offsets import OffsetStore, Place
+from kafwire.testing.broker.groups.share_group import ShareGroup
 from kafwire.testing.broker.security.acls import Operation, ResourceType
+from kafwire.testing.broker.share.share_states import ShareStates
 from kafwire.testing.broker.topics.config_store import Refusal
 
 if TYPE_CHECKING:
@@ -116,7 +118,7 @@ class GroupCoordinator:
         group = self.groups.get(message.group_id)
         if isinstance(group, ConsumerGroup):
             found = group
-        elif message.member_epoch != 0:
+        elif message.member_epoch != 0 or isinstance(group, ShareGroup):
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, _why_not(message, is_there=group is not None))
         elif isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY:
             found = upgraded(self._state, group)
@@ -133,6 +135,46 @@ class GroupCoordinator:
             self._add(found)
             found.load()
         return answer
+
+    def share(self, group_id: str) -> ShareGroup | None:
+        """A share group; None: there is none of this name."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ShareGroup) else None
+
+    def share_heartbeat(self, request: Request) -> Any:
+        """A ShareGroupHeartbeat, for a group that may not be there yet. Returns the answer.
+
+        Raises:
+            Refusal: nothing is changed.
+        """
+        message = request.message
+        leaves = message.member_epoch < 0
+        group = self.to_share(message.group_id, creates=message.member_epoch == 0, kind="Group" if leaves else "")
+        if leaves:
+            return group.leave(message.member_id)
+        answer = group.heartbeat(message, request.client_id or "", f"/{request.connection.peer}")
+        self.add_share(group)
+        return answer
+
+    def to_share(self, group_id: str, *, creates: bool, kind: str = "") -> ShareGroup:
+        """The share group of a name; a new one, which is not kept yet. `kind`: what an error calls it.
+
+        Raises:
+            Refusal: it is a group of another type, or there is none.
+        """
+        group = self.groups.get(group_id)
+        if isinstance(group, ShareGroup):
+            return group
+        if group is not None:
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        if not creates:
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind or 'Share group'} {group_id} not found.")
+        return ShareGroup(self._state, group_id)
+
+    def add_share(self, group: ShareGroup) -> None:
+        """Keep a share group that `to_share` has made."""
+        if group.group_id not in self.groups:
+            self._add(group)
 
     def _sight(self, request: Request) -> Callable[[str], bool]:
         """Whether the client of a request may know of a topic."""
@@ -179,6 +221,10 @@ class GroupCoordinator:
         if found.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
         self.forget_if_empty(group_id)
+        if isinstance(found, ShareGroup):
+            states: ShareStates = self._state.part(ShareStates)
+            states.forget_group(group_id)
+            return 0
         store: OffsetStore = self._state.part(OffsetStore)
         store.delete_group(group_id)
         return 0
@@ -192,7 +238,9 @@ class GroupCoordinator:
         """A group that has neither members nor offsets is there no more when the coordinator looks."""
         self._looks = False
         store: OffsetStore = self._state.part(OffsetStore)
-        for group_id in [each for each in self.groups if not store.has_offsets(each)]:
+        for group_id in [
+            each.group_id for each in self.groups.values() if each.expires and not store.has_offsets(each.group_id)
+        ]:
             self.forget_if_empty(group_id)
         self._look_for_unused()
 

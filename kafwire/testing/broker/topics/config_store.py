@@ -217,6 +217,9 @@ class ConfigStore:
         """Where a group's option may come from, the first of which counts."""
         own = self._state.group_configs.get(group, {})
         places = [Synonym(name, own[name], Source.GROUP)] if name in own else []
+        known = GROUP_CONFIGS[name]
+        if f"group.{name}" not in BROKER_CONFIGS:
+            return [*places, Synonym(name, known.default, Source.DEFAULT)]
         return [*places, *self.of_broker(f"group.{name}")]
 
 

@@ -82,6 +82,47 @@ BROKER_CONFIGS = by_name(
     ConfigDef("group.max.session.timeout.ms", INT, "1800000", "the longest session of a member", least=1),
     ConfigDef("group.max.size", INT, "2147483647", "members of a group", least=1),
     ConfigDef("group.min.session.timeout.ms", INT, "6000", "the shortest session of a member", least=1),
+    ConfigDef(
+        "group.share.assignment.interval.ms",
+        INT,
+        "1000",
+        "time between two assignments of a share group",
+        least=0,
+        is_dynamic=True,
+    ),
+    ConfigDef("group.share.delivery.count.limit", INT, "5", "how often a share group gets a record", least=2),
+    ConfigDef(
+        "group.share.heartbeat.interval.ms", INT, "5000", "time between heartbeats of a share group's member", least=1
+    ),
+    ConfigDef("group.share.max.assignment.interval.ms", INT, "15000", "the longest that a group may have", least=0),
+    ConfigDef("group.share.max.delivery.count.limit", INT, "10", "the most that a group may have", least=2),
+    ConfigDef("group.share.max.heartbeat.interval.ms", INT, "15000", "the longest that a group may have", least=1),
+    ConfigDef("group.share.max.partition.max.record.locks", INT, "4000", "the most that a group may have", least=100),
+    ConfigDef(
+        "group.share.max.record.lock.duration.ms", INT, "60000", "the longest that a group may have", least=30000
+    ),
+    ConfigDef("group.share.max.session.timeout.ms", INT, "60000", "the longest that a group may have", least=1),
+    ConfigDef("group.share.max.share.sessions", INT, "2000", "share sessions of a broker", least=1),
+    ConfigDef("group.share.max.size", INT, "200", "members of a share group", least=1),
+    ConfigDef("group.share.min.assignment.interval.ms", INT, "0", "the shortest that a group may have", least=0),
+    ConfigDef("group.share.min.delivery.count.limit", INT, "2", "the least that a group may have", least=2),
+    ConfigDef("group.share.min.heartbeat.interval.ms", INT, "5000", "the shortest that a group may have", least=1),
+    ConfigDef("group.share.min.partition.max.record.locks", INT, "100", "the least that a group may have", least=100),
+    ConfigDef(
+        "group.share.min.record.lock.duration.ms", INT, "15000", "the shortest that a group may have", least=1000
+    ),
+    ConfigDef("group.share.min.session.timeout.ms", INT, "45000", "the shortest that a group may have", least=1),
+    ConfigDef(
+        "group.share.partition.max.record.locks",
+        INT,
+        "2000",
+        "records of a partition in flight in a share group",
+        least=100,
+    ),
+    ConfigDef(
+        "group.share.record.lock.duration.ms", INT, "30000", "how long a share group's member has a record", least=1000
+    ),
+    ConfigDef("group.share.session.timeout.ms", INT, "45000", "the session of a share group's member", least=1),
     ConfigDef("log.retention.check.interval.ms", LONG, "300000", "time between two looks for what is too old", least=1),
     ConfigDef("max.incremental.fetch.session.cache.slots", INT, "1000", "fetch sessions", least=0),
     ConfigDef("num.partitions", INT, "1", "partitions of a topic that is made without a number", least=1),

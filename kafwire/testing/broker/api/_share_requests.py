@@ -1,0 +1,111 @@
+"""What requests of share groups' members have in common: checks of ids, and of acknowledgements before they count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.security.acls import Operation, ResourceType
+from kafwire.testing.broker.share.acknowledgement import RENEW, Acknowledgement, acknowledge
+from kafwire.testing.broker.share.share_partitions import SharePartitions
+from kafwire.testing.broker.share.share_sessions import Place
+from kafwire.testing.broker.topics.config_store import Refusal
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.request import Request
+    from kafwire.testing.broker.state import ClusterState
+
+LONGEST_ID = 36  # characters of a UUID
+WITH_RENEWAL = 2
+NOT_EMPTY = "The group is not empty."
+NOT_HERE = "This server does not host this topic-partition."
+Result = tuple[int, str | None]  # an error code, 0 for none, and what is said of it
+
+
+def check_member_id(member_id: str | None) -> None:
+    """Refuse what cannot be the id of a member."""
+    if not member_id or len(member_id) > LONGEST_ID:
+        raise Refusal(ErrorCode.INVALID_REQUEST, None)
+
+
+def check_member(message: Any) -> None:
+    """Refuse a request without a group or a member."""
+    if message.group_id is None:
+        raise Refusal(ErrorCode.INVALID_REQUEST, None)
+    check_member_id(message.member_id)
+
+
+def places_of(message: Any) -> Iterator[tuple[Place, Any]]:
+    """The partitions that a request names, and what it says of each."""
+    for topic in message.topics:
+        for each in topic.partitions:
+            yield (topic.topic_id, each.partition_index), each
+
+
+def acknowledged(state: ClusterState, request: Request) -> Mapping[Place, Result]:
+    """Do what a request's acknowledgements say. Returns what is to be answered of each partition that it names.
+
+    As in Kafka, where nothing could be acknowledged, nothing is said of partitions that have no acknowledgements.
+    """
+    results: dict[Place, Result] = {}
+    silent, has_said = set(), False
+    for place, named in places_of(request.message):
+        results[place] = 0, None
+        try:
+            said = _checked(request, named.acknowledgement_batches)
+            _check_place(state, request, place)
+            if not said:
+                silent.add(place)
+                continue
+            has_said = True
+            _acknowledge(state, request, place, said)
+        except Refusal as refusal:
+            results[place] = refusal.code, refusal.message
+    return {place: result for place, result in results.items() if has_said or place not in silent}
+
+
+def _checked(request: Request, batches: Sequence[Any]) -> list[Acknowledgement]:
+    """Acknowledgements in order, of types that there are."""
+    most = RENEW if request.version >= WITH_RENEWAL else RENEW - 1
+    end, found = -1, []
+    for each in batches:
+        types, count = each.acknowledge_types, each.last_offset - each.first_offset + 1
+        is_wrong = (
+            count < 1
+            or each.first_offset < end
+            or not types
+            or (len(types) > 1 and len(types) != count)
+            or not all(0 <= kind <= most for kind in types)
+            or (RENEW in types and not request.message.is_renew_ack)
+        )
+        if is_wrong:
+            raise Refusal(ErrorCode.INVALID_REQUEST, None)
+        end = each.last_offset
+        found.append(Acknowledgement(each.first_offset, each.last_offset, types))
+    return found
+
+
+def _check_place(state: ClusterState, request: Request, place: Place) -> None:
+    """Refuse what there is not, or what the client may not read."""
+    topic = state.topics.by_id.get(place[0])
+    if topic is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID, None)
+    if not state.allows(request, Operation.READ, ResourceType.TOPIC, topic.name):
+        raise Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)
+    if not 0 <= place[1] < len(topic.partitions):
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+
+
+def _acknowledge(state: ClusterState, request: Request, place: Place, said: Sequence[Acknowledgement]) -> None:
+    message = request.message
+    partitions: SharePartitions = state.part(SharePartitions)
+    led = partitions.find(request.node, message.group_id, place)
+    if led is None:
+        raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HERE)
+    limits = partitions.limits(message.group_id)
+    try:
+        acknowledge(led.shared, message.member_id, said, limit=limits.deliveries, lock_ends_ms=limits.lock_ends_ms)
+    finally:
+        partitions.watch_locks(led)
+    led.notify()

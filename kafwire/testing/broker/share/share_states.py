@@ -1,0 +1,116 @@
+"""What is kept of share partitions, whoever leads them: Kafka's share coordinator and its `__share_group_state`.
+
+A leader that loads a share partition finds here how far its group has come. Locks are not kept: what was acquired is
+available again. See KIP-932.
+"""
+
+from __future__ import annotations
+
+import uuid
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafwire.testing.broker.share.in_flight import RecordState
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+UNKNOWN = -1  # a start offset, or a count, that nobody has written yet
+
+
+class Run(NamedTuple):
+    """Records in a row with the same state."""
+
+    first: int
+    last: int
+    state: RecordState
+    deliveries: int
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Of two states of a record the one with the higher rank is kept."""
+        return self.deliveries, self.state
+
+
+@dataclass(slots=True)
+class ShareState:
+    """One share partition's. `complete`: how many records from `start` on are done with."""
+
+    start: int = UNKNOWN
+    complete: int = UNKNOWN
+    leader_epoch: int = 0
+    runs: list[Run] = field(default_factory=list)
+
+    def write(self, start: int, complete: int, runs: Iterable[Run]) -> None:
+        """A leader has written new states of records. What lies before `start` is forgotten."""
+        self.start = start
+        self.complete = complete
+        self.runs = _combined(self.runs, sorted(runs), start)
+
+
+def _combined(old: Sequence[Run], new: Sequence[Run], start: int) -> list[Run]:
+    """Both, without overlaps, in order, from `start` on; neighbours that are alike are one."""
+    cuts = sorted({max(each, start) for run in (*old, *new) for each in (run.first, run.last + 1)})
+    found: list[Run] = []
+    for first, end in pairwise(cuts):
+        covering = [run for run in (_covering(old, first), _covering(new, first)) if run is not None]
+        if not covering:
+            continue
+        run = max(covering, key=lambda each: each.rank)
+        if found and found[-1].last + 1 == first and found[-1].rank == run.rank:
+            found[-1] = found[-1]._replace(last=end - 1)
+        else:
+            found.append(run._replace(first=first, last=end - 1))
+    return found
+
+
+def _covering(runs: Sequence[Run], offset: int) -> Run | None:
+    """The one of runs in order that has an offset."""
+    at = bisect_right(runs, offset, key=lambda run: run.first) - 1
+    return runs[at] if at >= 0 and runs[at].last >= offset else None
+
+
+class ShareStates:
+    """Those of all groups: `state.part(ShareStates)`."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._by_group: dict[str, dict[uuid.UUID, dict[int, ShareState]]] = {}
+        state.topics.deletion_watchers.append(lambda topic: self._forget_topic(topic.topic_id))
+
+    def is_known(self, group_id: str) -> bool:
+        """Whether there has been anything of a group."""
+        return group_id in self._by_group
+
+    def ready(self, group_id: str) -> Mapping[uuid.UUID, Mapping[int, ShareState]]:
+        """The share partitions of a group that may be read."""
+        return self._by_group.get(group_id, {})
+
+    def of(self, group_id: str, topic_id: uuid.UUID, index: int) -> ShareState | None:
+        """What is kept of one; None: it may not be read."""
+        return self.ready(group_id).get(topic_id, {}).get(index)
+
+    def initialize(self, group_id: str, topic_id: uuid.UUID, partitions: int) -> None:
+        """All partitions of a topic may be read by a group; those that may already stay as they are."""
+        its = self._by_group.setdefault(group_id, {}).setdefault(topic_id, {})
+        for index in range(partitions):
+            its.setdefault(index, ShareState())
+
+    def reset(self, group_id: str, topic_id: uuid.UUID, index: int, start: int) -> None:
+        """A group is to begin anew at an offset."""
+        its = self._by_group.setdefault(group_id, {}).setdefault(topic_id, {})
+        its[index] = ShareState(start)
+
+    def forget(self, group_id: str, topic_id: uuid.UUID) -> bool:
+        """Forget a topic of a group. Returns whether there was something."""
+        return self._by_group.get(group_id, {}).pop(topic_id, None) is not None
+
+    def forget_group(self, group_id: str) -> None:
+        """A group is there no more."""
+        self._by_group.pop(group_id, None)
+
+    def _forget_topic(self, topic_id: uuid.UUID) -> None:
+        for topics in self._by_group.values():
+            topics.pop(topic_id, None)

@@ -1,0 +1,583 @@
+"""Random walks of share groups: what members send to read and acknowledge records, and what they should not send.
+
+A walk is played on a broker over one socket. What is written down is the same in every world: topics go by name, and
+member ids are the walk's own. Nothing in it waits for locks to end. What a real broker has to write down first (KIP-932's
+persister) is not asked for in the request that says it.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.protocol.framing import decode_response, encode_request
+from kafwire.records import decode_batches, encode_batch
+from tests.support import deadlines as waiting
+
+GROUP = 32  # the resource type of a group's options
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+Run = tuple[int, int, int]  # first and last offsets, and a number
+
+
+@dataclass
+class BrokerSocket:
+    """One connection to a broker, whose requests are answered one by one."""
+
+    address: str
+
+    def __enter__(self) -> BrokerSocket:
+        host, _, port = self.address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)))
+        self._socket.settimeout(60)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def ask(self, message: Any, version: int | None = None) -> Any:
+        """The answer to a request, in the newest version unless another one is named."""
+        version = type(message).max_version if version is None else version
+        body = encode_request(message, version, 1, "walker")
+        self._socket.sendall(struct.pack(">i", len(body)) + body)
+        (size,) = struct.unpack(">i", self._take(4))
+        return decode_response(type(message), self._take(size), version)[1]
+
+    def _take(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            more = self._socket.recv(size - len(data))
+            assert more, "the broker has closed the connection"
+            data += more
+        return data
+
+    def configure(self, group: str, **options: str) -> None:
+        """Set options of a group, and see that the broker heeds them."""
+        request = protocol.IncrementalAlterConfigsRequest()
+        names = {name.replace("_", "."): value for name, value in options.items()}
+        configs = [request.AlterableConfig(name=name, config_operation=0, value=value) for name, value in names.items()]
+        resource = request.AlterConfigsResource(resource_type=GROUP, resource_name=group, configs=configs)
+        request.resources = [resource]
+        (answer,) = self.ask(request).responses
+        assert answer.error_code == 0, answer.error_message
+        asked = protocol.DescribeConfigsRequest()
+        asked.resources = [asked.DescribeConfigsResource(resource_type=GROUP, resource_name=group)]
+
+        def are_set() -> bool:
+            (found,) = self.ask(asked).results
+            return names.items() <= {each.name: each.value for each in found.configs}.items()
+
+        waiting.until(are_set, "the broker knows of the group's options")
+
+    def ready(self, group: str) -> dict[str, set[int]]:
+        """The partitions that a share group may read."""
+        request = protocol.DescribeShareGroupOffsetsRequest()
+        request.groups = [request.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)]
+        (found,) = self.ask(request).groups
+        return {topic.topic_name: {each.partition_index for each in topic.partitions} for topic in found.topics}
+
+
+@dataclass
+class Reader:
+    """Who plays a member that reads: what it holds, by partition, and its session's epoch; None: it has none."""
+
+    member_id: str
+    epoch: int | None = None
+    held: dict[int, list[int]] = field(default_factory=dict)
+    reads: set[int] = field(default_factory=set)
+
+
+@dataclass
+class ReadingWalk:
+    """One walk on one broker. `topic_id`: of a topic of its own, of which it knows nothing but the name."""
+
+    address: str
+    seed: int
+    partitions: int = 2
+    lines: list[str] = field(default_factory=list)
+
+    def play(self, steps: int) -> list[str]:
+        self._random = random.Random(self.seed)
+        self._topic = self._group = f"read-{self.seed}-{uuid.uuid4().hex[:8]}"
+        self._readers = [Reader(f"m{number}") for number in range(self._random.choice([1, 2, 2, 3]))]
+        self._ends = [0] * self.partitions
+        with BrokerSocket(self.address) as self._broker:
+            self._prepare()
+            for _ in range(steps):
+                self._step()
+        return self.lines
+
+    def _prepare(self) -> None:
+        request = protocol.CreateTopicsRequest(timeout_ms=10_000)
+        topic = request.CreatableTopic(name=self._topic, num_partitions=self.partitions, replication_factor=1)
+        request.topics = [topic]
+        (made,) = self._broker.ask(request).topics
+        assert not made.error_code, made.error_message
+        self._topic_id = made.topic_id
+        limit = self._random.choice([2, 3, 5, 6])
+        self._broker.configure(
+            self._group,
+            share_auto_offset_reset="earliest",
+            share_delivery_count_limit=str(limit),
+            share_partition_max_record_locks="100",
+            share_record_lock_duration_ms="60000",
+        )
+        beat = protocol.ShareGroupHeartbeatRequest(group_id=self._group, member_id="m0", member_epoch=0)
+        beat.subscribed_topic_names = [self._topic]
+        waiting.until(lambda: self._has_joined(beat), "the share partitions are ready", 60)
+        waiting.until(self._is_loaded, "the leader has loaded the share partitions")
+        for index in range(self.partitions):
+            self._append(index)
+            self._append(index)
+        self.lines.append(f"delivered {limit} times at most")
+
+    def _has_joined(self, beat: Any) -> bool:
+        answer = self._broker.ask(beat)
+        if not answer.error_code:  # a real broker may have to learn of the topic, and of who coordinates
+            beat.member_epoch, beat.subscribed_topic_names = answer.member_epoch, None
+        return len(self._broker.ready(self._group).get(self._topic, ())) == self.partitions
+
+    def _is_loaded(self) -> bool:
+        """Ask for records, of which there are none yet: partitions are in the answer when they are loaded."""
+        request = protocol.ShareFetchRequest(
+            group_id=self._group, member_id="m9", max_wait_ms=100, min_bytes=1, max_records=1, batch_size=1
+        )
+        parts = [request.FetchPartition(partition_index=index) for index in range(self.partitions)]
+        request.topics = [request.FetchTopic(topic_id=self._topic_id, partitions=parts)]
+        answer = self._broker.ask(request)
+        found = [each for topic in answer.responses for each in topic.partitions if not each.error_code]
+        closing = protocol.ShareAcknowledgeRequest(group_id=self._group, member_id="m9", share_session_epoch=-1)
+        return self._broker.ask(closing).error_code == 0 and len(found) == self.partitions
+
+    # --- one step
+
+    def _step(self) -> None:
+        reader = self._random.choice(self._readers)
+        kinds = {"fetch": 10, "say": 8, "append": 2, "look": 1, "odd": 3, "close": 1, "both": 3}
+        if reader.epoch is None:
+            kinds = {"open": 10, "odd": 1}
+        (kind,) = self._random.choices([*kinds], [*kinds.values()])
+        getattr(self, f"_{kind}")(reader)
+
+    def _append(self, index: int | None = None) -> None:
+        index = self._random.randrange(self.partitions) if not isinstance(index, int) else index
+        count = self._random.choice([1, 2, 3, 5, 8, 13, 30])
+        self._ends[index] += count
+        data = encode_batch([b"%d" % number for number in range(count)])
+        request = protocol.ProduceRequest(acks=-1, timeout_ms=10_000)
+        part = request.PartitionProduceData(index=index, records=data)
+        request.topic_data = [request.TopicProduceData(name=self._topic, partition_data=[part])]
+        (answer,) = self._broker.ask(request, 9).responses[0].partition_responses
+        self.lines.append(f"append {count} to {index} -> {_error(answer)} {answer.base_offset}")
+
+    def _open(self, reader: Reader) -> None:
+        reader.reads = {*range(self.partitions)} if self._random.random() < 0.3 else {self._random.randint(0, 1)}
+        self._fetch(reader, epoch=0, named=sorted(reader.reads))
+
+    def _close(self, reader: Reader) -> None:
+        """It says something of all that it has, and ends its session."""
+        said = {index: self._say_all(held) for index, held in reader.held.items() if held}
+        if self._random.random() < 0.5:
+            self._acknowledge(reader, said, epoch=-1)
+        else:
+            self._fetch(reader, epoch=-1, said=said, named=sorted(said))
+        reader.epoch, reader.held = None, {}
+
+    def _say(self, reader: Reader) -> None:
+        self._acknowledge(reader, self._some(reader))
+
+    def _both(self, reader: Reader) -> None:
+        said = self._some(reader, kinds=(ACCEPT, ACCEPT, REJECT, GAP))
+        self._fetch(reader, said=said, named=sorted(said))
+
+    def _some(self, reader: Reader, kinds: Sequence[int] = (GAP, ACCEPT, RELEASE, RELEASE, REJECT)) -> dict[int, Any]:
+        """What it says of some of the records that it has."""
+        said: dict[int, list[tuple[int, int, list[int]]]] = {}
+        for index, held in reader.held.items():
+            if not held or self._random.random() < 0.3:
+                continue
+            wanted = held if self._random.random() < 0.5 else sorted(self._random.sample(held, len(held) // 2 + 1))
+            said[index] = [(first, last, self._types(last - first + 1, kinds)) for first, last in _joined(wanted)]
+            gone = {offset for first, last, _ in said[index] for offset in range(first, last + 1)}
+            reader.held[index] = [each for each in held if each not in gone]
+        return said
+
+    def _say_all(self, held: Sequence[int]) -> list[tuple[int, int, list[int]]]:
+        return [(first, last, self._types(last - first + 1, (ACCEPT, RELEASE))) for first, last in _joined(held)]
+
+    def _types(self, count: int, kinds: Sequence[int]) -> list[int]:
+        if self._random.random() < 0.6:
+            return [self._random.choice(kinds)]
+        return [self._random.choice(kinds) for _ in range(count)]
+
+    def _look(self, reader: Reader) -> None:
+        del reader
+        request = protocol.DescribeShareGroupOffsetsRequest()
+        topic = request.DescribeShareGroupOffsetsRequestTopic(
+            topic_name=self._topic, partitions=[*range(self.partitions)]
+        )
+        request.groups = [request.DescribeShareGroupOffsetsRequestGroup(group_id=self._group, topics=[topic])]
+        (found,) = self._broker.ask(request).groups
+        shown = sorted(
+            (each.partition_index, each.start_offset, each.lag, each.leader_epoch, _error(each))
+            for its in found.topics
+            for each in its.partitions
+        )
+        self.lines.append(f"look -> {_error(found)} {shown}")
+
+    def _odd(self, reader: Reader) -> None:
+        """What a client that is well does not send."""
+        kind = self._random.choice(
+            ["epoch", "stranger", "types", "order", "range", "others", "topic", "partition", "renew", "member", "opens"]
+        )
+        epoch = 1 if reader.epoch is None else reader.epoch
+        first = self._random.randrange(max(1, self._ends[0]))
+        if kind == "epoch":
+            self._acknowledge(reader, {}, epoch=epoch + 1)
+            self._fetch(reader, epoch=epoch + 2)
+        elif kind == "stranger":
+            self._acknowledge(Reader("m9"), {0: [(0, 1, [1])]}, epoch=self._random.choice([-1, 0, 1]))
+            self._fetch(Reader("m9"), epoch=self._random.choice([-1, 3]))
+        elif kind == "member":
+            self._fetch(Reader(self._random.choice(["", "m" * 37])), epoch=0)
+        elif kind == "opens":
+            self._fetch(Reader("m9"), epoch=0, said={0: [(0, 1, [1])]}, named=[0])
+        elif reader.epoch is not None:
+            said: dict[str, Any] = {
+                "types": {0: [(first, first + 2, self._random.choice([[], [1, 1], [5], [-1]]))]},
+                "order": {0: [(first + 2, first + 3, [1]), (first, first, [1])]},
+                "range": {0: [(self._ends[0] + 3, self._ends[0] + 5, [1])]},
+                "others": {0: [self._of_others()]},
+                "topic": {0: [(first, first, [1])]},
+                "partition": {7: [(0, 0, [1])]},
+                "renew": {index: [(each[0], each[0], [RENEW])] for index, each in reader.held.items() if each},
+            }
+            self._acknowledge(reader, said[kind], topic=uuid.UUID(int=9) if kind == "topic" else None)
+
+    def _of_others(self) -> tuple[int, int, list[int]]:
+        """Records that another one may have: where a whole range is done with, a real broker trips over it."""
+        runs = [run for each in self._readers for run in _joined(each.held.get(0, ()))]
+        first = self._random.randrange(max(1, self._ends[0]))
+        return (*self._random.choice([(first, first), *runs]), [1])
+
+    # --- requests and answers
+
+    def _fetch(
+        self,
+        reader: Reader,
+        *,
+        epoch: int | None = None,
+        said: dict[int, Any] | None = None,
+        named: Sequence[int] = (),
+    ) -> None:
+        said = said or {}
+        its_epoch = (reader.epoch or 0) if epoch is None else epoch
+        mode = int(self._random.random() < 0.3)
+        request = protocol.ShareFetchRequest(
+            group_id=self._group,
+            member_id=reader.member_id,
+            share_session_epoch=its_epoch,
+            max_wait_ms=20,
+            min_bytes=1,
+            max_bytes=self._random.choice([1 << 20, 1 << 20, 400]),
+            # Which of two partitions that gave records comes first the next time follows a hash table of Kafka's.
+            max_records=1 if len(reader.reads) > 1 else self._random.choice([1, 2, 5, 20, 100]),
+            batch_size=self._random.choice([1, 4, 100]),
+            share_acquire_mode=mode,
+        )
+        forgotten: list[int] = []
+        if its_epoch > 0 and not said and self._random.random() < 0.1:
+            changed = self._random.randrange(self.partitions)
+            (forgotten, named) = ([changed], ()) if changed in reader.reads else ([], [changed])
+            reader.reads ^= {changed}
+        parts = [
+            request.FetchPartition(
+                partition_index=index, acknowledgement_batches=_batches(request, said.get(index, ()))
+            )
+            for index in named
+        ]
+        request.topics = [request.FetchTopic(topic_id=self._topic_id, partitions=parts)] if parts else []
+        if forgotten:
+            request.forgotten_topics_data = [request.ForgottenTopic(topic_id=self._topic_id, partitions=forgotten)]
+        answer = self._broker.ask(request)
+        if not answer.error_code:
+            reader.epoch = its_epoch + 1 if its_epoch >= 0 else None
+        shown = []
+        for part in sorted((each for topic in answer.responses for each in topic.partitions), key=_index):
+            acquired = [(each.first_offset, each.last_offset, each.delivery_count) for each in part.acquired_records]
+            if its_epoch >= 0:
+                its = reader.held.setdefault(part.partition_index, [])
+                its += [offset for first, last, _ in acquired for offset in range(first, last + 1)]
+                reader.held[part.partition_index] = sorted(set(its))
+            batches = [(b.base_offset, b.last_offset) for b in decode_batches(bytes(part.records))]
+            ack = f"{ErrorCode(part.acknowledge_error_code).name} {part.acknowledge_error_message}"
+            shown.append(f"{part.partition_index}: {_error(part)} {part.error_message} {ack} {acquired} of {batches}")
+        asked = (
+            f"{reader.member_id} fetch {its_epoch} {[*named]} {said} most {request.max_records}, {request.max_bytes} B,"
+            f" by {request.batch_size}, mode {mode}, without {forgotten}"
+        )
+        what = f"{_error(answer)} {answer.error_message} {answer.acquisition_lock_timeout_ms}"
+        self.lines.append(f"{asked} -> {what}; {'; '.join(shown)}")
+
+    def _acknowledge(
+        self, reader: Reader, said: dict[int, Any], *, epoch: int | None = None, topic: uuid.UUID | None = None
+    ) -> None:
+        its_epoch = (reader.epoch or 0) if epoch is None else epoch
+        request = protocol.ShareAcknowledgeRequest(
+            group_id=self._group, member_id=reader.member_id, share_session_epoch=its_epoch
+        )
+        request.is_renew_ack = any(RENEW in types for batches in said.values() for _, _, types in batches) and (
+            self._random.random() < 0.8
+        )
+        parts = [
+            request.AcknowledgePartition(partition_index=index, acknowledgement_batches=_batches(request, batches))
+            for index, batches in said.items()
+        ]
+        request.topics = [request.AcknowledgeTopic(topic_id=topic or self._topic_id, partitions=parts)] if parts else []
+        answer = self._broker.ask(request)
+        if not answer.error_code and reader.epoch is not None:
+            reader.epoch += 1
+        shown = sorted(
+            f"{part.partition_index}: {_error(part)} {part.error_message}"
+            for each in answer.responses
+            for part in each.partitions
+        )
+        what = f"{_error(answer)} {answer.error_message} {answer.acquisition_lock_timeout_ms}"
+        self.lines.append(f"{reader.member_id} say {its_epoch} {said} -> {what}; {'; '.join(shown)}")
+
+
+def _batches(request: Any, said: Sequence[tuple[int, int, list[int]]]) -> list[Any]:
+    kind = request.AcknowledgementBatch
+    return [kind(first_offset=first, last_offset=last, acknowledge_types=types) for first, last, types in said]
+
+
+def _joined(offsets: Sequence[int]) -> list[tuple[int, int]]:
+    """Offsets in order as runs."""
+    runs: list[tuple[int, int]] = []
+    for offset in offsets:
+        if runs and runs[-1][1] + 1 == offset:
+            runs[-1] = runs[-1][0], offset
+        else:
+            runs.append((offset, offset))
+    return runs
+
+
+def _index(part: Any) -> int:
+    index: int = part.partition_index
+    return index
+
+
+def _error(answer: Any) -> str:
+    return ErrorCode(answer.error_code).name if answer.error_code else "ok"
+
+
+# --- members
+
+
+@dataclass
+class Member:
+    """Who plays a member of a group: what it remembers."""
+
+    member_id: str
+    epoch: int = 0
+    is_in: bool = False
+
+
+@dataclass
+class MembersWalk:
+    """One walk of a group's members on one broker. `topics`: names and ids, by which the broker knows them."""
+
+    address: str
+    topics: dict[str, uuid.UUID]
+    seed: int
+    lines: list[str] = field(default_factory=list)
+
+    def play(self, steps: int) -> list[str]:
+        self._random = random.Random(self.seed)
+        self._group = f"share-{self.seed}-{uuid.uuid4().hex[:8]}"
+        self._names = {topic_id: name for name, topic_id in self.topics.items()}
+        self._members = [Member(f"m{number}") for number in range(self._random.randint(1, 5))]
+        self._wanted: set[str] = set()
+        with BrokerSocket(self.address) as self._broker:
+            self._broker.configure(self._group, share_assignment_interval_ms="0")
+            first = self._members[0]  # it has its part before others come
+            self._join(first)
+            self._beat(first)
+            for _ in range(steps):
+                member = self._random.choice(self._members)
+                kinds = {"join": 12, "odd": 2, "look": 1, "offsets": 1}
+                if member.is_in:
+                    kinds = {
+                        "beat": 12,
+                        "want": 3,
+                        "leave": 2,
+                        "again": 1,
+                        "look": 3,
+                        "odd": 3,
+                        "offsets": 3,
+                        "list": 1,
+                    }
+                (kind,) = self._random.choices([*kinds], [*kinds.values()])
+                getattr(self, f"_{kind}")(member)
+        return self.lines
+
+    def _choose(self) -> list[str]:
+        names = sorted(self._random.sample([*self.topics, "none"], self._random.randint(1, len(self.topics))))
+        return names
+
+    def _join(self, member: Member) -> None:
+        self._beat(member, epoch=0, names=self._choose())
+
+    def _again(self, member: Member) -> None:
+        self._beat(member, epoch=self._random.choice([0, member.epoch - 1]), names=self._choose())
+
+    def _want(self, member: Member) -> None:
+        self._beat(member, names=self._choose())
+
+    def _leave(self, member: Member) -> None:
+        self._beat(member, epoch=-1)
+        member.is_in, member.epoch = False, 0
+        if self._random.random() < 0.5:
+            member.member_id = f"m{self._random.randrange(10)}"
+
+    def _odd(self, member: Member) -> None:
+        kind = self._random.choice(["ahead", "behind", "stranger", "id", "first", "epoch", "rack", "group"])
+        if kind == "ahead":
+            self._beat(member, epoch=member.epoch + 2)
+        elif kind == "behind":
+            self._beat(member, epoch=max(1, member.epoch - 2))
+        elif kind == "stranger":
+            self._beat(Member("m999"), epoch=self._random.choice([-1, 1]))
+        elif kind == "id":
+            self._beat(Member(self._random.choice(["", "m" * 37])), epoch=0, names=["none"])
+        elif kind == "first":
+            self._beat(Member("m999"), epoch=0, names=self._random.choice([None, []]))
+        elif kind == "epoch":
+            self._beat(member, epoch=-2)
+        elif kind == "rack":
+            self._beat(member, rack_id=self._random.choice(["", "r1"]))
+        else:
+            self._beat(
+                member, epoch=self._random.choice([0, 1, -1]), names=["none"], group=self._random.choice(["", "x9"])
+            )
+
+    def _beat(
+        self,
+        member: Member,
+        *,
+        epoch: int | None = None,
+        names: list[str] | None = None,
+        group: str = "g",
+        **fields: Any,
+    ) -> None:
+        its_epoch = member.epoch if epoch is None else epoch
+        request = protocol.ShareGroupHeartbeatRequest(
+            group_id=self._group if group == "g" else group and f"{self._group}-{group}",
+            member_id=member.member_id,
+            member_epoch=its_epoch,
+            subscribed_topic_names=names,
+            **fields,
+        )
+        answer = self._broker.ask(request)
+        if not answer.error_code and its_epoch >= 0 and group == "g":
+            member.epoch, member.is_in = answer.member_epoch, True
+            self._wanted |= {*(names or ())} & self.topics.keys()
+            self._is_ready()
+        elif answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND):
+            member.is_in, member.epoch = False, 0
+        told = "-"
+        if answer.assignment is not None:
+            topics = {
+                self._names[each.topic_id]: sorted(each.partitions)
+                for each in answer.assignment.topic_partitions
+                if each.partitions
+            }
+            told = str(sorted(topics.items()))
+        asked = f"{member.member_id} beat {its_epoch} {names} {fields} in {group!r}"
+        message = (answer.error_message or "").replace(self._group, "g")
+        what = f"{_error(answer)} {message} {answer.member_id} in {answer.member_epoch} {answer.heartbeat_interval_ms}"
+        self.lines.append(f"{asked} -> {what} {told}")
+
+    def _is_ready(self) -> None:
+        """A real broker makes what a heartbeat has named ready behind its answer."""
+        waiting.until(lambda: self._wanted <= self._broker.ready(self._group).keys(), "share partitions are ready")
+
+    def _look(self, member: Member) -> None:
+        del member
+        (found,) = self._broker.ask(protocol.ShareGroupDescribeRequest(group_ids=[self._group])).groups
+        members = sorted(
+            f"{m.member_id} {m.member_epoch} {m.rack_id} {m.client_id} {m.client_host} {sorted(m.subscribed_topic_names)}"
+            f" {sorted((t.topic_name, sorted(t.partitions)) for t in m.assignment.topic_partitions if t.partitions)}"
+            for m in found.members
+        )
+        message = (found.error_message or "").replace(self._group, "g")
+        epochs = f"{found.group_epoch} {found.assignment_epoch} {found.assignor_name}"
+        self.lines.append(f"look -> {_error(found)} {message} {found.group_state} {epochs} {members}")
+
+    def _list(self, member: Member) -> None:
+        del member
+        types = self._random.choice([[], ["share"], ["Share"], ["classic", "consumer"]])
+        states = self._random.choice([[], ["stable"], ["Empty"]])
+        answer = self._broker.ask(protocol.ListGroupsRequest(types_filter=types, states_filter=states))
+        shown = [
+            f"{each.group_state} {each.group_type} {each.protocol_type}"
+            for each in answer.groups
+            if each.group_id == self._group
+        ]
+        self.lines.append(f"list {types} {states} -> {_error(answer)} {shown}")
+
+    def _offsets(self, member: Member) -> None:
+        del member
+        kind = self._random.choice(["alter", "delete", "look", "group", "other"])
+        name = self._random.choice([*self.topics, "none"])
+        if kind == "alter":
+            alter = protocol.AlterShareGroupOffsetsRequest(group_id=self._group)
+            part = alter.AlterShareGroupOffsetsRequestPartition
+            parts = [part(partition_index=0, start_offset=3), part(partition_index=9, start_offset=1)]
+            alter.topics = [alter.AlterShareGroupOffsetsRequestTopic(topic_name=name, partitions=parts)]
+            answer = self._broker.ask(alter)
+            told = [
+                (t.topic_name, t.topic_id.int != 0, p.partition_index, _error(p), p.error_message)
+                for t in answer.responses
+                for p in t.partitions
+            ]
+            self.lines.append(f"alter {name} -> {_error(answer)} {answer.error_message} {told}")
+        elif kind == "delete":
+            delete = protocol.DeleteShareGroupOffsetsRequest(group_id=self._group)
+            delete.topics = [delete.DeleteShareGroupOffsetsRequestTopic(topic_name=name)]
+            answer = self._broker.ask(delete)
+            told = [(t.topic_name, t.topic_id.int != 0, _error(t), t.error_message) for t in answer.responses]
+            message = (answer.error_message or "").replace(self._group, "g")
+            self.lines.append(f"delete {name} -> {_error(answer)} {message} {told}")
+            if not answer.error_code and told and told[0][2] == "ok":
+                self._wanted.discard(name)
+        elif kind == "look":
+            ready = sorted((topic, sorted(its)) for topic, its in self._broker.ready(self._group).items())
+            self.lines.append(f"ready -> {ready}")
+        elif kind == "group":
+            answer = self._broker.ask(protocol.DeleteGroupsRequest(groups_names=[self._group]))
+            self.lines.append(f"delete group -> {_error(answer.results[0])}")
+            if not answer.results[0].error_code:
+                self._wanted.clear()
+        else:
+            self._other_protocols()
+
+    def _other_protocols(self) -> None:
+        """A share group is asked for as what it is not."""
+        beat = protocol.ConsumerGroupHeartbeatRequest(
+            group_id=self._group, member_id="c", member_epoch=1, topic_partitions=[]
+        )
+        told = [self._broker.ask(beat)]
+        told += self._broker.ask(protocol.DescribeGroupsRequest(groups=[self._group])).groups
+        told += self._broker.ask(protocol.ConsumerGroupDescribeRequest(group_ids=[self._group])).groups
+        fetch = protocol.OffsetFetchRequest()
+        fetch.groups = [fetch.OffsetFetchRequestGroup(group_id=self._group, topics=None)]
+        codes = [ErrorCode(self._broker.ask(fetch, 9).groups[0].error_code).name]
+        texts = [f"{_error(each)} {(each.error_message or '').replace(self._group, 'g')}" for each in told]
+        self.lines.append(f"other protocols -> {texts} {codes}")
