@@ -231,6 +231,12 @@ class ConsumerCore:
         self.fetcher.queue.end()
         self.fetcher.arrived()
 
+    def processed(self) -> dict[TopicPartition, int]:
+        """How far each partition is processed, for who commits that in a transaction. In the thread that reads."""
+        if self.membership is not None:
+            self.membership.hold_metadata()
+        return self.commits.processed()
+
     def settled(self) -> None:
         """Who reads has processed what he had in hand. In the thread that reads."""
         membership = self.membership

@@ -30,6 +30,10 @@ class OffsetCommits:
         self.group = GroupOffsets(fetcher.cluster, config.group_id) if config.group_id is not None else None
         self.progress: dict[FetchCursor, PartitionProgress] = {}  # of partitions whose users say what is processed
         self._committed: dict[FetchCursor, int] = {}
+        self._handed_over: dict[FetchCursor, int] | None = (
+            None  # what `processed` returned last; None: it was not asked
+        )
+        self._taken_away: dict[TopicPartition, int] = {}  # read, and neither committed nor handed over
         self._committed_since_ms = self._engine.now_ms()
         self.is_automatic = self.group is not None and config.enable_auto_commit
 
@@ -100,13 +104,30 @@ class OffsetCommits:
 
     def processed(self) -> dict[TopicPartition, int]:
         """How far each partition is processed, where anything of it is. May be called in any thread."""
-        found = {where: self._processed_of(cursor) for where, cursor in list(self._fetcher.cursors.items())}
-        return {TopicPartition(*where): offset for where, offset in found.items() if offset >= 0}
+        found = {cursor: self._processed_of(cursor) for cursor in list(self._fetcher.cursors.values())}
+        self._handed_over = {cursor: offset for cursor, offset in found.items() if offset >= 0}
+        mine = {TopicPartition(cursor.topic, cursor.partition): o for cursor, o in self._handed_over.items()}
+        return mine | self._taken_away
+
+    def is_uncommitted(self, cursor: FetchCursor) -> bool:
+        """Whether more of it is processed than a user has heard of who commits what `processed` returns by himself."""
+        handed_over = self._handed_over
+        if handed_over is None or self.is_automatic:
+            return False
+        return self._processed_of(cursor) > max(handed_over.get(cursor, -1), self._committed.get(cursor, -1))
+
+    def take_away(self, cursor: FetchCursor) -> None:
+        """A partition goes of which a transaction may have records: its offset is one of those to be refused."""
+        self._taken_away[TopicPartition(cursor.topic, cursor.partition)] = self._fetcher.queue.position(cursor.number)
+
+    def forget_taken_away(self) -> None:
+        """That transaction is over."""
+        self._taken_away = {}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who commits: a member, or nobody who is one."""
         group = self._need_group()
-        return ConsumerGroupMetadata(group.group_id) if group.member is None else group.member.metadata()
+        return ConsumerGroupMetadata(group.group_id) if group.member is None else group.member.metadata_of_read()
 
     async def committed(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Committed | None]:
         """What the group has committed."""
@@ -139,6 +160,8 @@ class OffsetCommits:
         """It is not read any more."""
         self._committed.pop(cursor, None)
         self.progress.pop(cursor, None)
+        if self._handed_over is not None:
+            self._handed_over.pop(cursor, None)
 
     def _need_group(self) -> GroupOffsets:
         if self.group is None:
