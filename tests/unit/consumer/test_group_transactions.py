@@ -139,7 +139,6 @@ def test_what_is_revoked_after_it_was_read_aborts_the_transaction_that_has_it(pr
             await filled(group)
             first = await started(group, **protocol)
             async with producer_in(group) as producer:
-                first.consumer.processed()
                 with pytest.raises(TransactionAbortableError):
                     async with producer.transaction():
                         await read_all(first)
@@ -176,7 +175,6 @@ def test_what_was_taken_away_is_among_what_is_processed_once(protocol: dict[str,
         async def main() -> None:
             await filled(group)
             first = await started(group, **protocol)
-            first.consumer.processed()
             batches = await read_all(first)
             assert await first.consumer.poll(0.0) == []
             (second,) = await group.add(**protocol)
@@ -184,5 +182,28 @@ def test_what_was_taken_away_is_among_what_is_processed_once(protocol: dict[str,
             assert first.consumer.processed() == ends_of(batches)
             await first.consumer.poll(0.0)
             assert first.consumer.processed().keys() <= first.consumer.assignment
+
+        group.world.run(main())
+
+
+def test_what_was_committed_before_it_is_revoked_costs_no_transaction(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=2) as group:
+
+        async def main() -> None:
+            await filled(group)
+            first = await started(group, **protocol)
+            async with producer_in(group) as producer:
+                async with producer.transaction():
+                    batches = await read_all(first)
+                    await producer.send_offsets(ends_of(batches), first.consumer.group_metadata())
+                assert await first.consumer.poll(0.0) == []
+                (second,) = await group.add(**protocol)
+                await group.balanced([first, second], 2)
+                before = group.world.loop.time()
+                await filled(group)
+                async with producer.transaction():
+                    batches = await first.consumer.poll(1.0)
+                    await producer.send_offsets(ends_of(batches), first.consumer.group_metadata())
+                assert group.world.loop.time() < before + 10.0
 
         group.world.run(main())
