@@ -505,7 +505,7 @@ class AsyncConsumer:
         """Return what `commit()` would commit, as `Consumer.processed` does. For `AsyncProducer.send_offsets`."""
         self._check()
         self._hand.mark_processed()
-        return self._core.commits.processed()
+        return self._core.processed()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return who commits for the group, as `Consumer.group_metadata` does. For `AsyncProducer.send_offsets`."""

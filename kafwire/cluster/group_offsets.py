@@ -68,6 +68,9 @@ class CommittingMember(Protocol):
     def metadata(self) -> ConsumerGroupMetadata:
         """Who it is now."""
 
+    def metadata_of_read(self) -> ConsumerGroupMetadata:
+        """Who it was when it had all that it has read and not committed: who commits it in a transaction."""
+
     def fenced(self) -> None:
         """The coordinator refused a commit of who it was."""
 

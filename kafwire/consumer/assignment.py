@@ -160,9 +160,7 @@ class Assignment:
             if claim is not None:
                 claim.is_ending = True
             if cursor in self._claimed:
-                queue = self._fetcher.queue
-                queue.cut(cursor.number, queue.position(cursor.number))
-                self._fetcher.halt(cursor, StreamEnded(f"{cursor.name} is given up"))
+                self._fetcher.cut_off(cursor, StreamEnded(f"{cursor.name} is given up"))
             else:
                 self._fetcher.pause(cursor, paused=True)
         self.on_claims()

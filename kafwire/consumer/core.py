@@ -78,7 +78,7 @@ class ConsumerCore:
         self._layout = layout
         self._start_lock = asyncio.Lock()
         self._progressed = asyncio.Event()
-        self._started = False
+        self._started = self._stopped = False
         self._tasks: list[asyncio.Task[None]] = []
         self._reporter: Reporter | None = None
 
@@ -213,11 +213,15 @@ class ConsumerCore:
         await self.commits.commit(None, only=[claim.cursor])
 
     async def open_feed(self) -> PartitionFeed:
-        """See `Assignment.open_feed`."""
-        return self.assignment.open_feed(lambda: self.needs_attention)
+        """See `Assignment.open_feed`. After `stop` nothing comes."""
+        feed = self.assignment.open_feed(lambda: self.needs_attention)
+        if self._stopped:
+            feed.close()
+        return feed
 
     def stop(self) -> None:
         """Hand out nothing more: streams end, and so does who waits for records."""
+        self._stopped = True
         if self.membership is not None:
             self.membership.stops = True
         self.assignment.ending(self.assignment.partitions)
@@ -226,6 +230,12 @@ class ConsumerCore:
         self._progressed.set()
         self.fetcher.queue.end()
         self.fetcher.arrived()
+
+    def processed(self) -> dict[TopicPartition, int]:
+        """How far each partition is processed, for who commits that in a transaction. In the thread that reads."""
+        if self.membership is not None:
+            self.membership.hold_metadata()
+        return self.commits.processed()
 
     def settled(self) -> None:
         """Who reads has processed what he had in hand. In the thread that reads."""

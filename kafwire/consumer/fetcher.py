@@ -297,6 +297,16 @@ class Fetcher:
         self._update(cursor)
         self._tell()
 
+    def cut_off(self, cursor: FetchCursor, error: KafkaError) -> None:
+        """Have its reader raise `error` after what he has begun to read, whatever is queued or on its way."""
+        broker_fetcher = self.brokers.fetcher_of(cursor)
+        if broker_fetcher is not None:  # else records from behind those that are dropped here could still be queued
+            broker_fetcher.withdraw(cursor)
+        self.queue.pause(cursor.number, True)  # the reader stays where he is
+        self.queue.cut(cursor.number, self.queue.position(cursor.number))
+        self.halt(cursor, error)
+        self.queue.pause(cursor.number, cursor.paused)
+
     def try_again(self, cursor: FetchCursor) -> None:
         """Ask once more for a cursor that was halted, where it was to be read on; its reader waits again."""
         error, topic = cursor.failure, cursor.topic

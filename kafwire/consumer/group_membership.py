@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import threading
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -80,6 +81,9 @@ class GroupMembership:
         self._matching: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._is_told = False
+        self._read_as: ConsumerGroupMetadata | None = None  # see `metadata_of_read`
+        self._is_read_as_told = True
+        self._read_lock = threading.Lock()
         self._reading: set[int] = set()  # readers of users' that wait for records or decode them
         self._took_ms = self._engine.now_ms()
         self._patience: asyncio.TimerHandle | None = None
@@ -147,7 +151,7 @@ class GroupMembership:
         cursors = self._assignment.ending(self._assignment.partitions)
         if self._commits.is_automatic and cursors:
             await self._commits.auto_commit(cursors, timeout_ms=timeout_ms)
-        self._assignment.drop(cursors)
+        self._take_away(cursors)
         await self._driver.leave(timeout_ms)
 
     # --- which protocol
@@ -249,6 +253,37 @@ class GroupMembership:
             return ConsumerGroupMetadata(self.group_id, -1, "", self._config.group_instance_id)
         return self._driver.membership.metadata()
 
+    def metadata_of_read(self) -> ConsumerGroupMetadata:
+        """See `CommittingMember`. May be called in any thread.
+
+        Brokers compare a member's generation when a transaction commits offsets (KIP-447), and do not look whether the
+        partitions are the member's. So while a transaction may hold records of a partition that was taken away, this is
+        who the member was before that: the coordinator refuses it before others begin to read. Who was told that, and
+        reads on, is who the member is now.
+        """
+        with self._read_lock:
+            self._is_read_as_told = True
+            return self._identity()
+
+    def hold_metadata(self) -> None:
+        """The user commits what is processed now as who the member is now, until he reads on. In any thread."""
+        with self._read_lock:
+            self._read_as, self._is_read_as_told = self._identity(), True
+
+    def _identity(self) -> ConsumerGroupMetadata:
+        if self._read_as is not None:
+            return self._read_as
+        return self.metadata() if self._driver is None else self._driver.known_as
+
+    def _take_away(self, cursors: Sequence[FetchCursor], *, is_lost: bool = False) -> None:
+        """Drop these; see `metadata_of_read`."""
+        with self._read_lock:
+            for cursor in cursors:
+                if self.revocation.is_in_hand(cursor) or self._commits.is_uncommitted(cursor):
+                    self._read_as, self._is_read_as_told = self._identity(), False
+                    self._commits.take_away(cursor)
+        self._assignment.drop(cursors, is_lost=is_lost)
+
     def fenced(self) -> None:
         """See `CommittingMember`."""
         if self._driver is not None:
@@ -332,13 +367,13 @@ class GroupMembership:
         if self._commits.is_automatic:
             left_ms = max(1_000.0, until - self._engine.now_ms())
             await self._commits.auto_commit(cursors, timeout_ms=min(left_ms, self._config.default_api_timeout_ms))
-        self._assignment.drop(cursors)
+        self._take_away(cursors)
 
     def lose(self, partitions: Sequence[Partition]) -> None:
         """These belong to others already."""
         lost = [TopicPartition(*each) for each in partitions]
         cursors = self._assignment.ending(lost)
-        self._assignment.drop(cursors, is_lost=True)
+        self._take_away(cursors, is_lost=True)
         log.warning("group %r: %d partitions are lost", self.group_id, len(lost))
         self.handlers.tell(self.handlers.handlers.on_lost, lost)
         self._wake()
@@ -386,6 +421,10 @@ class GroupMembership:
     def reads(self, who: object, *, begun: bool) -> None:
         """A user's read by this reader begins, or is over. May be called in any thread."""
         if begun:
+            with self._read_lock:
+                if self._is_read_as_told and self._read_as is not None:
+                    self._read_as = None
+                    self._commits.forget_taken_away()
             self._reading.add(id(who))
         else:
             self._reading.discard(id(who))

@@ -59,6 +59,7 @@ class MembershipDriver:
         self, cluster: Cluster, coordinator: Coordinator, membership: Membership, assigned: AssignedPartitions
     ) -> None:
         self.membership = membership
+        self.known_as = membership.metadata()  # who it is to the coordinator, or was last
         self._cluster = cluster
         self._engine = cluster.engine
         self._coordinator = coordinator
@@ -118,6 +119,9 @@ class MembershipDriver:
     def _do(self, actions: list[Action]) -> None:
         for action in actions:
             self._carry_out(action)
+        metadata = self.membership.metadata()
+        if metadata.generation_id >= 0:
+            self.known_as = metadata
         self._set_timer()
         self._settled.set()
 

@@ -30,6 +30,9 @@ class OffsetCommits:
         self.group = GroupOffsets(fetcher.cluster, config.group_id) if config.group_id is not None else None
         self.progress: dict[FetchCursor, PartitionProgress] = {}  # of partitions whose users say what is processed
         self._committed: dict[FetchCursor, int] = {}
+        self._handed_over: dict[FetchCursor, int] = {}  # how far transactions went that asked who commits them
+        self._asks_processed = False  # and whether they asked what is processed
+        self._taken_away: dict[TopicPartition, int] = {}  # read, and neither committed nor handed over
         self._committed_since_ms = self._engine.now_ms()
         self.is_automatic = self.group is not None and config.enable_auto_commit
 
@@ -100,13 +103,36 @@ class OffsetCommits:
 
     def processed(self) -> dict[TopicPartition, int]:
         """How far each partition is processed, where anything of it is. May be called in any thread."""
-        found = {where: self._processed_of(cursor) for where, cursor in list(self._fetcher.cursors.items())}
-        return {TopicPartition(*where): offset for where, offset in found.items() if offset >= 0}
+        found = {cursor: self._processed_of(cursor) for cursor in list(self._fetcher.cursors.values())}
+        self._asks_processed = True
+        self._handed_over = {cursor: offset for cursor, offset in found.items() if offset >= 0}
+        mine = {TopicPartition(cursor.topic, cursor.partition): o for cursor, o in self._handed_over.items()}
+        return mine | self._taken_away
+
+    def is_uncommitted(self, cursor: FetchCursor) -> bool:
+        """Whether more of it was read than its user has committed, or has asked for to commit it in a transaction."""
+        queue, processed = self._fetcher.queue, self._processed_of(cursor)
+        if self.is_automatic or (processed < 0 and not queue.in_hand(cursor.number)):
+            return False
+        read = processed if self._asks_processed else queue.position(cursor.number)
+        return read > max(self._handed_over.get(cursor, -1), self._committed.get(cursor, -1))
+
+    def take_away(self, cursor: FetchCursor) -> None:
+        """A partition goes of which a transaction may have records: its offset is one of those to be refused."""
+        self._taken_away[TopicPartition(cursor.topic, cursor.partition)] = self._fetcher.queue.position(cursor.number)
+
+    def forget_taken_away(self) -> None:
+        """That transaction is over."""
+        self._taken_away = {}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who commits: a member, or nobody who is one."""
-        group = self._need_group()
-        return ConsumerGroupMetadata(group.group_id) if group.member is None else group.member.metadata()
+        group, queue = self._need_group(), self._fetcher.queue
+        if group.member is None:
+            return ConsumerGroupMetadata(group.group_id)
+        if not self._asks_processed:
+            self._handed_over = {c: queue.position(c.number) for c in list(self._fetcher.cursors.values())}
+        return group.member.metadata_of_read()
 
     async def committed(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, Committed | None]:
         """What the group has committed."""
@@ -139,6 +165,7 @@ class OffsetCommits:
         """It is not read any more."""
         self._committed.pop(cursor, None)
         self.progress.pop(cursor, None)
+        self._handed_over.pop(cursor, None)
 
     def _need_group(self) -> GroupOffsets:
         if self.group is None:

@@ -31,7 +31,7 @@ class Revocation:
         self.is_awaited = True
         until = self._fetcher.cluster.engine.now_ms() + timeout_ms
         try:
-            while left := [cursor for cursor in cursors if self._is_in_hand(cursor)]:
+            while left := [cursor for cursor in cursors if self.is_in_hand(cursor)]:
                 wait_ms = min(LOOK_MS, until - self._fetcher.cluster.engine.now_ms())
                 if wait_ms <= 0:
                     return left
@@ -45,7 +45,8 @@ class Revocation:
         finally:
             self.is_awaited = False
 
-    def _is_in_hand(self, cursor: FetchCursor) -> bool:
+    def is_in_hand(self, cursor: FetchCursor) -> bool:
+        """Whether a user may have records of it that do not count as processed yet."""
         if self._fetcher.numbered(cursor.number) is not cursor:
             return False
         progress = self._commits.progress.get(cursor)

@@ -774,7 +774,7 @@ class Consumer:
         """
         self._check()
         self._reading.in_progress.mark_processed()
-        return self._core.commits.processed()
+        return self._core.processed()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return who commits for the group, for `Producer.send_offsets`.

@@ -7,8 +7,10 @@ import asyncio
 import pytest
 
 from kafwire.cluster.list_offsets import EARLIEST
+from kafwire.consumer.partition_claim import StreamEnded
 from kafwire.testing.simulation.log import Call
-from tests.support.lagging_consumer import Lagging
+from kafwire.types import TopicPartition
+from tests.support.lagging_consumer import LAG_S, Lagging
 from tests.support.simulated import World
 from tests.support.simulated_consumer import write
 
@@ -108,4 +110,18 @@ def test_going_back_by_time_during_an_immediate_fetch_gives_everything_once_and_
         lagging.consuming.rows.pop(("t", 0))
         lagging.engine(lambda: fetcher.seek_by_time(lagging.cursor, EARLIEST))
         lagging.consuming.until_read(lagging.rows)
+        lagging.consuming.close()
+
+
+def test_a_stream_that_is_given_up_gets_nothing_from_behind_what_was_dropped() -> None:
+    with World() as world:
+        lagging = Lagging(world)
+        stream = lagging.consuming.stream(0)
+        lagging.arrive()  # three records that nobody has begun to read
+        world.pass_time(LAG_S + 0.1)  # the next request is parked
+        lagging.engine(lambda: lagging.consuming.core.assignment.ending([TopicPartition("t", 0)]))
+        write(world, "t", records=3)
+        world.pass_time(1.0)
+        with pytest.raises(StreamEnded):
+            stream.read(0)
         lagging.consuming.close()

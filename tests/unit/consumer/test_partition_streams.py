@@ -358,3 +358,18 @@ def test_streams_that_take_nothing_end_the_membership_after_max_poll_interval_ms
             assert "max_poll_interval_ms" in str(raised.value.exceptions[0])
 
         group.world.run(main())
+
+
+def test_a_consumer_that_was_stopped_before_its_partitions_are_asked_for_has_none(protocol: dict[str, Any]) -> None:
+    with GroupWorld() as group:
+
+        async def main() -> None:
+            member = group.member(**protocol)
+            await member.consumer.start()
+            await group.balanced([member], 4)
+            member.consumer.stop()
+            async with asyncio.timeout(10.0):
+                await each_stream(member, taking(group, "one"))
+
+        group.world.run(main())
+        assert group.seen.total() == 0
