@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kafwire import errors, protocol, records
     from kafwire.aio.client import AsyncClient
     from kafwire.aio.consumer import AsyncConsumer
+    from kafwire.aio.partition_stream import AsyncPartitionStream
     from kafwire.aio.producer import AsyncProducer
     from kafwire.aio.scan import AsyncScan
     from kafwire.aio.share_consumer import AsyncShareConsumer
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
         AuthenticationError,
         AuthorizationError,
         BrokerError,
+        CommitFailedError,
         ConfigError,
         CorruptBatchError,
         KafkaConnectionError,
         KafkaError,
         KafkaTimeoutError,
         LogTruncatedError,
+        PollIntervalError,
         ProducerFencedError,
         ProtocolError,
         PurgedError,
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from kafwire.security.oauth_token import OAuthToken
     from kafwire.sync.client import Client
     from kafwire.sync.consumer import Consumer
+    from kafwire.sync.partition_stream import PartitionStream
     from kafwire.sync.producer import Producer
     from kafwire.sync.scan import Scan, Split, scan
     from kafwire.sync.share_consumer import ShareConsumer
@@ -90,6 +94,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncClient",
     "AsyncConsumer",
+    "AsyncPartitionStream",
     "AsyncProducer",
     "AsyncScan",
     "AsyncShareConsumer",
@@ -101,6 +106,7 @@ __all__ = [
     "Client",
     "ClientOptions",
     "ClusterMetadata",
+    "CommitFailedError",
     "ConfigError",
     "Consumer",
     "ConsumerGroupMetadata",
@@ -114,6 +120,8 @@ __all__ = [
     "OAuthToken",
     "Offset",
     "PartitionMetadata",
+    "PartitionStream",
+    "PollIntervalError",
     "Producer",
     "ProducerFencedError",
     "ProducerOptions",
@@ -149,6 +157,7 @@ __all__ = [
 _HOMES = {
     "AsyncClient": "kafwire.aio.client",
     "AsyncConsumer": "kafwire.aio.consumer",
+    "AsyncPartitionStream": "kafwire.aio.partition_stream",
     "AsyncProducer": "kafwire.aio.producer",
     "AsyncScan": "kafwire.aio.scan",
     "AsyncShareConsumer": "kafwire.aio.share_consumer",
@@ -160,6 +169,7 @@ _HOMES = {
     "Client": "kafwire.sync.client",
     "ClientOptions": "kafwire.options",
     "ClusterMetadata": "kafwire.types",
+    "CommitFailedError": "kafwire.errors",
     "ConfigError": "kafwire.errors",
     "Consumer": "kafwire.sync.consumer",
     "ConsumerGroupMetadata": "kafwire.types",
@@ -173,6 +183,8 @@ _HOMES = {
     "OAuthToken": "kafwire.security.oauth_token",
     "Offset": "kafwire.types",
     "PartitionMetadata": "kafwire.types",
+    "PartitionStream": "kafwire.sync.partition_stream",
+    "PollIntervalError": "kafwire.errors",
     "Producer": "kafwire.sync.producer",
     "ProducerFencedError": "kafwire.errors",
     "ProducerOptions": "kafwire.options",

@@ -76,6 +76,7 @@ ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 VALUES: dict[str, dict[str, str]] = {
     "auto_offset_reset": {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest"},
     "compression_type": {"inherit": "none"},
+    "group_protocol": {"CLASSIC": "classic", "CONSUMER": "consumer"},
     "ssl_endpoint_identification_algorithm": {"": "none", "HTTPS": "https"},
 }
 

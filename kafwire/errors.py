@@ -12,6 +12,7 @@ __all__ = [
     "AuthenticationError",
     "AuthorizationError",
     "BrokerError",
+    "CommitFailedError",
     "ConfigError",
     "CorruptBatchError",
     "ErrorCode",
@@ -19,6 +20,7 @@ __all__ = [
     "KafkaError",
     "KafkaTimeoutError",
     "LogTruncatedError",
+    "PollIntervalError",
     "ProducerFencedError",
     "ProtocolError",
     "PurgedError",
@@ -249,6 +251,13 @@ class CommitFailedError(KafkaError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore_commit_failed, (str(self), self.partitions)
+
+
+class PollIntervalError(KafkaTimeoutError):
+    """The member left its group, as nothing was taken from the consumer for `max_poll_interval_ms`.
+
+    What was in hand was not committed, and is processed again elsewhere. The next call joins the group again.
+    """
 
 
 class TransactionError(KafkaError):

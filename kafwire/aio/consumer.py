@@ -24,13 +24,13 @@ from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer.arguments import Selection, layouts, milliseconds, names_of, partitions_of, times_of
+from kafwire.consumer.arguments import Selection, layouts, milliseconds, partitions_of, subscription_of, times_of
 from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, repr_of
 from kafwire.consumer.in_progress_batch import InProgressBatch, UnreadRemainder, rests_of
 from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.rebalance_handlers import Handler, Handlers, PendingCall
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import KafkaError
 from kafwire.options import ConsumerOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -266,6 +266,7 @@ class AsyncConsumer:
             0 3
         """
         await self._take_back()
+        await self._run(self._core.rejoin_if_told())
         feed = await self._run(self._core.open_feed())
         try:
             while feed.is_open:
@@ -365,9 +366,7 @@ class AsyncConsumer:
 
     async def subscribe(self, topics: str | Iterable[str] | None = None, *, pattern: str | None = None) -> None:
         """Read these topics and no others, or what of them the group assigns, as `Consumer.subscribe` does."""
-        names = [] if pattern is not None and topics is None else names_of(topics or ())
-        if names and pattern is not None:
-            raise ConfigError("topics and pattern exclude each other")
+        names, pattern = subscription_of(topics, pattern)
         await self._take_back()
         await self._run(self._core.subscribe(names, pattern))
 

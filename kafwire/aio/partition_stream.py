@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from kafwire.aio.batch_reader import BatchReading
 from kafwire.aio.bridge import on_engine
 from kafwire.consumer.core import ConsumerCore
-from kafwire.consumer.partition_claim import Claim, StreamEnded
+from kafwire.consumer.partition_claim import Claim, StreamEnded, not_explicit
 from kafwire.consumer.partition_progress import PartitionProgress
 from kafwire.runtime.interfaces import Engine
 from kafwire.types import TopicPartition
@@ -26,7 +26,16 @@ class AsyncPartitionStream:
     closed. A revoked partition is waited for within `revocation_timeout_ms`: until the batch in hand is processed, or,
     with `explicit`, everything that was handed out.
 
-    `topic` and `partition` say which one it is. Make one by `AsyncConsumer.partition_stream` or `partitions`.
+    A batch counts as processed when the next one is taken, or when it is committed. `topic` and `partition` say which
+    partition it is. `partition_stream` or `partitions` of `AsyncConsumer` makes it.
+
+    Example:
+        >>> async def main():
+        ...     async with kafwire.AsyncConsumer(bootstrap, assign=[partition], start="earliest") as consumer:
+        ...         async with consumer.partition_stream(partition, timeout=1.0) as stream:
+        ...             return stream.partition, [len(batch) async for batch in stream]
+        >>> asyncio.run(main())
+        (0, [3])
     """
 
     def __init__(
@@ -60,6 +69,11 @@ class AsyncPartitionStream:
     def is_lost(self) -> bool:
         """Whether the partition belongs to another member already: nothing of it can be committed."""
         return self._claim.is_lost
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more comes: the partition is given up, or the stream is closed."""
+        return self._closed or self._claim.is_ending
 
     def __aiter__(self) -> AsyncIterator[Batch]:
         return self
@@ -103,20 +117,27 @@ class AsyncPartitionStream:
     def complete(self, first_offset: int, next_offset: int) -> None:
         """Of an `explicit` stream: the records of [first_offset, next_offset) are processed. In any order, any thread.
 
-        Commits go as far as everything is completed. At most `max_uncommitted` offsets are handed out beyond that.
+        Commits go as far as everything is completed. At most `max_uncommitted` offsets are handed out beyond that. What
+        was not handed out is not completed by this.
 
         Args:
             first_offset: the offset of the first record.
             next_offset: the one after the last record.
 
         Raises:
+            KafkaError: the stream is not `explicit`.
             ValueError: the range ends before it begins.
         """
+        if not self._explicit:
+            raise not_explicit(self.topic, self.partition)
         if self._progress is not None:
             self._progress.complete(first_offset, next_offset)
 
-    async def commit(self) -> None:
+    async def commit(self, batch: Batch | None = None) -> None:
         """Commit how far the partition is processed.
+
+        Args:
+            batch: everything up to its end is processed, this batch too. None: what counts as processed.
 
         Raises:
             CommitFailedError: the partition is not this consumer's any more.
@@ -124,7 +145,7 @@ class AsyncPartitionStream:
             BrokerError: the coordinator refuses the commit.
             KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
         """
-        await on_engine(self._engine, self._core.commit_claimed(self._claim))
+        await on_engine(self._engine, self._core.commit_claimed(self._claim, batch))
 
     def pause(self) -> None:
         """Fetch and hand out nothing until `resume`. Heartbeats go on."""

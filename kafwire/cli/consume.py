@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -15,14 +14,12 @@ from kafwire.cli.template import BYTES_FORMS, Part, json_parts, parse_format, pl
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafwire import Batch
-    from kafwire.cli.consume_source import Reading
+    from kafwire import Batch, Client
+    from kafwire.cli.consume_source import Reading, Wanted
     from kafwire.cli.sink import Sink
     from kafwire.records._text import Renderer
 
 __all__ = ["command"]
-
-_COMMIT_EVERY_S = 5.0
 
 # "\b" keeps click from filling the paragraph
 _HELP = """Print the records of topics, from their beginning, and go on with those that arrive.
@@ -32,6 +29,8 @@ _HELP = """Print the records of topics, from their beginning, and go on with tho
   kafwire consume orders -e -o -10 -K ': '
   kafwire consume orders -p 0 -o s@2026-01-31T12:00:00Z -o e@2026-02-01T00:00:00Z -J
   kafwire consume orders -o end -f '%t [%p] at offset %o: key %k: %s\\n'
+  kafwire consume orders payments -G billing
+  kafwire consume -G billing --pattern 'orders-.*'
 
 \b
 Format:
@@ -42,6 +41,7 @@ Format:
 
 Offset: beginning, end, stored (with --group), a number, -N for the last N of each partition, s@TIME and e@TIME for
 records from and before a time (milliseconds since the epoch, or 2026-01-31T12:00:00Z). With e@ the command ends.
+With --group it is where to begin in partitions of which the group has committed nothing.
 """
 
 
@@ -71,7 +71,8 @@ records from and before a time (milliseconds since the epoch, or 2026-01-31T12:0
 @click.option("-Z", "named_null", is_flag=True, help="Print null as NULL.  [default: nothing]")
 @click.option("--null", "null", metavar="TEXT", help="Print null as this.")
 @click.option("-u", "--unbuffered", is_flag=True, help="Write each record by itself.")
-@click.option("-G", "--group", metavar="GROUP", help="Begin where this group is, and commit for it what is printed.")
+@click.option("-G", "--group", metavar="GROUP", help="Read as a member of this group, and commit what is printed.")
+@click.option("--pattern", metavar="REGEX", help="With --group: all topics whose whole names match, instead of TOPIC.")
 @progress_option
 def command(
     topics: tuple[str, ...],
@@ -93,11 +94,14 @@ def command(
     null: str | None,
     unbuffered: bool,
     group: str | None,
+    pattern: str | None,
     progress: bool | None,
 ) -> None:
     """Read what is asked for and print it."""
     names = tuple(dict.fromkeys((*topics, *more_topics)))
-    if not all(names) or not names:
+    if pattern is not None and names:
+        raise click.UsageError("either topics or --pattern")
+    if pattern is None and (not all(names) or not names):
         raise click.UsageError("no topic is named")
     if as_json and (template is not None or key_delimiter is not None or with_offset):
         raise click.UsageError("-J has a form of its own: neither -f, -K nor -O goes with it")
@@ -108,7 +112,7 @@ def command(
     parts = _parts(template, delimiter, key_delimiter, form, with_offset=with_offset, as_json=as_json)
     null = "NULL" if named_null else null or ""
 
-    from kafwire.cli.consume_source import STORED, Wanted, open_reading, parse_window
+    from kafwire.cli.consume_source import STORED, Wanted, parse_window
 
     window = parse_window(offsets)
     ends = exits or window.end_ms is not None
@@ -121,20 +125,34 @@ def command(
     from kafwire.records._text import Renderer
 
     options = client_options(ConsumerConfig, brokers, settings, config_file)
-    group = group or options.pop("group_id", None)
-    if window.start == STORED and group is None:
-        raise click.UsageError("-o stored needs --group")
+    given = options.pop("group_id", None)
+    group = given if group is None else group
+    if group == "":
+        raise click.UsageError("--group: the group has no name")
+    if group is None and (window.start == STORED or pattern is not None):
+        raise click.UsageError(f"{'-o stored' if pattern is None else '--pattern'} needs --group")
+    if group is not None and partitions:
+        raise click.UsageError("--group has its members share the partitions out: -p does not go with it")
     renderer = Renderer(parts, null=null.encode(errors="surrogateescape"))
     columns = renderer.columns if group is None else tuple({*renderer.columns, "offset"})
-    wanted = Wanted(names, frozenset(partitions), window, columns, group)
+    wanted = Wanted(names, frozenset(partitions), window, columns, group, pattern)
     with (
         orderly_end(),
         Client(**only(options, ClientConfig)) as client,
-        closing(open_reading(client, wanted, options, ends=ends)) as reading,
-        progress_bar(progress if ends else False, ", ".join(names), reading.total or 0) as tell,
+        closing(_open(client, wanted, options, ends=ends)) as reading,
+        progress_bar(progress if ends else False, pattern or ", ".join(names), reading.total or 0) as tell,
     ):
-        written = Written(reading.commit) if group is not None else None
-        _print(reading, renderer, Sink(), count, tell, written, unbuffered=unbuffered)
+        _print(reading, renderer, Sink(), count, tell, Written.of(reading), unbuffered=unbuffered)
+
+
+def _open(client: "Client", wanted: "Wanted", options: dict[str, Any], *, ends: bool) -> "Reading":
+    if wanted.group is None:
+        from kafwire.cli.consume_source import open_reading
+
+        return open_reading(client, wanted, options, ends=ends)
+    from kafwire.cli.consume_group import open_group
+
+    return open_group(client, wanted, options, ends=ends)
 
 
 def _parts(
@@ -161,6 +179,8 @@ def _print(
     left = count
     try:
         for piece in reading:
+            if written is not None:
+                written.processed()
             if piece is None:
                 sink.check()
             else:
@@ -172,6 +192,8 @@ def _print(
                     for row in range(rows):
                         sink.write(b"".join(renderer.render(batch, row, row + 1)))
                         sink.flush()
+                        if written is not None:
+                            written.note(batch, row + 1)
                 else:
                     for text in renderer.render(batch, 0, rows):
                         sink.write(text)
@@ -181,8 +203,6 @@ def _print(
                     written.note(batch, rows)
                 if left == 0:
                     break
-            if written is not None:
-                written.commit(monotonic())
         tell(reading.done)
     finally:
         if written is not None:
@@ -190,27 +210,31 @@ def _print(
 
 
 class Written:
-    """How far the output is, to be committed: every few seconds, and at the end."""
+    """How far the batch in hand is written. All before it is processed: the consumer commits that by itself."""
 
-    def __init__(self, commit: Callable[[dict[TopicPartition, int]], None]) -> None:
+    def __init__(self, commit: Callable[[TopicPartition, int], None]) -> None:
         self._commit = commit
-        self._positions: dict[TopicPartition, int] = {}
-        self._next: float | None = None  # when to commit
+        self._last: tuple[TopicPartition, int] | None = None
+
+    @classmethod
+    def of(cls, reading: "Reading") -> Self | None:
+        """What is written of a group's records; None without a group."""
+        from kafwire.cli.consume_group import GroupReading
+
+        return cls(reading.commit) if isinstance(reading, GroupReading) else None
 
     def note(self, batch: "Batch", rows: int) -> None:
         """Take in that so many records of a batch are written."""
         position = batch.next_offset if rows == len(batch) else batch[rows - 1].offset + 1 if rows else None
         if position is not None and batch.topic is not None and batch.partition is not None:
-            self._positions[TopicPartition(batch.topic, batch.partition)] = position
+            self._last = TopicPartition(batch.topic, batch.partition), position
 
-    def commit(self, now: float | None = None) -> None:
-        """Commit what is new; at `now`, only when the last time is long enough ago."""
-        if now is not None:
-            if self._next is None:
-                self._next = now + _COMMIT_EVERY_S
-            if now < self._next:
-                return
-            self._next = now + _COMMIT_EVERY_S
-        if self._positions:
-            self._commit(self._positions)
-            self._positions = {}
+    def processed(self) -> None:
+        """What was in hand is not any more."""
+        self._last = None
+
+    def commit(self) -> None:
+        """Commit what is written of the batch in hand."""
+        if self._last is not None:
+            self._commit(*self._last)
+            self._last = None

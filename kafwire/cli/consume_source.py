@@ -15,14 +15,26 @@ from kafwire.types import TopicPartition
 if TYPE_CHECKING:
     from kafwire import Batch, Client
 
-__all__ = ["STORED", "Piece", "Reading", "Wanted", "Window", "open_reading", "parse_window", "rows_before"]
+__all__ = [
+    "SILENCE_S",
+    "STORED",
+    "Piece",
+    "Reading",
+    "Wanted",
+    "Window",
+    "ends_of",
+    "moment",
+    "open_reading",
+    "parse_window",
+    "rows_before",
+]
 
 STORED = "stored"
 _NAMES = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "latest": "latest", STORED: STORED}
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _LAST_MS = 253_402_300_799_999  # what a datetime can say
 # How long to wait for records before looking whether somebody still reads the output.
-_SILENCE_S = 0.25
+SILENCE_S = 0.25
 
 # Rows [0, rows) of a batch; None: nothing has arrived for a while.
 Piece = tuple["Batch", int] | None
@@ -39,13 +51,14 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to read: all partitions of the topics where none are named."""
+    """What to read: all partitions of the topics where none are named; of a group's, those that it assigns."""
 
     topics: Sequence[str]
     partitions: Collection[int]
     window: Window
     columns: Sequence[str]
     group: str | None = None
+    pattern: str | None = None
 
 
 def parse_window(given: Sequence[str]) -> Window:
@@ -100,7 +113,8 @@ def milliseconds(option: str, text: str, value: str) -> int:
     return round(moment.timestamp() * 1000)
 
 
-def _moment(ms: int) -> dt.datetime:
+def moment(ms: int) -> dt.datetime:
+    """Milliseconds since the epoch as a time."""
     return _EPOCH + dt.timedelta(milliseconds=ms)
 
 
@@ -111,25 +125,18 @@ class Reading(Protocol):
     done: int  # of them
 
     def __iter__(self) -> Iterator[Piece]: ...
-    def commit(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Tell the group, if there is one, where to go on."""
-
     def close(self) -> None:
         """Read no more."""
 
 
 def open_reading(client: "Client", wanted: Wanted, options: Mapping[str, Any], *, ends: bool) -> Reading:
-    """Begin to read: what is there now (`ends`), or that and all that arrives."""
+    """Begin to read, without a group: what is there now (`ends`), or that and all that arrives."""
     from kafwire.cli.connection import only
     from kafwire.config import ScanConfig
 
-    # A group that has committed nothing begins at the beginning, as everybody does.
-    from_group = wanted.group is not None and wanted.window.start in (None, STORED)
-    given = {"auto_offset_reset": "earliest" if from_group else "error", **options}
+    given = {"auto_offset_reset": "error", **options}
     if not ends:
         return _Endless(_consumer(client, wanted, given))
-    if wanted.group is not None:
-        return _Group(_consumer(client, wanted, given), _ends(client, wanted, given))
     scan_options = only(options, ScanConfig)
     del scan_options["bootstrap_servers"]
     return _Bounded(_scan(client, wanted, scan_options, given["auto_offset_reset"]))
@@ -154,9 +161,6 @@ class _Bounded:
             yield batch, len(batch)
         self.done = self.total or 0  # the tail may be invisible
 
-    def commit(self, positions: Mapping[TopicPartition, int]) -> None:
-        """There is no group."""
-
     def close(self) -> None:
         self._scan.close()
 
@@ -171,52 +175,12 @@ class _Endless:
 
     def __iter__(self) -> Iterator[Piece]:
         while True:
-            for batch in self._consumer.batches(_SILENCE_S):
+            for batch in self._consumer.batches(SILENCE_S):
                 yield batch, len(batch)
             yield None
 
-    def commit(self, positions: Mapping[TopicPartition, int]) -> None:
-        self._consumer.commit(dict(positions))
-
     def close(self) -> None:
         self._consumer.close()
-
-
-class _Group(_Endless):
-    """A consumer, to the ends that were there at the beginning."""
-
-    def __init__(self, consumer: Any, ends: Mapping[TopicPartition, int]) -> None:
-        super().__init__(consumer)
-        self._ends = ends
-        self._positions = {tp: min(consumer.position(tp), end) for tp, end in ends.items()}
-        self.total = sum(end - self._positions[tp] for tp, end in ends.items())
-
-    def __iter__(self) -> Iterator[Piece]:
-        left = {tp for tp, end in self._ends.items() if self._positions[tp] < end}
-        self._consumer.pause(*(self._ends.keys() - left))
-        while left:
-            for batch in self._consumer.batches(_SILENCE_S):
-                tp = TopicPartition(batch.topic, batch.partition)
-                self._reach(tp, batch.next_offset)
-                yield batch, rows_before(batch, self._ends[tp])
-                self._leave_out(left)
-                if not left:
-                    return
-            yield None
-            for tp in left:  # the tail of a partition may be invisible
-                self._reach(tp, self._consumer.position(tp))
-            self._leave_out(left)
-
-    def _leave_out(self, left: set[TopicPartition]) -> None:
-        """Read no more of what is at its end."""
-        for tp in [tp for tp in left if self._positions[tp] >= self._ends[tp]]:
-            left.remove(tp)
-            self._consumer.pause(tp)
-
-    def _reach(self, tp: TopicPartition, offset: int) -> None:
-        offset = min(offset, self._ends[tp])
-        self.done += offset - self._positions[tp]
-        self._positions[tp] = offset
 
 
 def rows_before(batch: "Batch", end: int) -> int:
@@ -229,10 +193,10 @@ def rows_before(batch: "Batch", end: int) -> int:
 def _scan(client: "Client", wanted: Wanted, options: Mapping[str, Any], reset: str) -> Any:
     window = wanted.window
     start: Any = "earliest"
-    end: Any = "latest" if window.end_ms is None else _moment(window.end_ms)
+    end: Any = "latest" if window.end_ms is None else moment(window.end_ms)
     partitions: list[int] | None = sorted(wanted.partitions) or None
     if window.start_ms is not None:
-        start = _moment(window.start_ms)
+        start = moment(window.start_ms)
     elif isinstance(window.start, int):
         start, ends = _start_offsets(client, wanted, window.start, options, reset)
         if window.end_ms is None:
@@ -252,24 +216,19 @@ def _consumer(client: "Client", wanted: Wanted, options: Mapping[str, Any]) -> A
     arguments: dict[str, Any] = {"columns": wanted.columns, **options}
     start: Any = "earliest"
     if window.start_ms is not None:
-        start = _moment(window.start_ms)
+        start = moment(window.start_ms)
     elif isinstance(window.start, int):
         start, _ = _start_offsets(client, wanted, window.start, options, options["auto_offset_reset"])
-    elif window.start == STORED or (window.start is None and wanted.group is not None):
-        start = None
     elif window.start is not None:
         start = window.start
-    if wanted.group is not None:
-        # What is committed is what has been written; nobody but the writer knows that.
-        arguments |= {"group_id": wanted.group, "enable_auto_commit": False}
-    if wanted.group is not None or wanted.partitions or isinstance(start, dict):
+    if wanted.partitions or isinstance(start, dict):
         return Consumer(assign=_partitions(client, wanted), start=start, **arguments)
     return Consumer(topics=list(wanted.topics), start=start, **arguments)
 
 
-def _partitions(client: "Client", wanted: Wanted) -> list[TopicPartition]:
+def _partitions(client: "Client", wanted: Wanted, topics: Sequence[str] | None = None) -> list[TopicPartition]:
     found = []
-    for topic in wanted.topics:
+    for topic in wanted.topics if topics is None else topics:
         numbers = sorted(client.topic(topic).partitions)
         for number in sorted(wanted.partitions) or numbers:
             if number not in numbers:
@@ -278,8 +237,11 @@ def _partitions(client: "Client", wanted: Wanted) -> list[TopicPartition]:
     return found
 
 
-def _ends(client: "Client", wanted: Wanted, options: Mapping[str, Any]) -> dict[TopicPartition, int]:
-    found = _partitions(client, wanted)
+def ends_of(
+    client: "Client", wanted: Wanted, options: Mapping[str, Any], topics: Sequence[str]
+) -> dict[TopicPartition, int]:
+    """Where the partitions of these topics end, or reach the time at which to end."""
+    found = _partitions(client, wanted, topics)
     ends = client.offsets(found, "latest", **_isolation(options))
     if wanted.window.end_ms is not None:
         at = client.offsets(found, wanted.window.end_ms)

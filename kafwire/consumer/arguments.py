@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -43,7 +44,7 @@ class Selection:
                 "topics, pattern and assign exclude each other: all partitions of topics, by their names or by a "
                 "pattern, or partitions named one by one"
             )
-        self.pattern = pattern
+        self.pattern = None if pattern is None else pattern_of(pattern)
         self.topics = None if topics is None else names_of(topics)
         self.assign = None if assign is None else partitions_of(assign)
         self.start: Start = None
@@ -55,12 +56,30 @@ class Selection:
             self.start = resolve_offset(start, "start")
 
 
+def subscription_of(topics: str | Iterable[str] | None, pattern: str | None) -> tuple[list[str], str | None]:
+    """Topics by names, or by a pattern, checked; `ConfigError` for both or neither."""
+    if (topics is None) == (pattern is None):
+        raise ConfigError("subscribe to topics, by their names or by a pattern: either topics or pattern is needed")
+    return ([] if topics is None else names_of(topics)), (None if pattern is None else pattern_of(pattern))
+
+
 def names_of(topics: str | Iterable[str]) -> list[str]:
     """A list of topics, each once; `ConfigError` for anything else."""
     names = [topics] if isinstance(topics, str) else list(topics) if isinstance(topics, Iterable) else []
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
     return list(dict.fromkeys(names))
+
+
+def pattern_of(pattern: Any) -> str:
+    """A regular expression, checked as Python reads it; `ConfigError` for anything else."""
+    if not isinstance(pattern, str) or not pattern:
+        raise ConfigError(f"pattern={pattern!r}: a regular expression is needed, as text, which whole names match")
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(f"pattern={pattern!r} is no regular expression: {error}") from None
+    return pattern
 
 
 def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
@@ -90,7 +109,7 @@ def cursor_of(cursors: Mapping[tuple[str, int], FetchCursor], where: TopicPartit
         more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
         raise ConfigError(
             f"{where[0]}-{where[1]} is not read by this consumer, which reads "
-            f"{', '.join(names[:_NAMES_TOLD]) or 'nothing'}{more}: assign it first"
+            f"{', '.join(names[:_NAMES_TOLD]) or 'nothing'}{more}: assign it, or wait until the group does"
         )
     return cursor
 

@@ -31,6 +31,7 @@ from kafwire.consumer.read_plan import consumer_budget, consumer_plan
 from kafwire.consumer.rebalance_handlers import Handlers
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._arrow import Layout
+from kafwire.records._records import Batch
 from kafwire.runtime.metrics_reporter import Reporter
 from kafwire.serializer_calls import Deserializers
 from kafwire.types import TopicPartition
@@ -41,6 +42,7 @@ log = logging.getLogger("kafwire")
 POLL_BATCHES = 64
 POLL_BYTES = 16 << 20
 CLOSE_SECONDS = 30.0  # for the last commit, as in Kafka's own client
+_NO_NAME = 'group_id="" is no group that a consumer can be a member of: give it a name, or leave it out'
 SESSION_END_SECONDS = 1.0  # for telling brokers that their fetch sessions are over
 
 
@@ -59,6 +61,8 @@ class ConsumerCore:
         """`layout` makes the Arrow layout of a topic and partition, or of none; without `deserializers`: bytes."""
         if config.group_id is None and selection.pattern is not None:
             raise ConfigError("a pattern is for members of a group: give group_id, or name the topics")
+        if config.group_id == "" and (selection.topics is not None or selection.pattern is not None):
+            raise ConfigError(_NO_NAME)
         self.cluster = cluster
         self.config = config
         self.fetcher = Fetcher(cluster, config, consumer_plan(config), consumer_budget(config))
@@ -206,11 +210,11 @@ class ConsumerCore:
             self._progressed.clear()
             await self._progressed.wait()
 
-    async def commit_claimed(self, claim: Claim) -> None:
-        """Commit how far a claimed partition is processed."""
-        if claim.cursor is None:
-            raise lost_to_others([claim.where], self.config.group_id or "")
-        await self.commits.commit(None, only=[claim.cursor])
+    async def commit_claimed(self, claim: Claim, batch: Batch | None = None) -> None:
+        """Commit how far a claimed partition is processed, or the end of a batch."""
+        if claim.cursor is None and self.config.group_id is not None:
+            raise lost_to_others([claim.where], self.config.group_id)
+        await self.commits.commit(batch, only=[] if claim.cursor is None else [claim.cursor])
 
     async def open_feed(self) -> PartitionFeed:
         """See `Assignment.open_feed`. After `stop` nothing comes."""
@@ -250,6 +254,8 @@ class ConsumerCore:
                 raise ConfigError("a pattern is for members of a group: give group_id, or name the topics")
             await self.assignment.subscribe(topics)
             return
+        if not self.config.group_id:
+            raise ConfigError(_NO_NAME)
         if not self.is_member:
             await self.assignment.assign([])
         await self.membership.subscribe(topics, pattern)
@@ -289,10 +295,12 @@ class ConsumerCore:
                 "failing_ms": None if cursor.failing_since_ms is None else round(now - cursor.failing_since_ms),
                 "skipped_batches": queue.place(cursor.number).skipped,
                 "read_from_replica": cursor.replica,
+                "uncommitted": self.commits.uncommitted(cursor),
             }
         return {
             "fetcher": self.fetcher.stats(),
             "partitions": partitions,
+            "group": self.membership.metrics() if self.is_member and self.membership is not None else None,
             "connections": [connection.stats() for connection in self.cluster.connections if connection.connects],
         }
 
@@ -377,4 +385,6 @@ def nothing_assigned() -> KafkaError:
 def repr_of(consumer: object, core: ConsumerCore, *, closed: bool) -> str:
     """How `Consumer` and `AsyncConsumer` show themselves."""
     group = f" for group {core.config.group_id!r}" if core.config.group_id is not None else ""
+    if core.is_member:
+        group = f", {core.membership}"
     return f"<{type(consumer).__name__} of {len(core.fetcher.cursors)} partitions{group}{', closed' if closed else ''}>"

@@ -25,6 +25,7 @@ from kafwire.consumer.group.member import Partition
 from kafwire.consumer.group.membership import MemberOptions, Membership, State
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE
 from kafwire.consumer.membership_driver import MembershipDriver
+from kafwire.consumer.membership_metrics import MembershipMetrics, protocol_of
 from kafwire.consumer.offset_commits import OffsetCommits
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.rebalance_handlers import Handlers, RebalanceHandlers
@@ -37,6 +38,7 @@ from kafwire.errors import (
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
+    PollIntervalError,
 )
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
@@ -45,10 +47,6 @@ log = logging.getLogger("kafwire")
 LEAVE_MS = 5_000  # so long the coordinator is waited for when a member leaves
 MISSING_MS = 2_000  # and so often topics are looked for that do not exist
 WINDOW = 0.9  # of rebalance_timeout_ms, without a revocation_timeout_ms
-
-
-class PollIntervalError(KafkaTimeoutError):
-    """The member left its group, as nothing was taken from the consumer for `max_poll_interval_ms`."""
 
 
 class GroupMembership:
@@ -77,6 +75,7 @@ class GroupMembership:
         self._commits = commits
         self._group = commits.group
         self._driver: MembershipDriver | None = None
+        self._metrics = MembershipMetrics()
         self._pattern: TopicPattern | None = None
         self._matching: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
@@ -132,7 +131,7 @@ class GroupMembership:
     async def _join(self) -> None:
         if self._driver is None:
             membership = await self._choose()
-            self._driver = MembershipDriver(self._cluster, self._group.coordination, membership, self)
+            self._driver = MembershipDriver(self._cluster, self._group.coordination, membership, self, self._metrics)
         self._group.member = self
         self._error = None
         self._took_ms = self._engine.now_ms()
@@ -289,11 +288,25 @@ class GroupMembership:
         if self._driver is not None:
             self._driver.fenced()
 
+    def metrics(self) -> dict[str, Any]:
+        """See `MembershipMetrics.snapshot`."""
+        driver = self._driver
+        return self._metrics.snapshot(None if driver is None else driver.membership, self._engine.now_ms())
+
+    def __str__(self) -> str:
+        driver = self._driver
+        if driver is None:
+            return f"member of group {self.group_id!r} (not joined)"
+        membership = driver.membership
+        return f"member of group {self.group_id!r} ({protocol_of(membership)} protocol, {membership.state.value})"
+
     # --- what becomes of partitions (see `AssignedPartitions`)
 
     async def take(self, partitions: Sequence[Partition]) -> None:
         """Read these from where the group was. What fails for now is tried again while they are the member's."""
         failures = 0
+        if not self._assignment.partitions:
+            self._took_ms = self._engine.now_ms()
         found: list[tuple[TopicInfo, int]] = []
         wanted = [TopicPartition(*each) for each in partitions]
         while wanted and not self.stops:
@@ -437,8 +450,9 @@ class GroupMembership:
 
         def look() -> None:
             self._patience = None
-            has_some = bool(self._fetcher.cursors)
-            idle_ms = self._engine.now_ms() - self._took_ms if has_some and not self._reading else 0.0
+            if self._reading or not self._assignment.partitions:  # who has nothing cannot take anything
+                self._took_ms = self._engine.now_ms()
+            idle_ms = self._engine.now_ms() - self._took_ms
             if idle_ms < limit_ms:
                 self._patience = asyncio.get_running_loop().call_later((limit_ms - idle_ms) / 1000, look)
             elif self._driver is not None and self._driver.membership.state in (State.JOINING, State.STABLE):

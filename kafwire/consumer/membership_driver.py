@@ -31,6 +31,7 @@ from kafwire.consumer.group.membership import (
     Send,
     State,
 )
+from kafwire.consumer.membership_metrics import MembershipMetrics
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
 
 log = logging.getLogger("kafwire")
@@ -56,10 +57,16 @@ class MembershipDriver:
     """One member's requests, timers and assignments. Lives on the engine."""
 
     def __init__(
-        self, cluster: Cluster, coordinator: Coordinator, membership: Membership, assigned: AssignedPartitions
+        self,
+        cluster: Cluster,
+        coordinator: Coordinator,
+        membership: Membership,
+        assigned: AssignedPartitions,
+        metrics: MembershipMetrics,
     ) -> None:
         self.membership = membership
         self.known_as = membership.metadata()  # who it is to the coordinator, or was last
+        self._metrics = metrics
         self._cluster = cluster
         self._engine = cluster.engine
         self._coordinator = coordinator
@@ -123,6 +130,11 @@ class MembershipDriver:
         if metadata.generation_id >= 0:
             self.known_as = metadata
         self._set_timer()
+        self._look()
+
+    def _look(self) -> None:
+        """Who waits for it to be settled may look again."""
+        self._metrics.look(self.membership.state, self._engine.now_ms(), is_settled=self._is_settled)
         self._settled.set()
 
     def _carry_out(self, action: Action) -> None:
@@ -134,6 +146,7 @@ class MembershipDriver:
                 if self._changing is None:
                     self._changing = self._begin(self._change())
             case Lose(partitions):
+                self._metrics.lost_partitions += len(partitions)
                 self._assigned.lose(partitions)
             case LookUp(topics):
                 self._begin(self._look_up(topics))
@@ -187,6 +200,7 @@ class MembershipDriver:
             log.debug("kafwire: %s could not be sent: %s", type(action.message).__name__, refusal)
             error = refusal
         else:
+            self._metrics.answered(action.message)
             self._do(self.membership.answered(action.message, answer, self._engine.now_ms()))
             return
         self._do(self.membership.failed(action.message, error, self._engine.now_ms()))
@@ -205,7 +219,7 @@ class MembershipDriver:
                     self._do(self.membership.released(self._engine.now_ms()))
         finally:
             self._changing = None
-            self._settled.set()
+            self._look()
 
     # --- topics
 

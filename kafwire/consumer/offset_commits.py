@@ -58,7 +58,7 @@ class OffsetCommits:
                 self._fetcher.queue.process(cursor.number, offset)
                 progress = self.progress.get(cursor)
                 if progress is not None:
-                    progress.complete(progress.committable, offset)
+                    progress.commit(offset)
         if chosen:
             await self._catch_up(chosen)
             places = {(cursor.topic, cursor.partition): cursor for cursor in chosen}
@@ -124,6 +124,11 @@ class OffsetCommits:
     def forget_taken_away(self) -> None:
         """That transaction is over."""
         self._taken_away = {}
+
+    def uncommitted(self, cursor: FetchCursor) -> int | None:
+        """Offsets that were handed out beyond what the group has committed; None when it has committed nothing."""
+        committed = self._committed.get(cursor)
+        return None if committed is None else max(0, self._fetcher.queue.position(cursor.number) - committed)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who commits: a member, or nobody who is one."""

@@ -14,6 +14,14 @@ class StreamEnded(KafkaError):
     """A partition is given up: whoever has it for himself reads to here, and his stream ends. Nobody else sees it."""
 
 
+def not_explicit(topic: str, partition: int) -> KafkaError:
+    """What `complete` raises in a stream that counts a batch as processed when the next one is taken."""
+    return KafkaError(
+        f"the stream of {topic}-{partition} is not explicit: a batch counts as processed when the next one is taken; "
+        "to complete records yourself, in any order, make it with explicit=True"
+    )
+
+
 class Claim:
     """One reader's hold of a partition: made in his thread, taken on the engine (`Assignment.claim`), closed by him.
 

@@ -54,8 +54,21 @@ class PartitionProgress:
                     completed.complete(before + 1, after)
 
     def complete(self, first_offset: int, next_offset: int) -> None:
-        """The records of [first_offset, next_offset) are processed."""
+        """The records of [first_offset, next_offset) are processed, as far as they were handed out."""
+        if next_offset < first_offset:
+            raise ValueError(f"offsets {first_offset} to {next_offset}: a range cannot end before it begins")
         with self._lock:
-            advanced = self._completed is not None and self._completed.complete(first_offset, next_offset)
+            completed, advanced = self._completed, False
+            if completed is not None and first_offset < completed.handed_out:
+                advanced = completed.complete(first_offset, min(next_offset, completed.handed_out))
+        if advanced and self.is_awaited:
+            self._on_advance()
+
+    def commit(self, offset: int) -> None:
+        """All before an offset is processed, whoever had it."""
+        with self._lock:
+            completed, advanced = self._completed, False
+            if completed is not None and offset > completed.committable:
+                advanced = completed.complete(completed.committable, offset)
         if advanced and self.is_awaited:
             self._on_advance()

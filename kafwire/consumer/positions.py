@@ -14,6 +14,8 @@ from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError, KafkaTimeoutError
 from kafwire.types import TopicPartition
 
+PLACED_LOOK_S = 0.005
+
 
 class Positions:
     """One consumer's positions. Lives on the engine."""
@@ -64,13 +66,20 @@ class Positions:
         limit_s = self._fetcher.config.default_api_timeout_ms / 1000
         try:
             async with asyncio.timeout(limit_s):
-                await self._fetcher.offset_reset.placed(cursor)
+                await self._placed(cursor)
         except TimeoutError:
             raise KafkaTimeoutError(
                 f"it could not be found out within {limit_s:g} s where {cursor.name} is to be read on: its leader does "
                 "not answer, or there is none"
             ) from None
         return self._fetcher.queue.position(cursor.number)
+
+    async def _placed(self, cursor: FetchCursor) -> None:
+        await self._fetcher.offset_reset.placed(cursor)
+        while True:
+            if cursor.position >= 0 or cursor.halted or self._fetcher.numbered(cursor.number) is not cursor:
+                return
+            await asyncio.sleep(PLACED_LOOK_S)  # the group's offset is being asked for
 
     async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset at or after a time (ms), of each partition; None where there is none."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
-from kafwire.errors import ConfigError, broker_error
+from kafwire.errors import broker_error
 
 # Kafka's own; consumers by pattern do not read them.
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
@@ -17,13 +17,10 @@ class TopicPattern:
     """A pattern that a topic's whole name has to match."""
 
     def __init__(self, cluster: Cluster, text: str) -> None:
-        """Raises `ConfigError` for a pattern that is none."""
+        """`text` is a regular expression as Python reads it."""
         self.text = text
         self._cluster = cluster
-        try:
-            self._matches = re.compile(text).fullmatch
-        except re.error as error:
-            raise ConfigError(f"pattern={text!r} is no regular expression: {error}") from None
+        self._matches = re.compile(text).fullmatch
 
     async def matching(self) -> set[str]:
         """The topics that exist and match. One that must not be described does not exist here."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer.arguments import Selection, layouts, milliseconds, names_of, partitions_of, times_of
+from kafwire.consumer.arguments import Selection, layouts, milliseconds, partitions_of, subscription_of, times_of
 from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.consumer.core import CLOSE_SECONDS, ConsumerCore, repr_of
 from kafwire.consumer.rebalance_handlers import Handler, Handlers
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import KafkaError
 from kafwire.options import ConsumerOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -265,6 +265,7 @@ class Consumer:
         """
         self._check()
         self._reading.put_back()
+        self._engine.run(self._core.rejoin_if_told)
         feed = self._engine.run(self._core.open_feed)
         try:
             while feed.is_open:
@@ -399,9 +400,7 @@ class Consumer:
             2
         """
         self._check()
-        names = [] if pattern is not None and topics is None else names_of(topics or ())
-        if names and pattern is not None:
-            raise ConfigError("topics and pattern exclude each other")
+        names, pattern = subscription_of(topics, pattern)
         self._reading.put_back()
         self._engine.run(self._core.subscribe, names, pattern)
 
@@ -794,19 +793,20 @@ class Consumer:
     # --- the rest ---------------------------------------------------------------------------------------------------
 
     def metrics(self) -> dict[str, Any]:
-        """Return a snapshot of counters and states. docs/fetching.md has their names and units.
+        """Return a snapshot of counters and states. docs/fetching.md and docs/consuming.md have names and units.
 
         Returns:
-            `partitions`: position, lag, buffered bytes and others of each `TopicPartition`. `fetcher`: the memory
-            budget, and `broker_fetchers` with requests, bytes and session of each connection that fetches.
-            `connections`: requests, bytes and latencies of each connection.
+            `partitions`: position, lag, buffered bytes and others of each `TopicPartition`. `group`: state, protocol,
+            rebalances and heartbeats of a member of a group; None without one. `fetcher`: the memory budget, and
+            `broker_fetchers` with requests, bytes and session of each connection that fetches. `connections`:
+            requests, bytes and latencies of each connection.
 
         Raises:
             KafkaError: the consumer is closed.
 
         Example:
             >>> sorted(consumer.metrics())
-            ['connections', 'fetcher', 'partitions']
+            ['connections', 'fetcher', 'group', 'partitions']
         """
         self._check()
         return self._engine.run(self._core.snapshot)

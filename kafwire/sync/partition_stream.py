@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.core import ConsumerCore
-from kafwire.consumer.partition_claim import Claim, StreamEnded
+from kafwire.consumer.partition_claim import Claim, StreamEnded, not_explicit
 from kafwire.consumer.partition_progress import PartitionProgress
 from kafwire.runtime.interfaces import Engine
 
@@ -23,7 +23,14 @@ class PartitionStream:
     closed. A revoked partition is waited for within `revocation_timeout_ms`: until the batch in hand is processed, or,
     with `explicit`, everything that was handed out.
 
-    `topic` and `partition` say which one it is. Make one by `Consumer.partition_stream` or `partitions`.
+    A batch counts as processed when the next one is taken, or when it is committed. `topic` and `partition` say which
+    partition it is. `partition_stream` or `partitions` of `Consumer` makes it.
+
+    Example:
+        >>> stream = consumer.partition_stream(partition, timeout=1.0)
+        >>> for batch in stream:
+        ...     print(stream.partition, [record.value for record in batch])
+        0 [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
     """
 
     _reader: FetchReader | None = None
@@ -47,6 +54,11 @@ class PartitionStream:
         """Whether the partition belongs to another member already: nothing of it can be committed."""
         return self._claim.is_lost
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more comes: the partition is given up, or the stream is closed."""
+        return self._closed or self._claim.is_ending
+
     def __iter__(self) -> Iterator[Batch]:
         return self
 
@@ -54,11 +66,17 @@ class PartitionStream:
         """The next batch; the one before it is processed, unless the stream is `explicit`."""
         if self._closed:
             raise StopIteration
+        membership = self._core.membership
+        if membership is not None:
+            membership.reads(self, begun=True)
         try:
             batch = self._next()
         except BaseException:
             self.close()
             raise
+        finally:
+            if membership is not None:
+                membership.reads(self, begun=False)
         if batch is None:
             self.close()
             raise StopIteration
@@ -101,20 +119,27 @@ class PartitionStream:
     def complete(self, first_offset: int, next_offset: int) -> None:
         """Of an `explicit` stream: the records of [first_offset, next_offset) are processed. In any order, any thread.
 
-        Commits go as far as everything is completed. At most `max_uncommitted` offsets are handed out beyond that.
+        Commits go as far as everything is completed. At most `max_uncommitted` offsets are handed out beyond that. What
+        was not handed out is not completed by this.
 
         Args:
             first_offset: the offset of the first record.
             next_offset: the one after the last record.
 
         Raises:
+            KafkaError: the stream is not `explicit`.
             ValueError: the range ends before it begins.
         """
+        if not self._explicit:
+            raise not_explicit(self.topic, self.partition)
         if self._progress is not None:
             self._progress.complete(first_offset, next_offset)
 
-    def commit(self) -> None:
+    def commit(self, batch: Batch | None = None) -> None:
         """Commit how far the partition is processed.
+
+        Args:
+            batch: everything up to its end is processed, this batch too. None: what counts as processed.
 
         Raises:
             CommitFailedError: the partition is not this consumer's any more.
@@ -122,7 +147,7 @@ class PartitionStream:
             BrokerError: the coordinator refuses the commit.
             KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
         """
-        self._engine.run(self._core.commit_claimed, self._claim)
+        self._engine.run(self._core.commit_claimed, self._claim, batch)
 
     def pause(self) -> None:
         """Fetch and hand out nothing until `resume`. Heartbeats go on."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from kafwire.errors import ConfigError
 from kafwire.sync.partition_stream import PartitionStream
+
+log = logging.getLogger("kafwire")
 
 
 def run_threads(
@@ -16,6 +20,10 @@ def run_threads(
     stop: Callable[[], object],
 ) -> None:
     """Call `handler` with each stream in a thread, until there are no more; raise the first error of one."""
+    if not callable(handler):
+        raise ConfigError(f"handler: a function of a PartitionStream is needed, not {handler!r}")
+    if not isinstance(threads, int) or threads < 1:
+        raise ConfigError(f"threads={threads!r}: a whole number from 1 is needed")
     errors: list[BaseException] = []
     free = threading.BoundedSemaphore(threads)
 
@@ -23,6 +31,13 @@ def run_threads(
         try:
             with stream:
                 handler(stream)
+                if not stream.has_ended:
+                    log.warning(
+                        "the handler of %s-%d returned before its stream ended: the partition is not read on before "
+                        "it is assigned anew; return when the stream ends, or stop the consumer",
+                        stream.topic,
+                        stream.partition,
+                    )
         except BaseException as error:  # noqa: BLE001  # it is raised where the streams are asked for
             errors.append(error)
             stop()
@@ -32,7 +47,14 @@ def run_threads(
     with ThreadPoolExecutor(threads, "kafwire-stream") as pool:
         try:
             for stream in streams:
-                free.acquire()
+                if not free.acquire(blocking=False):
+                    log.warning(
+                        "%s-%d waits for a thread, as threads=%d handlers run: it is not read until one returns",
+                        stream.topic,
+                        stream.partition,
+                        threads,
+                    )
+                    free.acquire()
                 pool.submit(work, stream)
         except BaseException:
             stop()

@@ -16,6 +16,7 @@ from kafwire.consumer.group.member import Partition
 from kafwire.consumer.group.membership import MemberOptions
 from kafwire.consumer.group.share_membership import ShareMembership
 from kafwire.consumer.membership_driver import MembershipDriver
+from kafwire.consumer.membership_metrics import MembershipMetrics
 from kafwire.consumer.share.acquired import ACCEPT, REJECT, AcquiredRange, Place
 from kafwire.consumer.share.acquired_decoder import AcquiredDecoder
 from kafwire.consumer.share.share_batch import ShareBatch
@@ -71,7 +72,9 @@ class ShareCore:
                 retry_max_ms=config.retry_backoff_max_ms,
             )
             coordinator = Coordinator(self.cluster, config.group_id)
-            self._driver = MembershipDriver(self.cluster, coordinator, ShareMembership(options), self)
+            self._driver = MembershipDriver(
+                self.cluster, coordinator, ShareMembership(options), self, MembershipMetrics()
+            )
             self._driver.subscribe(self.topics)
 
     async def subscribe(self, topics: Sequence[str]) -> None:

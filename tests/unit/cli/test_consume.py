@@ -18,10 +18,10 @@ from click.testing import CliRunner, Result
 
 import kafwire
 from kafwire.bootstrap import parse_servers
-from kafwire.cli import consume, main
+from kafwire.cli import consume_group, main
 from kafwire.cli.consume_source import rows_before
 from kafwire.cluster.broker_connection import host_and_port
-from kafwire.errors import KafkaError
+from kafwire.errors import CommitFailedError, ConfigError, KafkaError
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
 from kafwire.records._record_batches import decode_chunks
@@ -54,6 +54,8 @@ class World:
         self.positions: dict[TopicPartition, int] = {}
         self.committed: list[dict[TopicPartition, int]] = []
         self.paused: list[TopicPartition] = []
+        self.others: set[TopicPartition] = set()  # what other members of the group have
+        self.stored: dict[TopicPartition, int] = {}  # what the group has committed before
         self.closed: list[str] = []
 
     def client(self, **options: Any) -> "FakeClient":
@@ -107,8 +109,15 @@ class FakeScan:
 
 
 class FakeConsumer:
+    """It commits what is processed when it is closed: batches for which the next one was asked."""
+
     def __init__(self, world: World) -> None:
         self.world = world
+        self.processed: dict[TopicPartition, int] = {}
+        self.sought: dict[TopicPartition, int] = {}
+
+    def seek(self, tp: TopicPartition, offset: int) -> None:
+        self.sought[tp] = self.processed[tp] = offset
 
     def batches(self, timeout: float) -> Iterator[Batch]:
         assert 0 < timeout < 1
@@ -123,9 +132,21 @@ class FakeConsumer:
                 assert where not in self.world.paused
                 self.world.positions[where] = batch.next_offset
                 yield batch
+                self.processed[where] = self.sought.pop(where, batch.next_offset)
+
+    @property
+    def assignment(self) -> set[TopicPartition]:
+        return set(ORDERS) - self.world.others
+
+    @property
+    def subscription(self) -> set[str]:
+        return {"orders"}
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+        return {where: self.world.stored.get(where) for where in partitions}
 
     def position(self, tp: TopicPartition) -> int:
-        return self.world.positions.get(tp, LOW)
+        return self.world.positions.get(tp, self.world.stored.get(tp, LOW))
 
     def pause(self, *tps: TopicPartition) -> None:
         self.world.paused += tps
@@ -133,8 +154,11 @@ class FakeConsumer:
     def commit(self, positions: Mapping[TopicPartition, int]) -> None:
         assert "consumer" not in self.world.closed
         self.world.committed.append(dict(positions))
+        self.world.stored |= positions
 
     def close(self) -> None:
+        if "group_id" in self.world.asked["consumer"]:
+            self.world.stored |= self.processed
         self.world.closed.append("consumer")
 
 
@@ -222,11 +246,14 @@ def test_a_read_that_ends(world: World, arguments: str, expected: dict[str, Any]
         ("-p 1", {"assign": [ORDERS[1]], "start": "earliest"}),
         ("-o 12 -p 1", {"assign": [ORDERS[1]], "start": {ORDERS[1]: 12}}),
         ("-o -2", {"assign": ORDERS, "start": dict.fromkeys(ORDERS, HIGH - 2)}),
-        ("-G g", {"assign": ORDERS, "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
-        ("-X group.id=g", {"assign": ORDERS, "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
-        ("-G g -o stored", {"assign": ORDERS, "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
-        ("-G g -o end", {"assign": ORDERS, "start": "latest", "group_id": "g"}),
-        ("-G g -e", {"assign": ORDERS, "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
+        ("-G g", {"topics": ["orders"], "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
+        ("-X group.id=g", {"topics": ["orders"], "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
+        ("-G g -o stored", {"topics": ["orders"], "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
+        ("-G g -o end", {"topics": ["orders"], "start": "latest", "group_id": "g"}),
+        ("-G g -o -3", {"topics": ["orders"], "start": kafwire.Tail(3), "group_id": "g"}),
+        ("-G g -o 7", {"topics": ["orders"], "start": kafwire.Offset(7), "group_id": "g"}),
+        ("-G g -o s@100", {"topics": ["orders"], "start": at(100), "group_id": "g"}),
+        ("-G g -e", {"topics": ["orders"], "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
         ("-G g -X auto.offset.reset=latest", {"start": None, "group_id": "g", "auto_offset_reset": "latest"}),
         ("-X fetch.strategy=per_node", {"topics": ["orders"], "fetch_strategy": "per_node"}),
     ],
@@ -241,7 +268,7 @@ def test_a_read_without_end_or_of_a_group(world: World, arguments: str, expected
         assert asked[name] == value
     assert ("topics" in asked) != ("assign" in asked)
     assert asked["auto_offset_reset"] == expected.get("auto_offset_reset", "error")
-    assert asked.get("enable_auto_commit") is (False if "group_id" in expected else None)
+    assert asked.get("enable_auto_commit") is (True if "group_id" in expected else None)
     assert world.closed == ["consumer", "client"]
 
 
@@ -323,6 +350,10 @@ def test_options_are_listed() -> None:
         (["consume", "-b", "h", "orders", "-Z", "--null", "x"], "either -Z or --null"),
         (["consume", "-b", "h", "orders", "-f", "%y"], "there is no %y"),
         (["consume", "-b", "h", "orders", "-o", "stored"], "-o stored needs --group"),
+        (["consume", "-b", "h", "--pattern", "o.*"], "--pattern needs --group"),
+        (["consume", "-b", "h", "orders", "--pattern", "o.*", "-G", "g"], "either topics or --pattern"),
+        (["consume", "-b", "h", "orders", "-G", "g", "-p", "0"], "-p does not go with it"),
+        (["consume", "-b", "h", "orders", "-G", ""], "the group has no name"),
         (["consume", "-b", "h", "orders", "-o", "there"], "expected beginning"),
         (["consume", "-b", "h", "orders", "-p", "-1"], "-1 is not in the range"),
         (["consume", "-b", "h", "orders", "-c", "0"], "0 is not in the range"),
@@ -482,7 +513,7 @@ def test_a_reader_that_goes_away_while_nothing_arrives(
         with pytest.raises(SystemExit) as end:
             main(["consume", "-b", "h", "orders", "-G", "g", *more])
     assert end.value.code == 141
-    assert world.committed == [{ORDERS[0]: 7}]
+    assert world.stored == {ORDERS[0]: 7}
 
 
 def test_an_error_comes_after_the_records_before_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -501,7 +532,7 @@ def test_a_group_commits_what_is_written(world: World) -> None:
     world.polled = forever([batch_of(0, 5, 8), batch_of(1, 5, 9)], [batch_of(0, 8, 9)], end=interrupted)
     result = run("orders", "-G", "g")
     assert (result.exit_code, result.stdout.count("\n")) == (130, 8)
-    assert world.committed == [{ORDERS[0]: 9, ORDERS[1]: 9}]
+    assert world.stored == {ORDERS[0]: 9, ORDERS[1]: 9}
     assert world.closed == ["consumer", "client"]
 
 
@@ -514,7 +545,7 @@ def test_sigterm_commits_what_is_written(world: World, monkeypatch: pytest.Monke
     world.polled = forever([batch_of(0, 5, 8)], end=terminated)
     result = run("orders", "-G", "g")
     assert (result.exit_code, result.stdout) == (143, "v5\nv6\nv7\n")
-    assert world.committed == [{ORDERS[0]: 8}]
+    assert world.stored == {ORDERS[0]: 8}
     assert world.closed == ["consumer", "client"]
     assert signal.getsignal(signal.SIGTERM) is before
 
@@ -529,13 +560,13 @@ def test_in_another_thread(world: World) -> None:
 def test_a_count_commits_no_further(world: World) -> None:
     world.polled = forever([batch_of(0, 5, 8), batch_of(1, 5, 9)], end=interrupted)
     assert run("orders", "-G", "g", "-c", "5").stdout == "v5\nv6\nv7\nv5\nv6\n"
-    assert world.committed == [{ORDERS[0]: 8, ORDERS[1]: 7}]
+    assert world.stored == {ORDERS[0]: 8, ORDERS[1]: 7}
 
 
 def test_what_could_not_be_written_is_not_committed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.polled = forever([batch_of(0, 5, 8), batch_of(1, 5, 9)], end=interrupted)
     assert run_with(Calls(breaks_after=1), monkeypatch, "-G", "g") == 141
-    assert world.committed == [{ORDERS[0]: 8}]
+    assert world.stored == {ORDERS[0]: 8}
 
 
 def test_nothing_is_committed_without_a_group_or_a_record(world: World) -> None:
@@ -543,21 +574,12 @@ def test_nothing_is_committed_without_a_group_or_a_record(world: World) -> None:
     run("orders")
     world.polled = forever([], end=interrupted)
     run("orders", "-G", "g")
-    assert world.committed == []
-
-
-def test_commits_now_and_then(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    moments = iter([0.0, 4.9, 5.0, 6.0, 9.9, 10.0, 15.0])
-    monkeypatch.setattr(consume, "monotonic", lambda: next(moments))
-    polls = [[batch_of(0, 0, 1)], [batch_of(0, 1, 2)], [], [batch_of(0, 2, 3)], [batch_of(0, 3, 4)], [], []]
-    world.polled = forever(*polls, end=interrupted)
-    run("orders", "-G", "g")
-    assert world.committed == [{ORDERS[0]: 2}, {ORDERS[0]: 4}]
+    assert (world.committed, world.stored) == ([], {})
 
 
 def test_a_group_reads_to_the_ends_of_the_start(world: World) -> None:
     """Partition 0 gets more meanwhile, the tail of 1 is invisible, 2 has been read before."""
-    world.positions = {ORDERS[2]: HIGH}
+    world.stored = {ORDERS[2]: HIGH}
 
     def silence() -> Iterator[list[Batch]]:
         yield [batch_of(0, LOW, HIGH - 1), batch_of(1, LOW, 10)]
@@ -571,12 +593,12 @@ def test_a_group_reads_to_the_ends_of_the_start(world: World) -> None:
     assert result.exit_code == 0
     expected = [f"0:{n}" for n in range(LOW, HIGH - 1)] + [f"1:{n}" for n in range(LOW, 10)] + [f"0:{HIGH - 1}"]
     assert result.stdout.split() == expected
-    assert world.paused[:2] == [ORDERS[2], ORDERS[0]]
-    assert world.committed == [{ORDERS[0]: HIGH, ORDERS[1]: 10}]
+    assert world.paused == [ORDERS[0]]
+    assert world.stored == {ORDERS[0]: HIGH, ORDERS[1]: 10, ORDERS[2]: HIGH}
 
 
 def test_a_group_that_has_read_everything(world: World) -> None:
-    world.positions = dict.fromkeys(ORDERS, HIGH)  # to ask for more would fail
+    world.stored = dict.fromkeys(ORDERS, HIGH)  # to ask for more would fail
     result = run("orders", "-G", "g", "-e")
     assert (result.exit_code, result.output, world.committed) == (0, "", [])
 
@@ -585,7 +607,84 @@ def test_a_group_reads_to_a_time(world: World) -> None:
     world.polled = iter([[batch_of(0, LOW, HIGH)], [batch_of(1, LOW, HIGH), batch_of(2, LOW, 10)]])
     result = run("orders", "-G", "g", "-o", "e@100", "-f", "%p:%o ")
     assert result.stdout.split() == [f"{p}:{n}" for p in range(3) for n in range(LOW, AT[100])]
-    assert world.committed == [dict.fromkeys(ORDERS, 10)]
+    assert world.stored == dict.fromkeys(ORDERS, 10)
+
+
+def test_topics_by_a_pattern(world: World) -> None:
+    world.polled = forever([batch_of(0, 5, 6)], end=interrupted)
+    assert run("-G", "g", "--pattern", "o.*").stdout == "v5\n"
+    assert world.asked["consumer"]["pattern"] == "o.*"
+    assert "topics" not in world.asked["consumer"]
+    world.polled = iter([[batch_of(n, LOW, HIGH) for n in range(1, 3)], [batch_of(0, 6, HIGH)]])
+    assert run("-G", "g", "--pattern", "o.*", "-e").stdout.count("\n") == 3 * (HIGH - LOW) - 1
+
+
+def test_what_others_have_taken_over_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def commit(_: FakeConsumer, positions: Mapping[TopicPartition, int]) -> None:
+        assert positions == {ORDERS[0]: 7}
+        raise CommitFailedError("orders-0 belongs to another member", partitions=(("orders", 0),))
+
+    monkeypatch.setattr(FakeConsumer, "commit", commit)
+    world.polled = forever([batch_of(0, 5, 8)], end=interrupted)
+    result = run("orders", "-G", "g", "-c", "2")
+    assert (result.exit_code, result.stderr) == (0, "kafwire: orders-0 belongs to another member\n")
+
+
+def test_only_the_batch_in_hand_is_committed_by_itself(world: World) -> None:
+    """Another partition may be another member's by now; what was processed of it was committed then."""
+    world.polled = forever([batch_of(0, 5, 8), batch_of(1, 5, 9)], [], end=interrupted)
+    run("orders", "-G", "g")
+    assert world.committed == []
+    world.closed.clear()
+    world.polled = forever([batch_of(0, 8, 9), batch_of(1, 9, 10)], end=interrupted)
+    run("orders", "-G", "g", "-c", "2")
+    assert world.committed == [{ORDERS[1]: 10}]
+    assert world.stored == {ORDERS[0]: 9, ORDERS[1]: 10}
+
+
+def test_each_record_that_is_written_by_itself_counts(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.polled = forever([batch_of(0, 5, 9)], end=interrupted)
+    assert run_with(Calls(breaks_after=2), monkeypatch, "-G", "g", "-u") == 141
+    assert world.stored == {ORDERS[0]: 7}
+
+
+def test_a_group_is_at_its_ends_when_the_others_have_committed_theirs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moments = iter(range(100))
+    monkeypatch.setattr(consume_group, "monotonic", lambda: next(moments))
+    world.others = {ORDERS[2]}
+
+    def polled() -> Iterator[list[Batch]]:
+        yield [batch_of(0, LOW, HIGH), batch_of(1, LOW, HIGH)]
+        yield []
+        world.stored[ORDERS[2]] = HIGH - 1
+        yield []
+        world.stored[ORDERS[2]] = HIGH
+        yield []
+
+    world.polled = polled()
+    result = run("orders", "-G", "g", "-e")
+    assert (result.exit_code, result.stdout.count("\n")) == (0, 2 * (HIGH - LOW))
+    assert next(world.polled, None) is None
+
+
+def test_a_partition_that_is_revoked_at_its_end_is_no_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def pause(_: FakeConsumer, *tps: TopicPartition) -> None:
+        raise ConfigError(f"{tps[0]} is not read by this consumer")
+
+    monkeypatch.setattr(FakeConsumer, "pause", pause)
+    world.polled = iter([[batch_of(n, LOW, HIGH) for n in range(3)]])
+    assert run("orders", "-G", "g", "-e").exit_code == 0
+
+
+def test_a_member_whose_ends_cannot_be_found_leaves(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def committed(*_: Any) -> None:
+        raise KafkaError("no answer")
+
+    monkeypatch.setattr(FakeConsumer, "committed", committed)
+    assert run("orders", "-G", "g", "-e").stderr == "kafwire: no answer\n"
+    assert world.closed == ["consumer", "client"]
 
 
 def test_rows_before_an_offset() -> None:

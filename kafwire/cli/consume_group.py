@@ -1,0 +1,142 @@
+"""What `kafwire consume --group` reads: what the group gives to this member, for ever or up to an end."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafwire.cli.consume_source import SILENCE_S, Piece, Wanted, ends_of, moment, rows_before
+from kafwire.errors import CommitFailedError, ConfigError
+from kafwire.types import Offset, Tail, TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire import Client, Consumer
+
+__all__ = ["GroupReading", "GroupReadingToEnds", "open_group"]
+
+_LOOK_EVERY_S = 1.0  # at what other members have committed
+
+
+def open_group(client: "Client", wanted: Wanted, options: Mapping[str, Any], *, ends: bool) -> "GroupReading":
+    """Join the group, and read what it gives to this member; with `ends` up to what is the end now."""
+    from kafwire import Consumer
+
+    start = _start(wanted)
+    # A group that has committed nothing begins at the beginning, as everybody does.
+    arguments: dict[str, Any] = {"auto_offset_reset": "earliest" if start is None else "error", **options}
+    # A batch counts as processed when the next one is asked for: it is written and flushed then.
+    arguments |= {"group_id": wanted.group, "enable_auto_commit": True, "columns": wanted.columns, "start": start}
+    arguments |= {"topics": list(wanted.topics)} if wanted.pattern is None else {"pattern": wanted.pattern}
+    if not ends:
+        return GroupReading(Consumer(**arguments))
+    return GroupReadingToEnds(
+        Consumer(**arguments),
+        lambda topics: ends_of(client, wanted, options, topics),
+        lambda places: client.offsets(places, "earliest"),
+    )
+
+
+def _start(wanted: Wanted) -> Any:
+    """Where to begin in partitions of which the group has committed nothing."""
+    window = wanted.window
+    if window.start_ms is not None:
+        return moment(window.start_ms)
+    if isinstance(window.start, int):
+        return Offset(window.start) if window.start >= 0 else Tail(-window.start)
+    return None if window.start == "stored" else window.start
+
+
+class GroupReading:
+    """A member of a group, as long as somebody wants."""
+
+    def __init__(self, consumer: "Consumer") -> None:
+        self.total: int | None = None
+        self.done = 0
+        self._consumer = consumer
+
+    def __iter__(self) -> Iterator[Piece]:
+        while True:
+            for batch in self._consumer.batches(SILENCE_S):
+                yield batch, len(batch)
+            yield None
+
+    def commit(self, where: TopicPartition, offset: int) -> None:
+        """Commit what is written of the batch in hand. Where others have the partition now, that is told: no error."""
+        try:
+            self._consumer.commit({where: offset})
+        except CommitFailedError as error:
+            click.echo(f"kafwire: {error}", err=True)
+
+    def close(self) -> None:
+        """Commit what was processed, and leave the group."""
+        self._consumer.close()
+
+
+class GroupReadingToEnds(GroupReading):
+    """A member, until the group has read up to the ends that were there at the start.
+
+    How far this member is in its partitions, their positions say; of those that others have, what is committed says it.
+    """
+
+    def __init__(
+        self,
+        consumer: "Consumer",
+        ends: Callable[[list[str]], Mapping[TopicPartition, int]],
+        beginnings: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]],
+    ) -> None:
+        super().__init__(consumer)
+        try:
+            self._ends = dict(ends(sorted(self._consumer.subscription)))
+            self._positions = dict(beginnings(list(self._ends)))
+            self._look_at_commits()
+        except BaseException:
+            self.close()
+            raise
+        self._looked = monotonic()
+        self.total = sum(max(0, end - self._positions[tp]) for tp, end in self._ends.items())
+        self.done = 0
+
+    def __iter__(self) -> Iterator[Piece]:
+        while self._left():
+            for batch in self._consumer.batches(SILENCE_S):
+                tp = TopicPartition(batch.topic or "", -1 if batch.partition is None else batch.partition)
+                end = self._ends.get(tp, 0)  # one that came later had nothing
+                self._reach(tp, batch.next_offset)
+                yield batch, rows_before(batch, end)
+                if batch.next_offset >= end:
+                    self._leave_out(tp, max(end, batch.base_offset))
+                if not self._left():
+                    return
+            yield None
+            self._look()
+
+    def _leave_out(self, tp: TopicPartition, offset: int) -> None:
+        """Read no more of a partition. What comes from an offset on is not written, so it is not processed."""
+        with suppress(ConfigError):  # it was revoked just now
+            self._consumer.seek(tp, offset)
+            self._consumer.pause(tp)
+
+    def _left(self) -> bool:
+        return any(self._positions[tp] < end for tp, end in self._ends.items())
+
+    def _look(self) -> None:
+        """The tail of a partition may be invisible, and others read theirs."""
+        for tp in self._consumer.assignment & self._ends.keys():
+            with suppress(ConfigError):
+                self._reach(tp, self._consumer.position(tp))
+        if self._left() and monotonic() >= self._looked + _LOOK_EVERY_S:
+            self._looked = monotonic()
+            self._look_at_commits()
+
+    def _look_at_commits(self) -> None:
+        for tp, offset in self._consumer.committed(list(self._ends)).items():
+            if offset is not None:
+                self._reach(tp, offset)
+
+    def _reach(self, tp: TopicPartition, offset: int) -> None:
+        if tp in self._ends:
+            offset = min(offset, self._ends[tp])
+            self.done += max(0, offset - self._positions[tp])
+            self._positions[tp] = max(offset, self._positions[tp])

@@ -1,0 +1,337 @@
+"""What users of groups trip over: wrong arguments, handlers that return early, streams and poll intervals, metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+import kafwire
+from kafwire.errors import CommitFailedError, ConfigError, KafkaError, PollIntervalError
+from kafwire.testing import EmbeddedKafka
+from kafwire.types import TopicPartition
+from tests.support.group_consumers import PROTOCOLS, GroupWorld
+
+OPTIONS: dict[str, Any] = {"topics": "t", "group_id": "g", "auto_offset_reset": "earliest"}
+
+
+@pytest.fixture(params=PROTOCOLS)
+def protocol(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Options of one protocol."""
+    return PROTOCOLS[request.param]
+
+
+@contextmanager
+def kafka_with(records: int, partitions: int = 1) -> Iterator[EmbeddedKafka]:
+    """A broker with a topic `t`."""
+    with EmbeddedKafka(configs={"group.initial.rebalance.delay.ms": "0"}) as kafka:
+        kafka.create_topic("t", partitions)
+        for partition in range(partitions if records else 0):
+            kafka.append("t", [b"%d" % number for number in range(records)], partition=partition)
+        yield kafka
+
+
+# --- arguments ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"group_id": "g", "pattern": "a("}, "no regular expression"),
+        ({"group_id": "g", "pattern": ""}, "a regular expression is needed"),
+        ({"group_id": "g", "pattern": 5}, "a regular expression is needed"),
+        ({"group_id": "", "pattern": "a"}, "no group that a consumer can be a member of"),
+        ({"group_id": "", "topics": "t"}, "no group that a consumer can be a member of"),
+    ],
+)
+def test_arguments_are_refused_before_anything_is_asked(options: dict[str, Any], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        kafwire.AsyncConsumer("nowhere:1", **options)
+
+
+def test_a_group_without_a_name_is_for_those_who_commit_from_outside() -> None:
+    with kafka_with(1) as kafka:
+        where = TopicPartition("t", 0)
+        with kafwire.Consumer(kafka.bootstrap, assign=[where], group_id="", enable_auto_commit=False) as consumer:
+            with pytest.raises(ConfigError, match="no group that a consumer can be a member of"):
+                consumer.subscribe("t")
+            for arguments in ({}, {"topics": "t", "pattern": "t"}):
+                with pytest.raises(ConfigError, match="either topics or pattern is needed"):
+                    consumer.subscribe(**arguments)
+            with pytest.raises(ConfigError, match="no regular expression"):
+                consumer.subscribe(pattern="t[")
+
+
+@pytest.mark.parametrize("name", ["CONSUMER", "consumer", "CLASSIC", "classic", "auto"])
+def test_javas_spelling_of_protocols(name: str) -> None:
+    consumer = kafwire.AsyncConsumer.from_config(
+        {"bootstrap.servers": "nowhere:1", "group.id": "g", "topics": "t", "group.protocol": name}
+    )
+    assert consumer._core.config.group_protocol == name.lower()
+
+
+def test_errors_of_members_travel_between_processes() -> None:
+    for error in (CommitFailedError("lost", partitions=(("t", 0),)), PollIntervalError("late")):
+        copy = pickle.loads(pickle.dumps(error))
+        assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
+
+
+# --- streams --------------------------------------------------------------------------------------------------------
+
+
+def test_to_complete_is_for_explicit_streams_and_not_beyond_what_was_handed_out() -> None:
+    with kafka_with(3) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS) as consumer:
+        stream = next(consumer.partitions())
+        with pytest.raises(KafkaError, match="explicit=True"):
+            stream.complete(0, 1)
+        stream.close()
+        stream = consumer.partition_stream(TopicPartition("t", 0), explicit=True)
+        assert next(stream).next_offset == 3
+        with pytest.raises(ValueError, match="cannot end before it begins"):
+            stream.complete(2, 1)
+        stream.complete(5, 9)
+        stream.complete(0, 9)
+        stream.commit()
+        assert kafka.committed("g") == {("t", 0): 3}
+
+
+@pytest.mark.parametrize("explicit", [False, True])
+def test_a_stream_commits_the_batch_in_hand(explicit: bool) -> None:
+    with kafka_with(3) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS) as consumer:
+        stream = next(consumer.partitions(explicit=explicit))
+        batch = next(stream)
+        stream.commit()
+        assert kafka.committed("g") == {("t", 0): 0}
+        stream.commit(batch)
+        assert kafka.committed("g") == {("t", 0): 3}
+
+
+def test_a_stream_without_a_group_says_what_is_missing() -> None:
+    with (
+        kafka_with(1) as kafka,
+        kafwire.Consumer(kafka.bootstrap, topics="t", start="earliest") as consumer,
+        pytest.raises(ConfigError, match="group_id"),
+    ):
+        next(consumer.partitions()).commit()
+
+
+def test_a_handler_that_returns_early_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    with kafka_with(3) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS) as consumer:
+        returned = threading.Event()
+
+        def handle(stream: kafwire.PartitionStream) -> None:
+            next(stream)
+            returned.set()
+
+        def stop() -> None:
+            returned.wait(30)
+            consumer.stop()
+
+        stopper = threading.Thread(target=stop)
+        stopper.start()
+        consumer.for_each_partition(handle)
+        stopper.join(30)
+    assert "handler of t-0 returned before its stream ended" in caplog.text
+
+
+def test_a_handler_that_returns_when_told_to_stop_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    with kafka_with(3) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS) as consumer:
+
+        def handle(stream: kafwire.PartitionStream) -> None:
+            for _ in stream:
+                consumer.stop()
+
+        consumer.for_each_partition(handle)
+    assert "returned before" not in caplog.text
+
+
+def test_partitions_that_wait_for_a_thread_are_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    with kafka_with(1, partitions=2) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS) as consumer:
+
+        def handle(stream: kafwire.PartitionStream) -> None:
+            for _ in stream:
+                while "waits for a thread" not in caplog.text:
+                    pass
+                consumer.stop()
+
+        consumer.for_each_partition(handle, threads=1)
+
+
+@pytest.mark.parametrize(
+    ("handler", "threads", "reason"), [(None, 1, "a function"), (print, 0, "threads=0"), (print, "2", "threads='2'")]
+)
+def test_arguments_of_handlers(handler: Any, threads: Any, reason: str) -> None:
+    with (
+        kafka_with(0) as kafka,
+        kafwire.Consumer(kafka.bootstrap, **OPTIONS) as consumer,
+        pytest.raises(ConfigError, match=reason),
+    ):
+        consumer.for_each_partition(handler, threads=threads)
+
+
+# --- poll intervals -------------------------------------------------------------------------------------------------
+
+
+def test_who_reads_streams_takes_from_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+    with kafka_with(3) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS, max_poll_interval_ms=600_000) as consumer:
+        told: list[bool] = []
+        membership = consumer._core.membership
+        assert membership is not None
+
+        def reads(*, begun: bool) -> None:
+            told.append(begun)
+
+        monkeypatch.setattr(membership, "reads", reads)
+        next(next(consumer.partitions()))
+        assert told == [True, False]
+
+
+def test_streams_that_are_read_keep_a_member_and_one_without_partitions_stays(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            reader, spare = (group.member(**protocol, max_poll_interval_ms=10_000) for _ in range(2))
+
+            async def read(member: Any) -> None:
+                async for stream in member.consumer.partitions():
+                    async for batch in stream:
+                        group.seen.processed(member.name, TopicPartition("t", 0), [r.offset for r in batch])
+
+            await reader.consumer.start()
+            tasks = [asyncio.ensure_future(read(reader))]
+            await group.balanced([reader], 1)
+            await spare.consumer.start()
+            tasks.append(asyncio.ensure_future(read(spare)))
+            async with group.producing(20, pause_s=3.0):
+                pass
+            await asyncio.sleep(60.0)
+            await group.until(lambda: group.seen.total() == 20)
+            reader.consumer.stop()
+            await tasks[0]
+            await reader.leave()
+            await group.balanced([spare], 1)
+            async with group.producing(3, pause_s=1.0):
+                pass
+            await group.until(lambda: group.seen.total() == 23)
+            spare.consumer.stop()
+            await asyncio.gather(*tasks)
+
+        group.world.run(main())
+
+
+def test_partitions_come_again_after_a_poll_interval(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            member = group.member(**protocol, max_poll_interval_ms=10_000)
+            await member.consumer.start()
+            streams = member.consumer.partitions()
+            first = await anext(streams)
+            with pytest.raises(PollIntervalError):
+                await anext(streams)  # and nobody reads the first one
+            assert first.has_ended
+            async for stream in member.consumer.partitions():
+                assert not stream.has_ended
+                break
+            member.consumer.stop()
+
+        group.world.run(main())
+
+
+# --- what is shown --------------------------------------------------------------------------------------------------
+
+
+def test_the_position_of_a_new_partition_is_waited_for(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            async with group.producing(5, pause_s=0.0):
+                pass
+            member = group.member(**protocol, start="latest")
+            await member.consumer.start()
+            where = TopicPartition("t", 0)
+            for _ in range(100_000):
+                if where in member.consumer.assignment:
+                    break
+                await asyncio.sleep(0.0001)
+            assert await member.consumer.position(where) == 5
+
+        group.world.run(main())
+
+
+def test_metrics_and_text_of_a_member(protocol: dict[str, Any]) -> None:
+    with GroupWorld() as group:
+
+        async def main() -> None:
+            first = group.member(**protocol)
+            assert repr(first.consumer) == "<AsyncConsumer of 0 partitions for group 'g'>"
+            await first.start()
+            await group.balanced([first], 4)
+            async with group.producing(4, pause_s=0.0):
+                pass
+            await group.until(lambda: group.seen.total() == 4)
+            await asyncio.sleep(60.0)
+            name = protocol["group_protocol"]
+            assert (
+                repr(first.consumer)
+                == f"<AsyncConsumer of 4 partitions, member of group 'g' ({name} protocol, stable)>"
+            )
+            metrics = await first.consumer.metrics()
+            told = metrics["group"]
+            metadata = first.consumer.group_metadata()
+            assert told["state"] == "stable"
+            assert told["protocol"] == name
+            assert (told["member_id"], told["generation"]) == (metadata.member_id, metadata.generation_id)
+            assert told["heartbeats"] >= 10
+            assert told["rebalances"] >= 1
+            assert told["last_rebalance_ms"] >= 0
+            assert told["rebalancing_ms"] is None
+            assert told["lost_partitions"] == 0
+            assert sum(each["uncommitted"] for each in metrics["partitions"].values()) == 0
+            before = told["rebalances"]
+            (second,) = await group.add(**protocol)
+            await group.balanced([first, second], 4)
+            await asyncio.sleep(10.0)
+            assert (await first.consumer.metrics())["group"]["rebalances"] > before
+            await first.consumer.assign([])
+            assert (await first.consumer.metrics())["group"] is None
+
+        group.world.run(main())
+
+
+def test_uncommitted_offsets_are_counted() -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            async with group.producing(5, pause_s=0.0):
+                pass
+            (member,) = await group.add(group_protocol="consumer", enable_auto_commit=False)
+            await group.until(lambda: group.seen.total() == 5)
+            where = TopicPartition("t", 0)
+            assert (await member.consumer.metrics())["partitions"][where]["uncommitted"] is None
+            await member.consumer.commit({where: 2})
+            assert (await member.consumer.metrics())["partitions"][where]["uncommitted"] == 3
+
+        group.world.run(main())
+
+
+def test_lost_partitions_are_counted(protocol: dict[str, Any]) -> None:
+    with GroupWorld(brokers=1) as group:
+
+        async def main() -> None:
+            (member,) = await group.add(**protocol)
+            await group.balanced([member], 4)
+            group.world.link(1).is_refusing = True
+            group.world.break_connections(1)
+            await asyncio.sleep(100.0)
+            group.world.link(1).heal()
+            await asyncio.sleep(10.0)
+            await group.balanced([member], 4)
+            assert (await member.consumer.metrics())["group"]["lost_partitions"] == 4
+
+        group.world.run(main())
