@@ -138,6 +138,12 @@ def execute(connection: Connection, style: str, statement: str, *parameters: obj
         cursor.close()
 
 
+def all_errors(connection: object) -> tuple[type[Exception], ...]:
+    """What a connection raises, as PEP 249 has it: the driver's `Error`."""
+    found = getattr(sys.modules.get(driver_of(connection)), "Error", None)
+    return (found,) if isinstance(found, type) else ()
+
+
 def passing_errors(connection: object) -> tuple[type[Exception], ...]:
     """What a connection raises when the database cannot be reached, or is busy: trying again may help."""
     module = sys.modules.get(driver_of(connection))

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafwire")
 
 _HIGHEST = (1 << 63) - 1
+_TABLE = """CREATE TABLE IF NOT EXISTS {table} (
+    group_id VARCHAR(249) NOT NULL,
+    topic VARCHAR(249) NOT NULL,
+    partition_number INTEGER NOT NULL,
+    topic_id VARCHAR(36) NOT NULL,
+    next_offset BIGINT NOT NULL,
+    leader_epoch INTEGER NOT NULL,
+    generation BIGINT NOT NULL,
+    PRIMARY KEY (group_id, topic, partition_number)
+)"""
 
 
 class _Stored(NamedTuple):
@@ -91,19 +101,7 @@ class DatabaseOffsets:
             >>> database.commit()
             >>> database.close()
         """
-        self._execute(
-            connection,
-            f"""CREATE TABLE IF NOT EXISTS {self._table} (
-    group_id VARCHAR(249) NOT NULL,
-    topic VARCHAR(249) NOT NULL,
-    partition_number INTEGER NOT NULL,
-    topic_id VARCHAR(36) NOT NULL,
-    next_offset BIGINT NOT NULL,
-    leader_epoch INTEGER NOT NULL,
-    generation BIGINT NOT NULL,
-    PRIMARY KEY (group_id, topic, partition_number)
-)""",
-        )
+        self._execute(connection, _TABLE.format(table=self._table))
 
     def positions(self, connection: Connection, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """Read the stored offsets.
@@ -211,11 +209,12 @@ class DatabaseOffsets:
         """Update the row of a partition if it permits; the database locks it until the user's transaction ends."""
         topic_id = self._topic_ids.get(where.topic, "")
         condition, limits = ("", ()) if rewind else _not_back(first, topic_id)
+        learnt, ids = (", topic_id = ?", (topic_id,)) if topic_id else ("", ())
         changed = self._execute(
             connection,
-            f"UPDATE {self._table} SET next_offset = ?, leader_epoch = ?, generation = ?, topic_id = ? "
+            f"UPDATE {self._table} SET next_offset = ?, leader_epoch = ?, generation = ?{learnt} "
             f"WHERE group_id = ? AND topic = ? AND partition_number = ? AND generation <= ?{condition}",
-            *(last, epoch, generation, topic_id, self._group, *where, generation, *limits),
+            *(last, epoch, generation, *ids, self._group, *where, generation, *limits),
         )
         if changed:
             return

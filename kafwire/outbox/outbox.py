@@ -11,6 +11,7 @@ from typing import Any, Self, Unpack
 from kafwire.cluster.backoff import Backoff
 from kafwire.config import ClientConfig, ProducerConfig
 from kafwire.database.connections import Connection, Kind, check_name
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     BrokerError,
     ConfigError,
@@ -88,12 +89,12 @@ class Outbox:
         >>> with shop() as database:
         ...     cursor = database.executescript(sqlite_schema())
         ...     statement = "INSERT INTO outbox (topic, aggregate_key, payload) VALUES (?, ?, ?)"
-        ...     cursor = database.execute(statement, (new_topic, "17", "ordered: a lamp"))
+        ...     cursor = database.execute(statement, (other_topic, "17", "ordered: a lamp"))
         >>> database.close()
-        >>> with Outbox(shop, bootstrap, transactional_id=new_topic) as outbox:
+        >>> with Outbox(shop, bootstrap, transactional_id="shop") as outbox:
         ...     outbox.relay()
         1
-        >>> [record.value for batch in client.scan(new_topic).batches() for record in batch]
+        >>> [record.value for batch in client.scan(other_topic).batches() for record in batch]
         [b'ordered: a lamp']
     """
 
@@ -117,7 +118,7 @@ class Outbox:
         engine: Engine | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        if not callable(connect):
+        if not callable(connect) or hasattr(connect, "cursor"):  # sqlite3's connections can be called
             raise ConfigError("connect: a function that opens a connection is needed, not a connection")
         transactional_id = options.get("transactional_id")
         if transactional_id is None:
@@ -244,7 +245,9 @@ class Outbox:
         if isinstance(error, TransactionAbortableError) and isinstance(error.__cause__, KafkaError):
             return self._is_passing(error.__cause__)
         if isinstance(error, BrokerError):
-            return error.retriable
+            # The producer has waited for a topic before it gave it up.
+            is_told = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return (error.retriable and not is_told) or error.code == ErrorCode.TRANSACTION_ABORTABLE
         retriable = getattr(error, "abortable", False) or getattr(error, "retriable", False)
         return retriable or isinstance(error, KafkaTimeoutError | KafkaConnectionError) or self._table.is_passing(error)
 

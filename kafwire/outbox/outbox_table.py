@@ -9,6 +9,7 @@ from typing import Any
 from kafwire.database.connections import (
     Connection,
     Kind,
+    all_errors,
     check_paramstyle,
     execute,
     kind_of,
@@ -98,8 +99,8 @@ class OutboxTable:
             return
         try:
             connection.close()
-        except self._errors as error:
-            log.debug("the connection of the outbox was lost before it was closed: %s", error)
+        except all_errors(connection) as error:  # it was lost, or is another thread's, as SQLite's are
+            log.debug("a connection of the outbox could not be closed: %s", error)
 
     def choose(self, limit: int) -> list[OutboxRow]:
         """The rows with the lowest ids among those that were not relayed and that a committed transaction wrote."""
@@ -127,10 +128,8 @@ class OutboxTable:
         return same, others
 
     def purge(self) -> int:
-        """Delete rows that were relayed long enough ago: how many."""
-        if self._keep_s is None:
-            return 0
-        _, count = execute(self._open, self._style, self._known.purge, self._keep_s)
+        """Delete rows that were relayed long enough ago, and were kept: how many."""
+        _, count = execute(self._open, self._style, self._known.purge, self._keep_s or 0)
         self._open.commit()
         return count
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kafwire.errors import ConfigError, KafkaError, TransactionTimeoutError
+from kafwire.errors import ConfigError, KafkaError, TransactionFatalError, TransactionTimeoutError
 from kafwire.outbox.outbox_table import OutboxTable
 from kafwire.outbox.progress import Progress
 from kafwire.outbox.rows import OutboxRow
@@ -210,6 +210,8 @@ class Relay:
         self._aborting = True
         try:
             self._end_abort(None if isinstance(error, Exception) else INTERRUPTED_S)
+        except TransactionFatalError as fatal:  # a fenced producer often learns of it by the abort
+            raise fatal from error
         except KafkaError as problem:
             error.add_note(f"The transaction could not be aborted: {problem}")
 

@@ -20,7 +20,7 @@ class Statements:
     choose: str  # (limit) -> rows that were not relayed, by their ids
     between: str  # (first, last) -> the same, of these ids
     remove: str  # (first, last): these have been relayed
-    purge: str  # (seconds): delete what was relayed so long ago; "" where rows are not kept
+    purge: str  # (seconds): delete what was relayed so long ago
     careless_ids: str  # (table) -> a row if ids could come out of order, or again
     longest_transaction: str  # -> the age in seconds and the process id of the oldest transaction; "" if there is none
 
@@ -31,7 +31,7 @@ def statements(kind: Kind, table: str, *, keeps: bool) -> Statements:
     Args:
         kind: which database.
         table: the outbox's table.
-        keeps: whether relayed rows are marked, and deleted later.
+        keeps: whether relayed rows are marked, and deleted later. Those that are marked are not chosen in any case.
 
     Raises:
         ConfigError: the table's name is not valid, or outboxes do not know the database.
@@ -45,18 +45,17 @@ def statements(kind: Kind, table: str, *, keeps: bool) -> Statements:
     is_sqlite = kind == "sqlite"
     created = "CAST(created_at AS TEXT)" if is_sqlite else "CAST(extract(epoch FROM created_at) AS text)"
     columns = f"id, topic, aggregate_key, payload, headers, {created}"
-    left = " AND relayed_at IS NULL" if keeps else ""
     now = "strftime('%s', 'now')" if is_sqlite else "extract(epoch FROM now())"
     return Statements(
-        exists=f"SELECT {columns}{', relayed_at' if keeps else ''} FROM {table} WHERE 1 = 0",
-        choose=f"SELECT {columns} FROM {table}{' WHERE relayed_at IS NULL' if keeps else ''} ORDER BY id LIMIT ?",
-        between=f"SELECT {columns} FROM {table} WHERE id BETWEEN ? AND ?{left} ORDER BY id",
+        exists=f"SELECT {columns}, relayed_at FROM {table} WHERE 1 = 0",
+        choose=f"SELECT {columns} FROM {table} WHERE relayed_at IS NULL ORDER BY id LIMIT ?",
+        between=f"SELECT {columns} FROM {table} WHERE id BETWEEN ? AND ? AND relayed_at IS NULL ORDER BY id",
         remove=(
-            f"UPDATE {table} SET relayed_at = {now} WHERE id BETWEEN ? AND ?{left}"
+            f"UPDATE {table} SET relayed_at = {now} WHERE id BETWEEN ? AND ? AND relayed_at IS NULL"
             if keeps
             else f"DELETE FROM {table} WHERE id BETWEEN ? AND ?"
         ),
-        purge=f"DELETE FROM {table} WHERE relayed_at < {now} - ?" if keeps else "",
+        purge=f"DELETE FROM {table} WHERE relayed_at <= {now} - ?",
         careless_ids=_SQLITE_IDS if is_sqlite else _POSTGRESQL_IDS,
         longest_transaction="" if is_sqlite else _LONGEST_TRANSACTION,
     )

@@ -43,6 +43,7 @@ def relay(told):
 
 for line in sys.stdin:
     told = json.loads(line)
+    __import__(told["database"][0])
     child = os.fork()
     if child == 0:
         try:

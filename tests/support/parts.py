@@ -34,6 +34,7 @@ IN_TURN = (
     "tests/integration/test_examples.py",
     "tests/integration/test_forgetful_broker.py",
     "tests/integration/test_kafka_cluster",
+    "tests/integration/test_outbox_postgresql",
     "tests/integration/test_secrets.py",
     "tests/integration/test_soak_",
     "tests/integration/test_three_consumer.py",
