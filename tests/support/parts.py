@@ -29,6 +29,7 @@ IN_TURN = (
     "tests/integration/test_benchmark_programs.py",
     "tests/integration/test_cluster_parted.py",
     "tests/integration/test_concealed_aborts.py",
+    "tests/integration/test_database_offsets_postgresql.py",
     "tests/integration/test_delegation_tokens.py",
     "tests/integration/test_doctor_on_broker.py",
     "tests/integration/test_examples.py",
