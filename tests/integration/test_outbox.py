@@ -371,19 +371,21 @@ def test_the_state_topic_is_compacted(shop: Shop, kafka: EmbeddedKafka) -> None:
 
 @pytest.mark.parametrize("others", TAILS[:2])
 def test_progress_is_found_behind_that_of_others(shop: Shop, kafka: EmbeddedKafka, others: int) -> None:
-    """In the second look, and in the last one. What another relay has open is waited for."""
-    shop.write("a")
+    """In the second look, and in the last one. What another relay has open before it is waited for."""
 
     def on_step(step: Step) -> None:
         if step is Step.COMMITTED:
             raise KeyboardInterrupt
 
-    with outbox_of(shop, kafka, on_step=on_step) as outbox, pytest.raises(KeyboardInterrupt):
-        outbox.run()
-    kafka.append("outbox-state", [{"key": b"other", "value": b"{}"}] * others)
     with kafwire.Producer(kafka.bootstrap, transactional_id="other") as other:
-        other.begin_transaction()
-        other.send("outbox-state", b"{}", key=b"other").result(10)
+        with outbox_of(shop, kafka, on_step=on_step) as outbox:
+            assert outbox.relay() == 0
+            other.begin_transaction()
+            other.send("outbox-state", b"{}", key=b"other").result(10)
+            shop.write("a")
+            with pytest.raises(KeyboardInterrupt):
+                outbox.run()
+        kafka.append("outbox-state", [{"key": b"other", "value": b"{}"}] * others)
         with outbox_of(shop, kafka) as outbox, running(outbox):
             kafka.wait_for_request("Fetch", topic="outbox-state")
             assert shop.left() == [1]
