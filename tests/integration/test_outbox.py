@@ -293,7 +293,7 @@ def test_another_relay_takes_over(shop: Shop, kafka: EmbeddedKafka) -> None:
 def test_an_interrupt_in_the_middle(shop: Shop, kafka: EmbeddedKafka) -> None:
     """The Kafka transaction is aborted, and the next call sends the rows."""
     shop.write("a")
-    interrupts = [Step.SENT, Step.ACKNOWLEDGED, Step.COMMITTED]
+    interrupts = [Step.TAKEN_OVER, Step.PROGRESS_READ, Step.SENT, Step.ACKNOWLEDGED, Step.COMMITTED]
 
     def on_step(step: Step) -> None:
         if interrupts and step is interrupts[0]:
