@@ -2,6 +2,7 @@
 #               (KAFKA=real: those of clients on Apache Kafka too, as test-all has them)
 # make test-all run the long tests: more tests, fresh seeds, ten times the examples, every installed CPython (SHARD=number)
 # make test-kerberos  run the tests of GSSAPI, none of which may be skipped: they need MIT Kerberos, which .ci/run installs
+# make test-postgresql  run the tests on PostgreSQL, none of which may be skipped: .ci/run installs Debian's package
 # make demo     send the flights of 2013 through the embedded broker and Spark, and back (KAFKA=real: through Apache Kafka)
 # make bench    compare the speed with other clients, on one broker (BENCH=name: only that row)
 # make bench-strategies   compare the fetch strategies, in docs/fetching.md
@@ -47,9 +48,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-com
 SOURCES := setup.py $(shell find kafwire -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]')
 # Those of logins in general have one of GSSAPI's.
 KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*kerberos*.py') tests/unit/security/test_login.py
+POSTGRESQL_TESTS := $(shell find tests -name 'test_*postgresql*.py')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all test-kerberos demo bench bench-strategies bench-sweep dist fuzz soak soak-status simulate mutants lint format loc jars ready clean
+.PHONY: build test test-all test-kerberos test-postgresql demo bench bench-strategies bench-sweep dist fuzz soak soak-status simulate mutants lint format loc jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -61,6 +63,9 @@ test-all: ready $(VENV)/has-long
 
 test-kerberos: ready $(VENV)/has-kerberos
 	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q $(KERBEROS_TESTS)
+
+test-postgresql: ready $(VENV)/has-postgresql
+	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q $(POSTGRESQL_TESTS)
 
 # Compiling and downloading at once.
 ready: $(VENV)/made

@@ -20,6 +20,7 @@ __all__ = [
     "KafkaError",
     "KafkaTimeoutError",
     "LogTruncatedError",
+    "OffsetsFencedError",
     "PollIntervalError",
     "ProducerFencedError",
     "ProtocolError",
@@ -156,6 +157,25 @@ class LogTruncatedError(KafkaError):
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restore_truncated, (str(self), self.topic, self.partition, self.position, self.offset)
+
+
+class OffsetsFencedError(KafkaError):
+    """Offsets were not stored in a database, as another reader of the partition has stored more, or stored later.
+
+    `topic` and `partition` say which; `offset` and `generation` are what is stored. Roll the transaction back, and stop
+    reading the partition.
+    """
+
+    def __init__(self, message: str, *, topic: str, partition: int, offset: int, generation: int) -> None:
+        """Make the error."""
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.generation = generation
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restore_fenced, (str(self), self.topic, self.partition, self.offset, self.generation)
 
 
 class SerializationError(KafkaError):
@@ -328,6 +348,10 @@ def _restore_serialization(
     message: str, topic: str, part: str, partition: int | None, offset: int
 ) -> SerializationError:
     return SerializationError(message, topic=topic, part=part, partition=partition, offset=offset)
+
+
+def _restore_fenced(message: str, topic: str, partition: int, offset: int, generation: int) -> OffsetsFencedError:
+    return OffsetsFencedError(message, topic=topic, partition=partition, offset=offset, generation=generation)
 
 
 def _restore_truncated(message: str, topic: str, partition: int, position: int, offset: int) -> LogTruncatedError:

@@ -44,6 +44,14 @@ MAY_BE_SKIPPED = [
         "no MIT Kerberos here",
         "a KDC is of Debian's packages, and not in every container",
     ),
+    *(
+        (
+            where,
+            "no PostgreSQL here|could not import 'psycopg",
+            "a server is of Debian's packages, its drivers an extra",
+        )
+        for where in ("tests/integration/test_outbox_postgresql", "tests/integration/test_database_offsets_postgresql")
+    ),
     (
         "tests/unit/producer/test_partitioner_hashes.py::",
         "could not import 'confluent_kafka'|does not bring librdkafka",

@@ -87,6 +87,7 @@ class Transactions:
         self._asked = asyncio.Event()  # somebody waits for an outcome
         self._waiting: set[asyncio.Future[None]] = set()
         self._task: asyncio.Task[None] | None = None
+        self._untold: tuple[State, int] | None = None  # how a call wanted to end which transaction, until it returns
         self._closed = False
         self._problem: Exception | None = None
         records.accumulator.send_gate = self._refusal
@@ -148,19 +149,32 @@ class Transactions:
 
     async def commit(self, timeout_s: float | None = None) -> None:
         """Send what is buffered, and commit."""
+        if self._has_come_to(State.COMMITTING):
+            return
         self._logic.commit()
         await self._end(timeout_s, "commit_transaction()", State.COMMITTING)
 
     async def abort(self, timeout_s: float | None = None) -> None:
         """Drop what was not sent, and abort."""
+        if self._has_come_to(State.ABORTING):
+            return
         self._logic.abort()
         await self._end(timeout_s, "abort_transaction()", State.ABORTING)
+
+    def _has_come_to(self, ending: State) -> bool:
+        """Whether a call that ran out of time, and is made again, came to its end in between."""
+        has_come = self._untold == (ending, self._logic.ended) and self._logic.ended == self._logic.number
+        if has_come:
+            self._untold = None
+        return has_come
 
     async def _end(self, timeout_s: float | None, what: str, ending: State) -> None:
         self._look()
         self._go_on()
         number = self._logic.number
+        self._untold = ending, number
         await self._until(lambda: self._logic.ended >= number or self.state is not ending, timeout_s, what)
+        self._untold = None
         if self._logic.ended < number and self._logic.error is not None:
             raise self._logic.error.with_traceback(None)
 

@@ -94,16 +94,10 @@ class PartitionStream:
         self._reader.settle()
         self._core.settled()
         position = self._core.position(self._claim)
-        membership = self._core.membership
-        if membership is not None:
-            membership.reads(self, begun=True)
         try:
             batch = self._reader.read(self._timeout_ms)
         except StreamEnded:
             return None
-        finally:
-            if membership is not None:
-                membership.reads(self, begun=False)
         if batch is not None and progress is not None:
             progress.hand_out(position, batch)
         return batch

@@ -14,6 +14,12 @@ from tests.support.doc_blocks import ADDRESS, DOCS, ROOT, Block, blocks, run_pyt
 IMPORTS = "import kafwire\nimport pyarrow as pa\n"
 # What the text around a block has said already.
 SETUP = {
+    "outbox-python-1": """
+import kafwire
+with kafwire.Client("localhost:9092") as client:
+    if "orders" not in {topic.name for topic in client.metadata().topics}:
+        client.create_topic("orders", partitions=1)
+""",
     "producing-python-1": IMPORTS + 'producer = kafwire.Producer("localhost:9092")\n',
     "producing-python-3": IMPORTS + 'import random\nREGIONS = {b"east": 0}\n',
     "producing-python-4": IMPORTS + 'table = pa.table({"value": ["EWR-IAH"]})\n',
@@ -76,6 +82,6 @@ def test_every_block_is_found() -> None:
     """None is indented, or fenced in another way, which would hide it from these tests."""
     fences = sum(line.lstrip().startswith(("```", "~~~")) for file in DOCS for line in file.read_text().splitlines())
     assert fences == 2 * sum(
-        len(list(blocks(language))) for language in ("python", "", "console", "sh", "properties", "json")
+        len(list(blocks(language))) for language in ("python", "", "console", "sh", "properties", "json", "sql")
     )
     assert ROOT / "README.md" in DOCS

@@ -3,13 +3,14 @@
 They find `bootstrap`, the broker's address; `topic`, which has three records in its one `partition`; `other_topic`,
 which has one partition and no records; `new_topic`, a name that is free; a `client`, a `producer`, and a `consumer` of
 the partition that begins with the first record; and `cluster`, the `KafkaCluster` itself. `sasl_options` are those of a
-client of a secured cluster, where it is `admin`.
+client of a secured cluster, where it is `admin`. `folder` is an empty one.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ FIRST_MS = 1_700_000_000_000
 
 
 @pytest.fixture
-def names(cluster: KafkaCluster, topic_name: str) -> Iterator[dict[str, Any]]:
+def names(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> Iterator[dict[str, Any]]:
     """What examples find."""
     bootstrap = cluster.bootstrap
     partition = kafwire.TopicPartition(f"{topic_name}-flights", 0)
@@ -49,6 +50,7 @@ def names(cluster: KafkaCluster, topic_name: str) -> Iterator[dict[str, Any]]:
                 "producer": producer,
                 "consumer": consumer,
                 "cluster": cluster,
+                "folder": tmp_path,
             }
 
 

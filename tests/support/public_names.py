@@ -18,6 +18,8 @@ MODULES = (
     "kafwire.errors",
     "kafwire.types",
     "kafwire.compression",
+    "kafwire.database",
+    "kafwire.outbox",
     "kafwire.serialization",
     "kafwire.arrow",
     "kafwire.testing",

@@ -777,6 +777,30 @@ def test_resumable_calls(world: World, *, committed: bool) -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
+def test_an_ending_comes_after_the_call_timed_out(world: World, *, committed: bool) -> None:
+    """The same call says so, once; the other one does not."""
+    work = Transacting(world)
+    work.begin()
+    work.send("t", b"1")
+    work.flush()
+
+    async def slow(_: Call) -> None:
+        await asyncio.sleep(2)
+
+    world.on("EndTxn", slow)
+    end, other = (work.commit, work.abort) if committed else (work.abort, work.commit)
+    with pytest.raises(TransactionTimeoutError):
+        end(timeout_s=1)
+    world.pass_time(3)
+    with pytest.raises(TransactionStateError):
+        other()
+    end()
+    with pytest.raises(TransactionStateError):
+        end()
+    assert work.seen == ([b"1"] if committed else [])
+
+
+@pytest.mark.parametrize("committed", [True, False])
 def test_an_error_comes_after_the_call_timed_out(world: World, *, committed: bool) -> None:
     work = Transacting(world)
     work.begin()

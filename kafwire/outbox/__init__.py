@@ -1,0 +1,33 @@
+"""A transactional outbox: rows that transactions of a database write become records, each once.
+
+See docs/outbox.md. No database's driver is imported here: the user opens the connections.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafwire.outbox.outbox import Outbox
+    from kafwire.outbox.relay import Step
+    from kafwire.outbox.statements import postgresql_schema, sqlite_schema
+
+__all__ = ["Outbox", "Step", "postgresql_schema", "sqlite_schema"]
+
+_HOMES = {
+    "Outbox": "kafwire.outbox.outbox",
+    "Step": "kafwire.outbox.relay",
+    "postgresql_schema": "kafwire.outbox.statements",
+    "sqlite_schema": "kafwire.outbox.statements",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,345 @@
+"""`Outbox`: the rows of an outbox table to topics, each once, in the order of commits for each aggregate key."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from kafwire.cluster.backoff import Backoff
+from kafwire.config import ClientConfig, ProducerConfig
+from kafwire.database.connections import Connection, Kind, check_name
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import (
+    BrokerError,
+    ConfigError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    TransactionAbortableError,
+    TransactionFatalError,
+)
+from kafwire.option_checks import number, some_text
+from kafwire.options import ProducerOptions
+from kafwire.outbox.outbox_table import OutboxTable
+from kafwire.outbox.relay import Relay, Step
+from kafwire.outbox.state_topic import ensure_topic
+from kafwire.outbox.wakeup import Notifications, Wakeup
+from kafwire.runtime.engine import default_engine
+from kafwire.runtime.interfaces import Engine
+from kafwire.sync.client import Client
+from kafwire.sync.producer import Producer
+
+log = logging.getLogger("kafwire")
+
+# Between looks at what is old: rows that are kept, and transactions that keep deleted rows from being vacuumed.
+_LOOK_S = 60.0
+# What a relay decides itself.
+_NOT_OPTIONS = ("key_serializer", "value_serializer", "acks", "enable_idempotence")
+
+
+@dataclass(slots=True)
+class _Metrics:
+    reconnects: int = 0
+    retries: int = 0
+    purged: int = 0
+    longest_transaction_s: float = 0.0
+
+
+class Outbox:
+    """A relay: sends the rows of an outbox table to topics, each once, in the order of commits for each aggregate key.
+
+    Rows are chosen by whether they were relayed, not by the last id: so a row is seen that is committed after one with
+    a higher id. Records, and the ids of their rows, are committed in one Kafka transaction; then the rows are deleted.
+    A relay that takes over reads those ids, and deletes what is left of them. docs/outbox.md has the table, the
+    guarantees and what they require.
+
+    The option `transactional_id` names the relay: two outboxes have two. A new relay fences the one before it. `run`
+    and `relay` are for one thread, the other methods may be called from any. In a program with asyncio, run it in a
+    thread: `await asyncio.to_thread(outbox.run)`.
+
+    Args:
+        connect: a function that opens a new connection of DB-API 2.0 (sqlite3, psycopg, psycopg2). It is called in the
+            thread of `run` or `relay`, and again when a connection is lost.
+        bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
+        table: the name of the table, also with a schema.
+        topics: topics by what stands in the column `topic`, such as the type of an aggregate; None: it is the topic.
+        state_topic: the compacted topic for progress; it is made if it is missing.
+        state_replication_factor: of that topic; -1: the broker's default.
+        batch_rows: how many rows go into a Kafka transaction at most.
+        poll_interval: seconds between looks for new rows, unless something wakes the relay.
+        channel: a channel of PostgreSQL that is notified of new rows (LISTEN); None: polling alone.
+        keep_s: how many seconds relayed rows stay in the table, with the time in `relayed_at`; None: they are deleted.
+        long_transaction_s: warn of database transactions that are open for so many seconds; PostgreSQL only.
+        on_step: called with each `Step`, in the relay's thread.
+        database: "postgresql" or "sqlite"; None: as the connection's driver says.
+        paramstyle: of the connection's driver, as PEP 249 calls it; None: as the driver says.
+        engine: what it runs on; the process's own without one.
+        options: `transactional_id`, and other fields of `kafwire.config.ProducerConfig`.
+
+    Raises:
+        ConfigError: an argument or an option has a bad value.
+
+    Example:
+        >>> import sqlite3
+        >>> from kafwire.outbox import Outbox, sqlite_schema
+        >>> shop = lambda: sqlite3.connect(f"{folder}/shop.db")
+        >>> with shop() as database:
+        ...     cursor = database.executescript(sqlite_schema())
+        ...     statement = "INSERT INTO outbox (topic, aggregate_key, payload) VALUES (?, ?, ?)"
+        ...     cursor = database.execute(statement, (other_topic, "17", "ordered: a lamp"))
+        >>> database.close()
+        >>> with Outbox(shop, bootstrap, transactional_id="shop") as outbox:
+        ...     outbox.relay()
+        1
+        >>> [record.value for batch in client.scan(other_topic).batches() for record in batch]
+        [b'ordered: a lamp']
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        bootstrap_servers: str | Iterable[str],
+        *,
+        table: str = "outbox",
+        topics: Mapping[str, str] | None = None,
+        state_topic: str = "outbox-state",
+        state_replication_factor: int = -1,
+        batch_rows: int = 500,
+        poll_interval: float = 1.0,
+        channel: str | None = None,
+        keep_s: float | None = None,
+        long_transaction_s: float = 300.0,
+        on_step: Callable[[Step], object] | None = None,
+        database: Kind | None = None,
+        paramstyle: str | None = None,
+        engine: Engine | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        if not callable(connect) or hasattr(connect, "cursor"):  # sqlite3's connections can be called
+            raise ConfigError("connect: a function that opens a connection is needed, not a connection")
+        transactional_id = options.get("transactional_id")
+        if transactional_id is None:
+            raise ConfigError("an outbox needs a transactional_id, which names its relay")
+        _check("state_topic", some_text, state_topic)
+        _check("batch_rows", number(1, 100_000), batch_rows)
+        _seconds("poll_interval", poll_interval)
+        _seconds("long_transaction_s", long_transaction_s)
+        if keep_s is not None:
+            _seconds("keep_s", keep_s)
+        refused = [name for name in _NOT_OPTIONS if name in options]
+        if refused:
+            raise ConfigError(f"{refused[0]}: an outbox has none; rows are sent as they are, with acks=all")
+        made: Any = {"bootstrap_servers": bootstrap_servers, **options}
+        config = ProducerConfig.build(made)
+        self._table = OutboxTable(connect, check_name(table), keep_s=keep_s, database=database, paramstyle=paramstyle)
+        self._channel = None if channel is None else check_name(channel)
+        self._poll_interval = poll_interval
+        self._long_transaction_s = long_transaction_s
+        self._state = state_topic, state_replication_factor
+        self._batch_rows = int(batch_rows)
+        self._engine = default_engine() if engine is None else engine
+        self._backoff = Backoff(config.retry_backoff_ms, max(config.retry_backoff_ms, config.retry_backoff_max_ms))
+        shared: Any = {item.name for item in fields(ClientConfig)}
+        self._producer = Producer(engine=self._engine, **made)
+        self._client = Client(engine=self._engine, **{name: value for name, value in made.items() if name in shared})
+        self._relay = Relay(
+            self._table,
+            self._producer,
+            self._client,
+            transactional_id=transactional_id,
+            state_topic=state_topic,
+            topics=topics,
+            limit=self._batch_rows,
+            on_step=on_step or _nobody,
+        )
+        self._wakeup = Wakeup()
+        self._notifications: Notifications | None = None
+        self._metrics = _Metrics()
+        self._has_state_topic = False
+        self._looked_at: float | None = None
+        self._stopped = False
+        self._closed = False
+
+    def run(self) -> None:
+        """Relay rows until `stop` is called.
+
+        What may pass is tried again, with a WARNING on the logger `kafwire`: a database or a broker that cannot be
+        reached, a Kafka transaction that could not be committed. At the end the database connection is closed.
+
+        Raises:
+            ProducerFencedError: another relay has this `transactional_id` now.
+            ConfigError: a row cannot be sent, or the table is no outbox; the text names it.
+            BrokerError: a topic refuses a record, or does not exist.
+            KafkaError: anything else that does not pass by itself. Rows that were not relayed stay in the table.
+        """
+        self._check()
+        try:
+            while not self._stopped:
+                try:
+                    is_full = self.relay() >= self._batch_rows
+                    self._look_after()
+                    self._backoff.succeeded()
+                except Exception as error:
+                    if not self._is_passing(error):
+                        raise
+                    self._metrics.retries += 1
+                    wait_s = self._backoff.failed(self._engine.random.random()) / 1000
+                    log.warning("outbox %s: tried again in %.1f s: %s", self._table.name, wait_s, error)
+                    self._wakeup.wait(wait_s)
+                    continue
+                if not is_full and not self._stopped:
+                    self._wait()
+        finally:
+            self._stopped = False
+            self._drop_connection()
+
+    def _wait(self) -> None:
+        try:
+            self._wakeup.wait(self._poll_interval, self._notifications)
+        except (OSError, ValueError) as error:  # of the connection's socket
+            log.warning("outbox %s: the database connection was lost: %s", self._table.name, error)
+            self._drop_connection()
+
+    def relay(self) -> int:
+        """Relay the rows that are there, up to `batch_rows`.
+
+        Returns:
+            How many rows were relayed. Fewer than `batch_rows`: there were no more.
+
+        Raises:
+            KafkaError: as `run` does, and also where trying again may help.
+            Exception: what the database's driver raises. The connection is opened anew by the next call.
+        """
+        self._check()
+        try:
+            if self._table.open():
+                self._opened()
+            if not self._has_state_topic:
+                ensure_topic(self._client, *self._state)
+                self._has_state_topic = True
+            return self._relay.relay()
+        except KafkaError:
+            raise
+        except Exception:
+            self._drop_connection()
+            raise
+
+    def _opened(self) -> None:
+        """There is a new connection."""
+        self._metrics.reconnects += 1
+        if self._channel is not None and self._table.connection is not None:
+            self._table.listen(self._channel)
+            self._notifications = Notifications(self._table.connection)
+
+    def _drop_connection(self) -> None:
+        self._notifications = None
+        self._table.drop()
+
+    def _is_passing(self, error: Exception) -> bool:
+        """Whether trying again may help."""
+        if isinstance(error, TransactionFatalError | ConfigError):
+            return False
+        if isinstance(error, TransactionAbortableError) and isinstance(error.__cause__, KafkaError):
+            return self._is_passing(error.__cause__)
+        if isinstance(error, BrokerError):
+            # The producer has waited for a topic before it gave it up.
+            is_told = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return (error.retriable and not is_told) or error.code == ErrorCode.TRANSACTION_ABORTABLE
+        retriable = getattr(error, "abortable", False) or getattr(error, "retriable", False)
+        return retriable or isinstance(error, KafkaTimeoutError | KafkaConnectionError) or self._table.is_passing(error)
+
+    def _look_after(self) -> None:
+        """Now and then: delete what was kept long enough, and look for long transactions."""
+        now = self._engine.clock.monotonic()
+        if self._looked_at is not None and now - self._looked_at < _LOOK_S:
+            return
+        self._looked_at = now
+        self._metrics.purged += self._table.purge()
+        found = self._table.longest_transaction()
+        self._metrics.longest_transaction_s = 0.0 if found is None else found[0]
+        if found is not None and found[0] > self._long_transaction_s:
+            log.warning(
+                "outbox %s: process %d of the database has had a transaction open for %.0f s: deleted rows cannot be "
+                "vacuumed meanwhile, and looking for rows becomes slow",
+                self._table.name,
+                found[1],
+                found[0],
+            )
+
+    def stop(self) -> None:
+        """Let `run` return when the batch in hand is done; from any thread, or from a signal handler."""
+        self._stopped = True
+        self._wakeup.wake()
+
+    def wake(self) -> None:
+        """Have `run` look for rows at once; from any thread, for example after a commit in this process."""
+        self._wakeup.wake()
+
+    def metrics(self) -> dict[str, Any]:
+        """Return a snapshot of counters.
+
+        Returns:
+            `rows` and `transactions` that were relayed; `leftovers`: rows that had been relayed before a crash or a
+            lost connection, and were removed after it; `aborted` Kafka transactions; `retries` of `run`; `connections`
+            that were opened; `purged` rows that had been kept; `longest_transaction_s`, of the database, as it was
+            within the last minute of `run`.
+        """
+        return {
+            "rows": self._relay.rows,
+            "transactions": self._relay.transactions,
+            "leftovers": self._relay.leftovers,
+            "aborted": self._relay.aborted,
+            "retries": self._metrics.retries,
+            "connections": self._metrics.reconnects,
+            "purged": self._metrics.purged,
+            "longest_transaction_s": self._metrics.longest_transaction_s,
+        }
+
+    def close(self, timeout: float | None = None) -> None:
+        """Close all connections. An open Kafka transaction is aborted; one that is being committed is completed.
+
+        Call `stop` first if `run` is running in another thread, and wait for it.
+
+        Args:
+            timeout: seconds for that; None: no limit but the producer's own.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._drop_connection()
+        finally:
+            self._wakeup.close()
+            self._client.close()
+            self._producer.close(timeout)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise KafkaError("this outbox is closed: make a new one")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(None if kind is None or issubclass(kind, Exception) else 0.0)
+
+
+def _nobody(_: Step) -> None:
+    """Who is told of steps where nobody asked."""
+
+
+def _check(name: str, check: Callable[[Any], object], value: object) -> None:
+    try:
+        check(value)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{name}={value!r}: {error}") from None
+
+
+def _seconds(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+        raise ConfigError(f"{name}={value!r}: a number of seconds from 0 is needed")

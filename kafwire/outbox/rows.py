@@ -1,0 +1,80 @@
+"""A row of an outbox table, and the record that it becomes. Pure."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from kafwire.errors import ConfigError
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class OutboxRow(NamedTuple):
+    """A row of an outbox table, as it is sent.
+
+    Args:
+        id: its id.
+        topic: what stands in the column `topic`.
+        key: the aggregate's key, or None.
+        value: the payload; None: a tombstone.
+        headers: the record's headers.
+        check: a CRC-32 of all columns.
+    """
+
+    id: int
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    check: int
+
+
+def row_of(columns: Sequence[Any]) -> OutboxRow:
+    """A row from its columns id, topic, aggregate_key, payload, headers and created_at, the last of them as a text.
+
+    Raises:
+        ConfigError: a column has what no record can have; the text names the row.
+    """
+    number, topic, key, value, headers, created_at = columns
+    try:
+        if number < 1:
+            raise ValueError("ids count from 1")
+        if not isinstance(topic, str) or not topic:
+            raise TypeError("its topic is not a text")
+        row = OutboxRow(
+            int(number), topic, _bytes(key, "aggregate_key"), _bytes(value, "payload"), _headers(headers), 0
+        )
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"row {number} of the outbox cannot be sent: {error}; correct or delete it") from None
+    return row._replace(check=zlib.crc32(repr((*row[:5], created_at)).encode()))
+
+
+def _bytes(value: Any, column: str) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, memoryview | bytearray):  # psycopg2 has these for a bytea
+        return bytes(value)
+    raise TypeError(f"{column} is of type {type(value).__name__}, and bytes or text are needed")
+
+
+def _headers(value: Any) -> Headers:
+    """Headers out of JSON: an object, or a list of pairs, of texts. A database may have decoded it already."""
+    found = json.loads(value) if isinstance(value, str | bytes) else value
+    if found is None:
+        return ()
+    pairs: Iterable[Any] = found.items() if isinstance(found, Mapping) else found
+    if not isinstance(found, Mapping | list):
+        raise TypeError("headers are not a JSON object or a list of pairs")
+    made = []
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise TypeError(f"headers have {pair!r}, and a pair of a name and a text is needed")
+        if not isinstance(pair[1], str | None):
+            raise TypeError(f"header {pair[0]!r} is of type {type(pair[1]).__name__}, and a text or null is needed")
+        made.append((pair[0], None if pair[1] is None else pair[1].encode()))
+    return tuple(made)

@@ -1,0 +1,183 @@
+"""The SQL of an outbox: what makes its table, and what a relay asks of it. Pure.
+
+Parameters are written as `?` (`kafwire.database.connections.marked`). Statements for PostgreSQL have no `%`, which its
+drivers would take for a parameter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafwire.database.connections import Kind, check_name
+from kafwire.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """The statements of one relay."""
+
+    exists: str  # no rows of the table, or an error
+    choose: str  # (limit) -> rows that were not relayed, by their ids
+    between: str  # (first, last) -> the same, of these ids
+    remove: str  # (first, last): these have been relayed
+    purge: str  # (seconds): delete what was relayed so long ago
+    careless_ids: str  # (table) -> a row if ids could come out of order, or again
+    longest_transaction: str  # -> the age in seconds and the process id of the oldest transaction; "" if there is none
+
+
+def statements(kind: Kind, table: str, *, keeps: bool) -> Statements:
+    """The statements for a kind of database.
+
+    Args:
+        kind: which database.
+        table: the outbox's table.
+        keeps: whether relayed rows are marked, and deleted later. Those that are marked are not chosen in any case.
+
+    Raises:
+        ConfigError: the table's name is not valid, or outboxes do not know the database.
+    """
+    if kind == "other":
+        raise ConfigError(
+            "an outbox is in PostgreSQL (psycopg, psycopg2) or in SQLite (sqlite3): this connection's driver is none "
+            'of these; give database="postgresql" or "sqlite" if it leads to one'
+        )
+    check_name(table)
+    is_sqlite = kind == "sqlite"
+    created = "CAST(created_at AS TEXT)" if is_sqlite else "CAST(extract(epoch FROM created_at) AS text)"
+    columns = f"id, topic, aggregate_key, payload, headers, {created}"
+    now = "strftime('%s', 'now')" if is_sqlite else "extract(epoch FROM now())"
+    return Statements(
+        exists=f"SELECT {columns}, relayed_at FROM {table} WHERE 1 = 0",
+        choose=f"SELECT {columns} FROM {table} WHERE relayed_at IS NULL ORDER BY id LIMIT ?",
+        between=f"SELECT {columns} FROM {table} WHERE id BETWEEN ? AND ? AND relayed_at IS NULL ORDER BY id",
+        remove=(
+            f"UPDATE {table} SET relayed_at = {now} WHERE id BETWEEN ? AND ? AND relayed_at IS NULL"
+            if keeps
+            else f"DELETE FROM {table} WHERE id BETWEEN ? AND ?"
+        ),
+        purge=f"DELETE FROM {table} WHERE relayed_at <= {now} - ?",
+        careless_ids=_SQLITE_IDS if is_sqlite else _POSTGRESQL_IDS,
+        longest_transaction="" if is_sqlite else _LONGEST_TRANSACTION,
+    )
+
+
+# Without AUTOINCREMENT the id of the last row is given again when that row is deleted.
+_SQLITE_IDS = "SELECT name FROM sqlite_master WHERE name = ? AND upper(sql) NOT LIKE '%AUTOINCREMENT%'"
+# A sequence with a cache gives each session ids in advance: what is written later could have a lower one.
+_POSTGRESQL_IDS = (
+    "SELECT cache_size FROM pg_sequences WHERE cache_size > 1 AND "
+    "CAST(quote_ident(schemaname) || '.' || quote_ident(sequencename) AS regclass) = "
+    "CAST(pg_get_serial_sequence(?, 'id') AS regclass)"
+)
+_LONGEST_TRANSACTION = (
+    "SELECT CAST(extract(epoch FROM clock_timestamp() - xact_start) AS double precision), pid FROM pg_stat_activity "
+    "WHERE (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL) AND xact_start IS NOT NULL "
+    "AND pid <> pg_backend_pid() AND backend_type = 'client backend' ORDER BY xact_start LIMIT 1"
+)
+
+
+def sqlite_schema(table: str = "outbox") -> str:
+    """What makes an outbox's table in SQLite, for `sqlite3.Connection.executescript`.
+
+    Args:
+        table: its name.
+
+    Returns:
+        SQL statements. They change nothing if the table is there.
+
+    Raises:
+        ConfigError: the name is not valid, or has a schema.
+
+    Example:
+        >>> import sqlite3
+        >>> from kafwire.outbox import sqlite_schema
+        >>> with sqlite3.connect(":memory:") as database:
+        ...     cursor = database.executescript(sqlite_schema())
+        ...     cursor = database.execute(
+        ...         "INSERT INTO outbox (topic, aggregate_key, payload) VALUES ('orders', '17', 'ordered: a lamp')"
+        ...     )
+        >>> cursor.lastrowid
+        1
+        >>> database.close()
+    """
+    if "." in check_name(table):
+        raise ConfigError(f"{table!r}: in SQLite the outbox is in the main database; leave the schema out")
+    return f"""CREATE TABLE IF NOT EXISTS {table} (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic TEXT NOT NULL,
+    aggregate_key,
+    payload,
+    headers TEXT,
+    created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+    relayed_at REAL
+);
+CREATE INDEX IF NOT EXISTS {table}_relayed ON {table} (relayed_at) WHERE relayed_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {table}_waiting ON {table} (id) WHERE relayed_at IS NULL;
+"""
+
+
+def postgresql_schema(table: str = "outbox", *, channel: str | None = "outbox", locks_keys: bool = False) -> str:
+    """What makes an outbox's table in PostgreSQL, 13 or newer.
+
+    Args:
+        table: its name, also with a schema.
+        channel: the channel that a trigger notifies of new rows, for `Outbox(channel=...)`; None: no trigger.
+        locks_keys: have a trigger lock each row's topic and key until its transaction ends, and give the id after that:
+            then rows of a key have their ids in the order of commits, whatever else the transactions do. Without it the
+            transactions have to see to that.
+
+    Returns:
+        SQL statements, separated by semicolons.
+
+    Raises:
+        ConfigError: a name is not valid.
+
+    Example:
+        >>> from kafwire.outbox import postgresql_schema
+        >>> print(postgresql_schema(channel=None).partition("(")[0])
+        CREATE TABLE outbox
+    """
+    check_name(table)
+    made = f"""CREATE TABLE {table} (
+    id bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY,
+    topic text NOT NULL,
+    aggregate_key text,
+    payload bytea,
+    headers jsonb,
+    created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    relayed_at double precision
+);
+CREATE INDEX ON {table} (relayed_at) WHERE relayed_at IS NOT NULL;
+CREATE INDEX ON {table} (id) WHERE relayed_at IS NULL;
+"""
+    if channel is not None:
+        made += _trigger(table, "notify", "AFTER INSERT", "STATEMENT", _notifying(channel))
+    if locks_keys:
+        made += _trigger(table, "order", "BEFORE INSERT", "ROW", _locking(table))
+    return made
+
+
+def _last(table: str) -> str:
+    return table.rpartition(".")[2]
+
+
+def _trigger(table: str, name: str, when: str, each: str, body: str) -> str:
+    return f"""CREATE FUNCTION {table}_{name}() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+{body}
+END $$;
+CREATE TRIGGER {_last(table)}_{name} {when} ON {table} FOR EACH {each} EXECUTE FUNCTION {table}_{name}();
+"""
+
+
+def _notifying(channel: str) -> str:
+    return f"""    PERFORM pg_notify('{check_name(channel)}', '');
+    RETURN NULL;"""
+
+
+def _locking(table: str) -> str:
+    return f"""    IF NEW.aggregate_key IS NOT NULL THEN
+        PERFORM pg_advisory_xact_lock(hashtextextended(NEW.topic || ' ' || NEW.aggregate_key, 0));
+        NEW.id := nextval(pg_get_serial_sequence('{table}', 'id'));
+    END IF;
+    RETURN NEW;"""

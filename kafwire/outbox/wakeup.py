@@ -1,0 +1,73 @@
+"""How a relay waits for rows: for a while, until the database notifies it, or until another thread wakes it."""
+
+from __future__ import annotations
+
+import select
+import socket
+from typing import Any
+
+from kafwire.database.connections import Connection, driver_of
+
+
+class Wakeup:
+    """A wait that another thread, or a signal handler, can end."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+
+    def wake(self) -> None:
+        """End the wait that goes on, or the next one."""
+        try:
+            self._writer.send(b"\0")
+        except BlockingIOError:
+            pass  # there is word enough
+        except OSError:
+            pass  # closed: nobody waits
+
+    def wait(self, seconds: float, notifications: Notifications | None = None) -> None:
+        """Return after so many seconds, at a notification, or when woken. What woke it is used up."""
+        if notifications is not None and notifications.take():
+            return
+        sources: list[Any] = [self._reader] if notifications is None else [self._reader, notifications]
+        ready, _, _ = select.select(sources, [], [], max(seconds, 0.0))
+        if self._reader in ready:
+            self._reader.recv(4096)
+
+    def close(self) -> None:
+        """Give both ends up."""
+        self._reader.close()
+        self._writer.close()
+
+
+class Notifications:
+    """Notifications of a PostgreSQL connection, by psycopg or psycopg2, that listens to a channel.
+
+    They are read from the socket with the answer to whichever statement comes next. So whoever has seen that the socket
+    is readable asks for rows again, and whoever has asked in vain looks here before waiting: a notification may have
+    come with the answer, and its rows after it.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        listening: Any = connection
+        self._connection = listening
+        self._came = False
+        if driver_of(connection) == "psycopg":
+            listening.add_notify_handler(self._on_notify)
+
+    def _on_notify(self, _: object) -> None:
+        self._came = True
+
+    def take(self) -> bool:
+        """Whether any came since this was asked last."""
+        came, self._came = self._came, False
+        if getattr(self._connection, "notifies", None) and isinstance(self._connection.notifies, list):  # psycopg2
+            self._connection.notifies.clear()
+            return True
+        return came
+
+    def fileno(self) -> int:
+        """The connection's socket, for `select`."""
+        number: int = self._connection.fileno()
+        return number

@@ -1,0 +1,125 @@
+"""Results and offsets in one transaction of PostgreSQL, which is killed, as its consumer is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from kafwire.database import DatabaseOffsets
+from kafwire.errors import OffsetsFencedError
+from kafwire.testing import EmbeddedKafka
+from tests.support import deadlines, postgresql
+from tests.support.database_reader import ORDERS, STEPS, expected, fill, read, read_and_die, results, tables
+
+postgresql.needed()
+
+from psycopg import Error, OperationalError  # noqa: E402 - it need not be there
+
+RESULTS = "SELECT part, value FROM bills ORDER BY value::int"
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka() as kafka:
+        fill(kafka)
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[postgresql.PostgreSql]:
+    with postgresql.PostgreSql() as server:
+        yield server
+
+
+@pytest.fixture
+def database(server: postgresql.PostgreSql) -> postgresql.PostgreSql:
+    """The server, with tables that are empty."""
+    server.execute("DROP TABLE IF EXISTS bills", "DROP TABLE IF EXISTS kafka_offsets")
+    with closing(server.connect()) as connection:
+        tables(connection)
+    return server
+
+
+@pytest.mark.parametrize("driver", postgresql.DRIVERS)
+def test_a_consumer_that_is_killed_counts_each_record_once(
+    kafka: EmbeddedKafka, database: postgresql.PostgreSql, driver: str
+) -> None:
+    steps = (*range(1, 1 + len(STEPS)), 7, 0)
+    died = [read_and_die(driver, database.dsn, kafka.bootstrap, at) for at in steps]
+    assert died == [*([True] * (len(steps) - 1)), False]
+    assert results(database.rows(RESULTS)) == expected()
+
+
+def test_the_database_is_killed_at_each_step(kafka: EmbeddedKafka, database: postgresql.PostgreSql) -> None:
+    """The consumer begins anew from what the database says."""
+    due = [*STEPS, *STEPS]
+
+    def on_step(step: str) -> None:
+        if due and step == due[0]:
+            del due[0]
+            database.kill()
+            database.start()
+
+    failed = 0
+    for _ in range(20):
+        try:
+            read("psycopg", database.dsn, kafka.bootstrap, on_step)
+        except OperationalError:
+            failed += 1
+        else:
+            break
+    assert not due
+    assert failed > len(STEPS)  # one that comes before another statement of the batch is noticed together with the next
+    assert results(database.rows(RESULTS)) == expected()
+
+
+def test_a_second_reader_waits_for_the_first_and_is_refused(database: postgresql.PostgreSql) -> None:
+    """The row of a partition is locked until the first one commits."""
+    offsets = DatabaseOffsets("billing")
+    refused: list[OffsetsFencedError] = []
+    with closing(database.connect()) as one, closing(database.connect("psycopg2")) as other:
+        offsets.store(one, {ORDERS[0]: 3})
+        one.commit()
+        offsets.store(one, {ORDERS[0]: 9})
+
+        def store() -> None:
+            try:
+                offsets.store(other, {ORDERS[0]: 6})
+            except OffsetsFencedError as error:
+                refused.append(error)
+
+        thread = threading.Thread(target=store)
+        thread.start()
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        deadlines.until(lambda: database.rows(waiting) == [(1,)])
+        one.commit()
+        deadlines.ended(thread)
+    assert [error.offset for error in refused] == [9]
+
+
+def test_two_first_readers_do_not_both_store(database: postgresql.PostgreSql) -> None:
+    """There is no row yet that could be locked: the database refuses the second one."""
+    offsets = DatabaseOffsets("billing")
+    errors: list[Any] = []
+    with closing(database.connect()) as one, closing(database.connect()) as other:
+        offsets.store(one, {ORDERS[0]: 3})
+
+        def store() -> None:
+            try:
+                offsets.store(other, {ORDERS[0]: 6})
+            except Error as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=store)
+        thread.start()
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        deadlines.until(lambda: database.rows(waiting) == [(1,)])
+        one.commit()
+        deadlines.ended(thread)
+        assert [type(error).__name__ for error in errors] == ["UniqueViolation"]
+        other.rollback()
+        assert offsets.positions(other, ORDERS) == {ORDERS[0]: 3}

@@ -1,0 +1,83 @@
+"""A relay that is killed at any of its steps: each row of an outbox in SQLite becomes one record, in order."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kafwire.outbox import Step, sqlite_schema
+from kafwire.testing import EmbeddedKafka
+from tests.support.outbox_relays import IN_TURN, OF_LEFTOVERS, Relays, by_key, relayed, relays
+
+KEYS = 3
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka() as kafka:
+        yield kafka
+
+
+def written(path: Path, topic: str, numbers: range) -> list[tuple[bytes, bytes]]:
+    """Write rows of several keys, two in each transaction, as (key, value)."""
+    rows = [(b"%d" % (number % KEYS), b"%d" % number) for number in numbers]
+    with closing(sqlite3.connect(path)) as database:
+        for pair in zip(rows[::2], rows[1::2], strict=True):
+            database.executemany(f"INSERT INTO outbox (topic, aggregate_key, payload) VALUES ('{topic}', ?, ?)", pair)
+            database.commit()
+    return rows
+
+
+def left(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as database:
+        return int(database.execute("SELECT count(*) FROM outbox WHERE relayed_at IS NULL").fetchone()[0])
+
+
+def killed_at_each_step(kafka: EmbeddedKafka, path: Path, process: Relays, topic: str) -> list[tuple[bytes, bytes]]:
+    """Rows, of which a relay that dies at each of its steps in turn relays some; all of them in the end."""
+    rows = []
+    for number, step in enumerate(Step):
+        rows += written(path, topic, range(10 * number, 10 * number + 10))
+        if step in OF_LEFTOVERS:
+            assert process.run(Step.COMMITTED) == -9
+        assert process.run(step) == -9, step
+        before = left(path)
+        assert process.run() == 0
+        assert left(path) == 0 < before, step
+        assert relayed(kafka, topic) == by_key(rows), step
+    return rows
+
+
+@pytest.mark.parametrize("keep_s", [None, 3600])
+def test_a_relay_is_killed_at_each_step(kafka: EmbeddedKafka, tmp_path: Path, keep_s: int | None) -> None:
+    path, topic = tmp_path / "shop.db", f"orders-{keep_s}"
+    kafka.create_topic(topic, 2)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(sqlite_schema())
+    options = {"transactional_id": topic, "batch_rows": 4, "keep_s": keep_s, "retry_backoff_ms": 5}
+    with relays(("sqlite3", str(path)), kafka.bootstrap, **options) as process:
+        rows = killed_at_each_step(kafka, path, process, topic)
+    with closing(sqlite3.connect(path)) as database:
+        kept = database.execute("SELECT payload FROM outbox ORDER BY id").fetchall()
+    assert kept == ([] if keep_s is None else [(value,) for _, value in rows])
+
+
+def test_a_relay_is_killed_again_and_again(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """Each at another step than the one before it, until nothing is left."""
+    path, topic = tmp_path / "shop.db", "again"
+    kafka.create_topic(topic)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(sqlite_schema())
+    rows = written(path, topic, range(30))
+    died = []
+    with relays(
+        ("sqlite3", str(path)), kafka.bootstrap, transactional_id=topic, batch_rows=6, retry_backoff_ms=5
+    ) as process:
+        while left(path):
+            died += [step for step in IN_TURN if process.run(step) == -9]
+    assert relayed(kafka, topic) == by_key(rows)
+    assert set(died) == set(Step)

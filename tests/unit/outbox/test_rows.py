@@ -1,0 +1,61 @@
+"""Rows of an outbox, and their records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafwire.errors import ConfigError
+from kafwire.outbox.rows import row_of
+
+ROW = (1, "orders", "17", b"ordered", '{"type": "order"}', "2026-01-01")
+
+
+def test_a_row_as_sqlite_has_it() -> None:
+    row = row_of(ROW)
+    assert row[:5] == (1, "orders", b"17", b"ordered", (("type", b"order"),))
+
+
+def test_each_driver_has_the_same_row() -> None:
+    """psycopg decodes JSON and has bytes, psycopg2 a memoryview."""
+    others = [
+        (1, "orders", b"17", memoryview(b"ordered"), {"type": "order"}, "2026-01-01"),
+        (1, "orders", "17", bytearray(b"ordered"), [["type", "order"]], "2026-01-01"),
+        (1, "orders", "17", "ordered", b'[["type", "order"]]', "2026-01-01"),
+    ]
+    assert [row_of(row) for row in others] == [row_of(ROW)] * 3
+
+
+def test_nothing_is_a_value_too() -> None:
+    assert row_of((1, "orders", None, None, None, "")).value is None
+    assert row_of((1, "orders", None, None, None, "")).key is None
+    assert row_of((1, "orders", "", "", '{"a": null}', ""))[2:5] == (b"", b"", (("a", None),))
+
+
+@pytest.mark.parametrize("column", range(6))
+def test_rows_that_differ_in_a_column_have_other_checks(column: int) -> None:
+    other = (2, "bills", "18", b"paid", '{"type": "bill"}', "2026-01-02")[column]
+    assert row_of((*ROW[:column], other, *ROW[column + 1 :])).check != row_of(ROW).check
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "what"),
+    [
+        (0, 0, "ids count from 1"),
+        (0, "x", "row x"),
+        (1, None, "its topic is not a text"),
+        (1, "", "its topic is not a text"),
+        (2, 17, "aggregate_key is of type int"),
+        (3, {"a": 1}, "payload is of type dict"),
+        (4, "{", "row 1"),
+        (4, "3", "headers are not"),
+        (4, '"ab"', "headers are not"),
+        (4, '{"a": 3}', "header 'a' is of type int"),
+        (4, '[["a"]]', "a pair of a name and a text"),
+        (4, '["ab"]', "a pair of a name and a text"),
+    ],
+)
+def test_what_no_record_can_have_is_told_with_the_row(column: int, value: Any, what: str) -> None:
+    with pytest.raises(ConfigError, match=what):
+        row_of((*ROW[:column], value, *ROW[column + 1 :]))
