@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafwire.consumer.completed_offsets import CompletedOffsets
-from kafwire.errors import ConfigError
+from kafwire.errors import ConfigError, TransactionAbortableError
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
 from kafwire.records._record_batches import decode_chunks
 from kafwire.records._records import Batch, Record
 from kafwire.stream.message import Message, message_of
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
+
+
+class _Stored(NamedTuple):
+    """A batch as Kafka has it."""
+
+    blob: bytes
+    next_offset: int
 
 
 class MemorySource:
@@ -53,7 +60,8 @@ class MemorySource:
         self.closed = False
         self.generation = 1
         self._streams: dict[TopicPartition, MemoryPartition] = {}
-        self._logs: dict[TopicPartition, list[Batch]] = {}
+        self._revoked: dict[TopicPartition, MemoryPartition] = {}
+        self._logs: dict[TopicPartition, list[_Stored]] = {}
         self._arrived: deque[MemoryPartition] = deque()
         self._changed: asyncio.Event | None = None
         for topic, values in (records or {}).items():
@@ -71,8 +79,9 @@ class MemorySource:
         log = self._logs.setdefault(where, [])
         made = [_row(record) for record in records]
         for at in range(0, len(made), self.batch_records):
-            blob = encode_batch(made[at : at + self.batch_records], base_offset=log[-1].next_offset if log else 0)
-            log += decode_chunks(blob, Layout(topic, partition), topic=topic, partition=partition)
+            base_offset = log[-1].next_offset if log else 0
+            blob = encode_batch(made[at : at + self.batch_records], base_offset=base_offset)
+            log.append(_Stored(blob, base_offset + len(made[at : at + self.batch_records])))
         if where not in self._streams:
             self.assign(topic, partition)
         self._streams[where].wake()
@@ -89,13 +98,16 @@ class MemorySource:
         """
         where = TopicPartition(topic, partition)
         log = self._logs.setdefault(where, [])
+        if where in self._revoked:
+            self._revoked.pop(where).is_lost = True
+            self.generation += 1
         stream = self._streams[where] = MemoryPartition(self, where, log, self.committed.get(where, 0))
         self._arrived.append(stream)
         self._change()
         return stream
 
     def revoke(self, topic: str, partition: int = 0) -> MemoryPartition:
-        """Take a partition from the member, which may still commit for it.
+        """Take a partition from the member, which may still commit for it, until it is assigned again.
 
         Args:
             topic: the topic.
@@ -104,7 +116,8 @@ class MemorySource:
         Returns:
             Its stream.
         """
-        stream = self._streams.pop(TopicPartition(topic, partition))
+        where = TopicPartition(topic, partition)
+        stream = self._revoked[where] = self._streams.pop(where)
         stream.end()
         return stream
 
@@ -187,7 +200,7 @@ class MemoryPartition:
 
     __module__ = "kafwire.stream"
 
-    def __init__(self, source: MemorySource, where: TopicPartition, log: list[Batch], start: int) -> None:
+    def __init__(self, source: MemorySource, where: TopicPartition, log: list[_Stored], start: int) -> None:
         self.where = where
         self.topic, self.partition = where
         self.is_lost = False
@@ -202,7 +215,7 @@ class MemoryPartition:
         self._changed: asyncio.Event | None = None
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
-        """Iterate over its batches, from the one with the committed offset on."""
+        """Iterate over its batches, from the committed offset on."""
         self._changed = asyncio.Event()
         self.has_begun = True
         while not self.has_ended:
@@ -218,7 +231,12 @@ class MemoryPartition:
                 await self._changed.wait()
 
     def _next(self) -> Batch | None:
-        return next((batch for batch in self._log if batch.next_offset > self._position), None)
+        stored = next((one for one in self._log if one.next_offset > self._position), None)
+        if stored is None:
+            return None
+        layout = Layout(self.topic, self.partition)
+        (batch,) = decode_chunks(stored.blob, layout, topic=self.topic, partition=self.partition, start=self._position)
+        return batch
 
     def complete(self, first_offset: int, next_offset: int) -> None:
         """Mark offsets as processed, as `CompletedOffsets.complete` does.
@@ -303,11 +321,11 @@ class MemorySink:
             group: who commits; the source's member of now, or it is fenced.
 
         Raises:
-            ConfigError: the member is none of the source's, or was fenced.
+            TransactionAbortableError: the member was fenced: partitions were assigned anew.
         """
         if self._source is not None:
             if group != self._source.group_metadata():
-                raise ConfigError(f"{group} is fenced: the member is {self._source.group_metadata()}")
+                raise TransactionAbortableError(f"{group} is fenced: the member is {self._source.group_metadata()}")
             self._source.note_commit(offsets)
         self.values += self._open or ()
         self._open = None

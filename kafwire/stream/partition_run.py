@@ -45,6 +45,7 @@ class PartitionRun:
         self.has_ended = False
         self.is_torn = False  # an element was abandoned: others behind it may be stored
         self.offsets: CompletedOffsets | None = None  # from the first batch on
+        self.committed = 0  # with the last transaction
         self.taken: list[Batch] = []  # of the open transaction
         self.replay: deque[Batch] = deque()
         self._stream = stream
@@ -145,7 +146,7 @@ class PartitionRun:
         stream = self._stream
         if self.offsets is None:
             self.offsets = CompletedOffsets(batch.base_offset)
-            self._covered = self._seen = batch.base_offset
+            self._covered = self._seen = self.committed = batch.base_offset
         await stream.on_batch(self, batch)
         self.offsets.hand_out(batch.next_offset)
         if stream.plan.is_batchwise:
@@ -259,8 +260,11 @@ class PartitionRun:
         if stream.pool is None and stream.sink is None:
             self.complete(first_offset, self._covered)
             return
+        # From here on offsets are completed as elements are finished, so that they may be abandoned, too.
         found = covers(self.complete, first_offset, origins, self._covered)
         for number, (value, origin, cover) in enumerate(zip(values, origins, found, strict=True), start=1):
+            if self.is_torn:  # what was abandoned is read again, and not overtaken
+                return
             element = Element(value, origin, cover, self)
             self.in_flight += 1
             if stream.pool is not None:
@@ -350,11 +354,13 @@ class PartitionRun:
         self.in_flight = 0
         self.is_torn = self.is_parked = self.has_ended = False
         self._acks.clear()
+        if self._confirming is not None:
+            self._confirming.cancel()
+            self._confirming = None
         self._batcher = self._new_batcher()
         if self.offsets is not None and self.replay:
-            start = self._stream.committed[self.where]
-            self.offsets = CompletedOffsets(start)
-            self._covered = self._seen = start
+            self.offsets = CompletedOffsets(self.committed)
+            self._covered = self._seen = self.committed
 
     def close(self) -> None:
         """Wait for nothing more."""

@@ -155,7 +155,7 @@ class Pipeline:
                 what a function says of a value, or None: nothing.
             run_in: "tasks" (in the event loop), "threads" or "processes" (which import the handler by its name; values
                 and results are pickled). None: tasks for an async handler, threads for others.
-            timeout_s: how long a call may take, in seconds, before it counts as failed by `HandlerTimeoutError`. A task is
+            timeout_s: how many seconds a call may take before it counts as failed, by `HandlerTimeoutError`. A task is
                 cancelled, a process killed. A thread cannot be stopped: its record is not tried again in place.
 
         Returns:

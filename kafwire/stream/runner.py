@@ -22,7 +22,6 @@ from kafwire.stream.summary import Counters, StreamSummary
 from kafwire.stream.transactions import TransactionCycle
 from kafwire.stream.transforms import section
 from kafwire.stream.worker_pool import WorkerPool
-from kafwire.types import TopicPartition
 
 log = logging.getLogger("kafwire")
 
@@ -77,7 +76,6 @@ class StreamRun:
         self.retry_topics = {one.topic for one in settings.failures.retry_topics}
         self.is_stopping = False
         self.partitions: list[PartitionRun] = []
-        self.committed: dict[TopicPartition, int] = {}
         self.schedule = CommitSchedule(settings.commit_every, settings.commit_within)
         for_each = self.plan.for_each
         self.pool = None if for_each is None else WorkerPool(self, for_each, section(self.plan.after))
@@ -90,7 +88,7 @@ class StreamRun:
         self._waker: asyncio.Future[None] | None = None
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._assigning: asyncio.Task[None] | None = None
-        self._is_forced = False
+        self._is_forced = self._is_committed = False
 
     async def run(self, stop: StopRequest) -> StreamSummary:
         """Until the source ends, `stop` is requested, or something fails; the source is closed in any case."""
@@ -109,6 +107,7 @@ class StreamRun:
             if not self._failed.done():
                 committing.cancel()
                 await self._last_commit()
+                self._is_committed = True
         finally:
             await self._close(self._assigning, committing, main)
         return StreamSummary(**asdict(self.counters))
@@ -127,10 +126,10 @@ class StreamRun:
         try:
             if self._cycle is not None:
                 await self._cycle.close()
-            elif error is not None:
+            elif not self._is_committed:
                 await self.source.commit()
         except KafkaError as problem:
-            log.warning("kafwire: a stream that failed could not commit what it had completed: %s", problem)
+            log.warning("kafwire: a stream that failed could not commit, or abort, what it had begun: %s", problem)
         finally:
             await self.source.close()
         if error is not None:
@@ -140,11 +139,10 @@ class StreamRun:
         """Until all partitions are assigned and at their ends."""
         assert self._assigning is not None
         await asyncio.wait({self._assigning})
-        while self._tasks:
-            await asyncio.wait(set(self._tasks.values()))
+        while running := [task for task in self._tasks.values() if not task.done()]:
+            await asyncio.wait(running)
             if self._cycle is not None and not self._is_forced:
-                await self._cycle.finish()  # what is aborted comes again
-            self._tasks = {one: task for one, task in self._tasks.items() if not task.done()}
+                await self._cycle.commit_now()  # what is aborted comes again
 
     async def _last_commit(self) -> None:
         if self._cycle is None and self.schedule.has_completed:

@@ -10,6 +10,7 @@ A transaction that cannot be committed is aborted. Its batches are still here, a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from kafwire.cluster.backoff import delay_ms
 from kafwire.errors import KafkaError, TransactionAbortableError, TransactionAbortedError, TransactionTimeoutError
 from kafwire.records._records import Batch
 from kafwire.stream.interfaces import TransactionalSink
-from kafwire.stream.partition_run import PartitionRun
+from kafwire.stream.partition_run import Abandoned, PartitionRun
 
 if TYPE_CHECKING:
     from kafwire.stream.runner import StreamRun
@@ -38,6 +39,7 @@ class TransactionCycle:
         self._is_open = False
         self._beginning: asyncio.Task[None] | None = None
         self._wants_commit = False
+        self._is_over = False
         self._aborts = 0  # in a row
         self._problem: BaseException | None = None  # why the open transaction is to be aborted
         self._waker: asyncio.Future[None] | None = None
@@ -46,7 +48,6 @@ class TransactionCycle:
     async def on_batch(self, run: PartitionRun, batch: Batch) -> None:
         """A partition is about to process a batch, in the open transaction or a new one."""
         run.taken.append(batch)
-        self._stream.committed.setdefault(run.where, batch.base_offset)
         if not self._is_open:
             if self._beginning is None:
                 self._beginning = asyncio.ensure_future(self._begin())
@@ -61,18 +62,29 @@ class TransactionCycle:
         self._is_open, self._beginning = True, None
 
     async def run(self) -> None:
-        """Commit when it is due, and abort what has failed, for ever."""
+        """Commit when it is due, and abort what has failed, until a stop leaves something that cannot be committed."""
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._is_torn():
             if self._problem is not None:
                 await self._abort()
             elif self._is_open and (self._wants_commit or self._stream.schedule.is_due(loop.time())):
                 await self._end()
             else:
-                for waiter in self._ended if not self._is_open else ():
-                    if not waiter.done():
-                        waiter.set_result(None)
+                if not self._is_open:
+                    self._release()
                 await self._sleep(self._stream.schedule.due_at if self._is_open else None)
+        self._is_over = True
+        self._release()
+
+    def _is_torn(self) -> bool:
+        """Whether the stream stops and has left a record out, while results of records behind it are in here."""
+        return any(run.is_torn and not run.partition.is_lost for run in self._stream.partitions)
+
+    def _release(self) -> None:
+        """There is no open transaction whose end anybody could wait for."""
+        for waiter in self._ended:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def wake(self) -> None:
         """Look again."""
@@ -91,7 +103,7 @@ class TransactionCycle:
 
     async def commit_now(self) -> None:
         """End the open transaction: wait until it is committed, or aborted and its batches processed again."""
-        if not self._is_open:
+        if self._is_over or (not self._is_open and self._problem is None):
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended.append(waiter)
@@ -101,11 +113,6 @@ class TransactionCycle:
             await waiter
         finally:
             self._ended.remove(waiter)
-
-    async def finish(self) -> None:
-        """All partitions are at their ends."""
-        if self._is_open and self._problem is None and not any(run.is_torn for run in self._stream.partitions):
-            await self.commit_now()
 
     async def _end(self) -> None:
         """Park all partitions, and commit."""
@@ -122,7 +129,7 @@ class TransactionCycle:
         lost = [run for run in stream.partitions if run.partition.is_lost and run.taken]
         if lost:
             self._problem = KafkaError(f"{lost[0].where.topic}-{lost[0].where.partition} was lost within a transaction")
-        if self._problem is None:
+        if self._problem is None and not self._is_torn():
             await self._commit()
         self.is_closing = False
         self._wants_commit = False
@@ -133,7 +140,7 @@ class TransactionCycle:
         stream = self._stream
         offsets = {}
         for run in stream.partitions:
-            if run.offsets is not None and run.offsets.committable > stream.committed[run.where]:
+            if run.offsets is not None and run.offsets.committable > run.committed:
                 offsets[run.where] = run.offsets.committable
         try:
             while True:
@@ -151,15 +158,15 @@ class TransactionCycle:
         stream.counters.commits += 1
         for run in stream.partitions:
             if run.where in offsets:
-                run.partition.complete(stream.committed[run.where], offsets[run.where])
-                stream.committed[run.where] = offsets[run.where]
+                run.partition.complete(run.committed, offsets[run.where])
+                run.committed = offsets[run.where]
             if run.offsets is not None:
                 reached = run.offsets.committable
                 run.taken = [batch for batch in run.taken if batch.next_offset > reached]
 
     def takes(self, error: BaseException) -> bool:
         """Whether an error is one of the transaction's, which can be aborted: then it is."""
-        if not isinstance(error, TransactionAbortableError | TransactionAbortedError):
+        if self._aborts > MOST_ABORTS or not isinstance(error, TransactionAbortableError | TransactionAbortedError):
             return False
         if self._problem is None:
             self._problem = error
@@ -174,6 +181,8 @@ class TransactionCycle:
         if self._aborts > MOST_ABORTS:
             raise problem
         log.warning("kafwire: a stream's transaction is aborted, and its records are processed again: %s", problem)
+        self.is_closing = True  # partitions that come meanwhile park
+        stopped = list(stream.partitions)
         await stream.stop_partitions()
         if stream.pool is not None:
             await stream.pool.restart()
@@ -181,9 +190,15 @@ class TransactionCycle:
         self._is_open = False
         stream.counters.aborts += 1
         stream.schedule.on_commit()
-        await stream.sleep(delay_ms(self._aborts, BACKOFF_MS, MAX_BACKOFF_MS, 0.5) / 1000)
+        with contextlib.suppress(Abandoned):
+            await stream.sleep(delay_ms(self._aborts, BACKOFF_MS, MAX_BACKOFF_MS, 0.5) / 1000)
         self._problem = None
-        for run in list(stream.partitions):
+        self.is_closing = False
+        for run in stream.partitions:
+            run.wake()
+        if stream.is_stopping:
+            return
+        for run in stopped:
             if run.partition.is_lost:
                 run.close()
                 stream.partitions.remove(run)
