@@ -156,7 +156,8 @@ class Pipeline:
             run_in: "tasks" (in the event loop), "threads" or "processes" (which import the handler by its name; values
                 and results are pickled). None: tasks for an async handler, threads for others.
             timeout_s: how many seconds a call may take before it counts as failed, by `HandlerTimeoutError`. A task is
-                cancelled, a process killed. A thread cannot be stopped: its record is not tried again in place.
+                cancelled; a process is killed (its start counts too). A thread cannot be stopped: its record is not
+                tried again in place.
 
         Returns:
             The longer pipeline.

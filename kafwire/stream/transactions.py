@@ -78,7 +78,8 @@ class TransactionCycle:
 
     def _is_torn(self) -> bool:
         """Whether the stream stops and has left a record out, while results of records behind it are in here."""
-        return any(run.is_torn and not run.partition.is_lost for run in self._stream.partitions)
+        stream = self._stream
+        return stream.is_stopping and any(run.is_torn and not run.partition.is_lost for run in stream.partitions)
 
     def _release(self) -> None:
         """There is no open transaction whose end anybody could wait for."""

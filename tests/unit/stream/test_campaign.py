@@ -79,6 +79,8 @@ class Results(MemorySink):
         """Keep it, now or a little later; or not now."""
         if self.rng.random() < 0.02:
             raise NotNow(0.1)
+        if self._open is not None and self.rng.random() < 0.01:
+            raise TransactionAbortableError("lost")
         if self._open is None and self.rng.random() < 0.5:
             return asyncio.ensure_future(self._later(value))
         return await super().write(value)

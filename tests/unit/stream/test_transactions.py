@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ class FailingSink(MemorySink):
     """Fails at given calls: the nth `write`, the nth `commit`."""
 
     def __init__(
-        self, source: MemorySource, *, writes: Set[int] = frozenset(), commits: Set[int] = frozenset()
+        self, source: MemorySource, *, writes: AbstractSet[int] = frozenset(), commits: AbstractSet[int] = frozenset()
     ) -> None:
         super().__init__(source)
         self.calls: Counter[str] = Counter()
@@ -84,7 +85,7 @@ def test_results_and_offsets_go_together(name: str) -> None:
 
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.parametrize("fails", [{"commits": {1}}, {"commits": {2, 3}}, {"writes": {5}}, {"writes": {1, 60}}])
-def test_an_aborted_transaction_is_processed_again(name: str, fails: dict[str, Set[int]]) -> None:
+def test_an_aborted_transaction_is_processed_again(name: str, fails: dict[str, AbstractSet[int]]) -> None:
     source = MemorySource({"orders": numbered(100), "bills": numbered(50)}, batch_records=8)
     sink = FailingSink(source, **fails)
     summary = run_simulated(PIPELINES[name].commit(every=20), source, sink, **ONCE)
