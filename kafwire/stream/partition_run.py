@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.errors import TransactionAbortableError
 from kafwire.records._records import Batch, Record
 from kafwire.stream.batching import Batcher
 from kafwire.stream.elements import Element, Gathered, Origin, covers
@@ -326,7 +327,9 @@ class PartitionRun:
             try:
                 await stored
                 return
-            except Exception as error:  # noqa: BLE001  # a delivery's
+            except Exception as error:  # a delivery's
+                if self._stream.is_exactly_once:
+                    raise TransactionAbortableError("a result could not be stored: see the cause") from error
                 if not await self._fails_for_now(element.origin, error, attempt):
                     return
                 attempt += 1

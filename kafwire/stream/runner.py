@@ -212,6 +212,11 @@ class StreamRun:
             self._cycle.wake()
 
     @property
+    def is_exactly_once(self) -> bool:
+        """Whether there are transactions."""
+        return self._cycle is not None
+
+    @property
     def is_closing_transaction(self) -> bool:
         """Whether partitions are to park."""
         return self._cycle is not None and self._cycle.is_closing

@@ -37,6 +37,7 @@ class TopicSink:
     def __init__(self, producer: AsyncProducer, topic: str | None = None) -> None:
         self._producer = producer
         self._topic = topic
+        self._has_offsets = False  # whether the open transaction does
 
     async def write(self, value: Any) -> Awaitable[object]:
         """Send a value.
@@ -85,6 +86,7 @@ class TopicSink:
         Raises:
             TransactionError: as `AsyncProducer.begin_transaction` does.
         """
+        self._has_offsets = False
         await self._producer.begin_transaction()
 
     async def commit(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata) -> None:
@@ -97,8 +99,9 @@ class TopicSink:
         Raises:
             TransactionError: as `AsyncProducer.send_offsets` and `commit_transaction` do.
         """
-        if offsets:
+        if offsets and not self._has_offsets:
             await self._producer.send_offsets(offsets, group)
+        self._has_offsets = True  # called again after a timeout, it goes on here
         await self._producer.commit_transaction()
 
     async def abort(self) -> None:
