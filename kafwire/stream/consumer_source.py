@@ -8,6 +8,7 @@ from typing import Any
 
 from kafwire.aio.consumer import AsyncConsumer
 from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.errors import ConfigError
 from kafwire.records._records import Batch
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
@@ -21,6 +22,9 @@ class ConsumerSource:
         consumer: what is read; with a `group_id` if anything is to be committed.
         idle_s: a partition is read no more when it has had no record for so many seconds; the source ends with the last
             of them. None: it never ends.
+
+    Raises:
+        ConfigError: the consumer commits by itself.
 
     Example:
         >>> async def main():
@@ -36,6 +40,8 @@ class ConsumerSource:
     __module__ = "kafwire.stream"
 
     def __init__(self, consumer: AsyncConsumer, *, idle_s: float | None = None) -> None:
+        if consumer._core.commits.is_automatic:
+            raise ConfigError("the consumer would commit what is not processed yet: give it enable_auto_commit=False")
         self._consumer = consumer
         self._idle_s = idle_s
         self._streams: list[_Stream] = []
@@ -43,7 +49,7 @@ class ConsumerSource:
         self._committing = asyncio.Lock()
 
     async def partitions(self) -> AsyncIterator[_Stream]:
-        """Iterate over the consumer's partitions, as `Source.partitions` does.
+        """Iterate over the streams of the consumer's partitions.
 
         Returns:
             Their streams.
@@ -64,17 +70,10 @@ class ConsumerSource:
         Raises:
             KafkaError: as `AsyncConsumer.commit` does.
         """
-        await self.commit_of(self._streams)
+        await self._commit_of(self._streams)
 
-    async def commit_of(self, streams: list[_Stream]) -> None:
-        """Commit what is completed of some partitions.
-
-        Args:
-            streams: the partitions.
-
-        Raises:
-            KafkaError: as `AsyncConsumer.commit` does.
-        """
+    async def _commit_of(self, streams: list[_Stream]) -> None:
+        """Commit what is completed of some partitions."""
         async with self._committing:  # one after the other: no offset goes back
             reached = {
                 one.where: one.completed.committable
@@ -105,27 +104,12 @@ class ConsumerSource:
         """
         return self._consumer.group_metadata()
 
-    def stream_of(self, where: TopicPartition) -> AsyncIterator[Batch]:
-        """Iterate over the batches of one partition.
-
-        Args:
-            where: the partition.
-
-        Returns:
-            The consumer's own stream.
-        """
+    def _stream_of(self, where: TopicPartition) -> AsyncIterator[Batch]:
+        """Iterate over the batches of one partition."""
         return self._consumer.partition_stream(where, timeout=self._idle_s)
 
-    async def set_paused(self, where: TopicPartition, *, paused: bool) -> None:
-        """Have the consumer fetch nothing of a partition, or go on.
-
-        Args:
-            where: the partition.
-            paused: which of both.
-
-        Raises:
-            KafkaError: as `AsyncConsumer.pause` does.
-        """
+    async def _set_paused(self, where: TopicPartition, *, paused: bool) -> None:
+        """Have the consumer fetch nothing of a partition, or go on."""
         await (self._consumer.pause(where) if paused else self._consumer.resume(where))
 
 
@@ -146,7 +130,7 @@ class _Stream:
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
         while True:
-            async for batch in self._source.stream_of(self.where):
+            async for batch in self._source._stream_of(self.where):
                 if self.completed is None:
                     self.completed = CompletedOffsets(batch.base_offset)
                 self.completed.hand_out(batch.next_offset)
@@ -162,17 +146,17 @@ class _Stream:
 
     def pause(self) -> None:
         self._resumed.clear()
-        self._change(self._source.set_paused(self.where, paused=True))
+        self._change(self._source._set_paused(self.where, paused=True))
 
     def resume(self) -> None:
         self._resumed.set()
-        self._change(self._source.set_paused(self.where, paused=False))
+        self._change(self._source._set_paused(self.where, paused=False))
 
     def _change(self, change: Coroutine[Any, Any, None]) -> None:
         self._changes = asyncio.ensure_future(_after(self._changes, change))
 
     async def commit(self) -> None:
-        await self._source.commit_of([self])
+        await self._source._commit_of([self])
 
     async def close(self) -> None:
         if self._changes is not None:

@@ -138,7 +138,7 @@ class MemorySource:
     # --- what a stream calls ----------------------------------------------------------------------------------------
 
     async def partitions(self) -> AsyncIterator[MemoryPartition]:
-        """Iterate over the streams of the partitions that are assigned, as `Source.partitions` does.
+        """Iterate over the streams of the partitions that are assigned.
 
         Returns:
             The streams. It ends when the source is closed, or if it `ends`, after the last one.
@@ -154,14 +154,10 @@ class MemorySource:
 
     async def commit(self) -> None:
         """Commit what is completed of all partitions."""
-        self.note_commit({one.where: one.completed.committable for one in self._streams.values() if one.has_begun})
+        self._note_commit({one.where: one.completed.committable for one in self._streams.values() if one.has_begun})
 
-    def note_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write down committed offsets.
-
-        Args:
-            offsets: by partition; what is committed already is left out.
-        """
+    def _note_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Write down committed offsets; what is committed already is left out."""
         changed = {where: offset for where, offset in offsets.items() if self.committed.get(where, 0) != offset}
         if changed:
             self.committed.update(changed)
@@ -215,7 +211,11 @@ class MemoryPartition:
         self._changed: asyncio.Event | None = None
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
-        """Iterate over its batches, from the committed offset on."""
+        """Iterate over its batches, from the committed offset on.
+
+        Returns:
+            An async iterator of `Batch`.
+        """
         self._changed = asyncio.Event()
         self.has_begun = True
         while not self.has_ended:
@@ -239,7 +239,7 @@ class MemoryPartition:
         return batch
 
     def complete(self, first_offset: int, next_offset: int) -> None:
-        """Mark offsets as processed, as `CompletedOffsets.complete` does.
+        """Mark offsets as processed.
 
         Args:
             first_offset: the first one.
@@ -260,7 +260,7 @@ class MemoryPartition:
     async def commit(self) -> None:
         """Commit what is completed; nothing if the partition is lost."""
         if not self.is_lost:
-            self._source.note_commit({self.where: self.completed.committable})
+            self._source._note_commit({self.where: self.completed.committable})
 
     def end(self) -> None:
         """Hand out nothing more: the iterator ends."""
@@ -326,7 +326,7 @@ class MemorySink:
         if self._source is not None:
             if group != self._source.group_metadata():
                 raise TransactionAbortableError(f"{group} is fenced: the member is {self._source.group_metadata()}")
-            self._source.note_commit(offsets)
+            self._source._note_commit(offsets)
         self.values += self._open or ()
         self._open = None
         self.transactions += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafwire.consumer.completed_offsets import CompletedOffsets
@@ -365,8 +365,11 @@ class PartitionRun:
             self.offsets = CompletedOffsets(self.committed)
             self._covered = self._seen = self.committed
 
-    def close(self) -> None:
-        """Wait for nothing more."""
-        for task in (self._coming, self._confirming):
-            if task is not None:
-                task.cancel()
+    async def close(self) -> None:
+        """Wait for nothing more, and end the source's iterator."""
+        tasks = [task for task in (self._coming, self._confirming) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if isinstance(self._batches, AsyncGenerator):
+            await self._batches.aclose()

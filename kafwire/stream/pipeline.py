@@ -34,11 +34,11 @@ class Pipeline:
     completed too.
 
     Args:
-        steps: as the methods make them; none at first.
-        failures: as `retry`, `retry_topics`, `dead_letters` and `skip_failures` make it.
+        steps: see `map` and the others; none at first.
+        failures: see `retry`, `retry_topics`, `dead_letters` and `skip_failures`.
         commit_every: see `commit`.
         commit_within: see `commit`.
-        limit: as `limits` makes it.
+        limit: see `limits`.
 
     Example:
         >>> pipeline = kafwire.stream.Pipeline().filter(lambda order: order.value).map(lambda order: order.value[:3])

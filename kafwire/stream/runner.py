@@ -102,7 +102,7 @@ class StreamRun:
         for task in (self._assigning, committing, main):
             self.guard(task)
         try:
-            with stop.calls(self.stop):
+            with stop._calling(self.stop):
                 await asyncio.wait({main, self._failed}, return_when=asyncio.FIRST_COMPLETED)
             if not self._failed.done():
                 committing.cancel()
@@ -118,9 +118,7 @@ class StreamRun:
         every = [*tasks, *self._tasks.values()]
         for task in every:
             task.cancel()
-        for partition in self.partitions:
-            partition.close()
-        await asyncio.gather(*every, return_exceptions=True)
+        await asyncio.gather(*every, *(run.close() for run in self.partitions), return_exceptions=True)
         if self.pool is not None:
             await self.pool.close()
         try:
@@ -184,7 +182,7 @@ class StreamRun:
         elif not run.partition.is_lost and not self.is_stopping:
             await run.partition.commit()
         if self._cycle is None or not run.taken:
-            run.close()
+            await run.close()
             self.partitions.remove(run)
 
     async def on_batch(self, run: PartitionRun, batch: Batch) -> None:

@@ -39,12 +39,8 @@ class StopRequest:
         return self._is_requested
 
     @contextlib.contextmanager
-    def calls(self, function: Callable[[], object]) -> Iterator[None]:
-        """Have the running loop call a function when a stop is requested, or at once if it was, within the block.
-
-        Args:
-            function: takes no arguments.
-        """
+    def _calling(self, function: Callable[[], object]) -> Iterator[None]:
+        """Within the block, have the running loop call a function when a stop is requested, or at once if it was."""
         loop = asyncio.get_running_loop()
 
         def call() -> None:

@@ -201,7 +201,7 @@ class TransactionCycle:
             return
         for run in stopped:
             if run.partition.is_lost:
-                run.close()
+                await run.close()
                 stream.partitions.remove(run)
             else:
                 run.rewind()

@@ -259,6 +259,11 @@ def test_without_a_group_the_stream_ends_at_its_commit(orders: EmbeddedKafka) ->
         run(orders, source=source(orders, group_id=None))
 
 
+def test_a_consumer_that_commits_by_itself_is_no_source(orders: EmbeddedKafka) -> None:
+    with pytest.raises(kafwire.ConfigError, match="enable_auto_commit=False"):
+        source(orders, enable_auto_commit=True)
+
+
 def test_a_sink_without_a_topic_needs_messages_that_have_one(orders: EmbeddedKafka) -> None:
     async def main() -> StreamSummary:
         async with kafwire.AsyncProducer(orders.bootstrap) as producer:

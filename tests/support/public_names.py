@@ -20,6 +20,7 @@ MODULES = (
     "kafwire.compression",
     "kafwire.serialization",
     "kafwire.arrow",
+    "kafwire.stream",
     "kafwire.testing",
     "kafwire.testing.faults",
     "kafwire.testing.history",

@@ -36,7 +36,7 @@ class Observed(MemorySource):
         for partition in range(PARTITIONS):
             self.append("orders", [(b"%d" % (one % 4), b"%d" % one) for one in range(COUNT)], partition=partition)
 
-    def note_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def _note_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Nothing is committed before it is processed, and nothing goes back."""
         for (_, partition), offset in offsets.items():
             missing = {(partition, one) for one in range(offset)} - self.processed
@@ -45,7 +45,7 @@ class Observed(MemorySource):
         back = [(where, offset) for where, offset in offsets.items() if offset < self.committed.get(where, 0)]
         if back:
             self.problems.append(f"went back: {back}")
-        super().note_commit(offsets)
+        super()._note_commit(offsets)
 
     def begin_again(self) -> None:
         """A new member."""
