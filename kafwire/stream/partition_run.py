@@ -11,7 +11,7 @@ from kafwire.consumer.completed_offsets import CompletedOffsets
 from kafwire.errors import TransactionAbortableError
 from kafwire.records._records import Batch, Record
 from kafwire.stream.batching import Batcher
-from kafwire.stream.elements import Element, Gathered, Origin, covers
+from kafwire.stream.elements import Element, Gathered, Origin, covers, first_of
 from kafwire.stream.errors import NotNow
 from kafwire.stream.failed_record import due_ms
 from kafwire.stream.interfaces import SourcePartition
@@ -112,14 +112,19 @@ class PartitionRun:
                 continue
             if self.replay:
                 return self.replay.popleft()
-            if self._coming is None:
-                self._coming = asyncio.ensure_future(self._pull())
-                self._coming.add_done_callback(self.wake)
+            self._start_pull()
+            assert self._coming is not None
             if self._coming.done():
                 coming, self._coming = self._coming, None
                 return coming.result()
             await self._sleep(due_at)
         return None
+
+    def _start_pull(self) -> None:
+        """Have the next batch come, if it does not yet."""
+        if self._coming is None:
+            self._coming = asyncio.ensure_future(self._pull())
+            self._coming.add_done_callback(self.wake)
 
     async def _pull(self) -> Batch | None:
         return await anext(self._batches, None)
@@ -162,7 +167,7 @@ class PartitionRun:
             part = records[at : at + size]
             if at or self._is_delayed:
                 await self._wait_for_turn(part[0] if self._is_delayed and part else None)
-                if stream.is_stopping or self.partition.is_lost:
+                if stream.is_stopping or self._is_taken():
                     return
             stream.counters.records += len(part)
             end = records[at + size].offset if at + size < len(records) else batch.next_offset
@@ -172,7 +177,7 @@ class PartitionRun:
         """Let others have theirs, until there is room and the record is due."""
         await asyncio.sleep(0)
         paused = False
-        while not self._stream.is_stopping and not self.partition.is_lost:
+        while not self._stream.is_stopping and not self._is_taken():
             await self._breathe()
             wait_s = 0.0 if delayed is None else (due_ms(delayed) - self._stream.failures.wall_ms()) / 1000
             if wait_s <= 0 and not self._is_blocked():
@@ -180,11 +185,18 @@ class PartitionRun:
             if wait_s > 0 and not paused:
                 paused = True
                 self.pause()
+                self._start_pull()  # nothing comes while it is paused, but for its end
             times = [None if self._batcher is None else self._batcher.due_at]
             times.append(asyncio.get_running_loop().time() + wait_s if wait_s > 0 else None)
             await self._sleep(min((time for time in times if time is not None), default=None))
         if paused:
             self.resume()
+
+    def _is_taken(self) -> bool:
+        """Whether the source has ended it, though records of it are in hand."""
+        coming = self._coming
+        ended = coming is not None and coming.done() and coming.exception() is None and coming.result() is None
+        return ended or self.partition.is_lost
 
     def pause(self) -> None:
         """Have the source fetch nothing of it."""
@@ -261,36 +273,68 @@ class PartitionRun:
         if stream.pool is None and stream.sink is None:
             self.complete(first_offset, self._covered)
             return
-        # From here on offsets are completed as elements are finished, so that they may be abandoned, too.
+        if stream.pool is None:
+            await self._write_all(values, origins, first_offset)
+            return
         found = covers(self.complete, first_offset, origins, self._covered)
         for number, (value, origin, cover) in enumerate(zip(values, origins, found, strict=True), start=1):
             if self.is_torn:  # what was abandoned is read again, and not overtaken
                 return
+            self.in_flight += 1
+            stream.pool.add(Element(value, origin, cover, self))
+            if not number % TURN_ELEMENTS:
+                await asyncio.sleep(0)
+
+    async def _write_all(self, values: Sequence[Any], origins: Sequence[Any], first_offset: int) -> None:
+        """Values in order to the sink. As long as it stores each at once, nothing has to be known of them."""
+        sink, stored, error = self._stream.sink, None, None
+        assert sink is not None
+        at = 0
+        for at, value in enumerate(values):  # noqa: B007  # where it ended is what follows
+            try:
+                stored = None if value is None or self.partition.is_lost else await sink.write(value)
+            except Exception as problem:  # noqa: BLE001  # a sink's
+                error = problem
+                break
+            if stored is not None:
+                break
+        else:
+            self.complete(first_offset, self._covered)
+            return
+        start = first_of(origins[at])
+        self.complete(first_offset, start)
+        found = covers(self.complete, max(first_offset, start), origins[at:], self._covered)
+        for value, origin, cover in zip(values[at:], origins[at:], found, strict=True):
+            if self.is_torn:
+                return
             element = Element(value, origin, cover, self)
             self.in_flight += 1
-            if stream.pool is not None:
-                stream.pool.add(element)
-                if not number % TURN_ELEMENTS:
-                    await asyncio.sleep(0)
-            else:
-                element.output = [value]
-                await self._write_in_place(element)
+            element.output = [value]
+            if stored is not None:
+                element.output = []
+                self._await_stored(stored, element, value)
+            await self._write_in_place(element, error)
+            stored = error = None
 
-    async def _write_in_place(self, element: Element) -> None:
+    async def _write_in_place(self, element: Element, error: Exception | None) -> None:
+        """Write it until the sink takes it, or it is a failure; `error` is what the first attempt has raised."""
         while True:
-            try:
-                await self.write(element)
-                return
-            except Exception as error:  # noqa: BLE001  # a sink's
+            if error is None:
                 try:
-                    again = await self._fails_for_now(element.origin, error, element.attempt)
-                except BaseException:
-                    element.abandon()
-                    raise
-                if not again:
-                    element.finish()
+                    await self.write(element)
                     return
-                element.attempt += not isinstance(error, NotNow)
+                except Exception as problem:  # noqa: BLE001  # a sink's
+                    error = problem
+            try:
+                again = await self._fails_for_now(element.origin, error, element.attempt)
+            except BaseException:
+                element.abandon()
+                raise
+            if not again:
+                element.finish()
+                return
+            element.attempt += not isinstance(error, NotNow)
+            error = None
 
     # --- storing ----------------------------------------------------------------------------------------------------
 
@@ -302,12 +346,16 @@ class PartitionRun:
             stored = None if value is None else await sink.write(value)
             output.pop(0)
             if stored is not None:
-                element.pending += 1
-                self._acks.append((stored, element, value))
-                if self._confirming is None or self._confirming.done():
-                    self._confirming = asyncio.ensure_future(self._confirm())
-                    self._stream.guard(self._confirming)
+                self._await_stored(stored, element, value)
         element.finish()
+
+    def _await_stored(self, stored: Awaitable[object], element: Element, value: Any) -> None:
+        """The sink has taken a value of an element, and will have stored it later."""
+        element.pending += 1
+        self._acks.append((stored, element, value))
+        if self._confirming is None or self._confirming.done():
+            self._confirming = asyncio.ensure_future(self._confirm())
+            self._stream.guard(self._confirming)
 
     async def _confirm(self) -> None:
         """Wait for what is being stored, in order, until there is nothing."""

@@ -383,10 +383,14 @@ class Pipeline:
             raise ConfigError("dead letters and retries are written to topics: give a sink, or letters=")
         if guarantee == "at_most_once" and (self.failures.attempts > 1 or self.failures.retry_topics):
             raise ConfigError('guarantee="at_most_once" calls no step twice: leave out retry and retry_topics')
+        found = plan(self.steps)
+        by_kill = found.for_each is not None and found.for_each.run_in == "processes" and found.for_each.timeout_s
+        if guarantee == "at_most_once" and by_kill:
+            raise ConfigError('guarantee="at_most_once": processes with timeout_s may be called again; leave that out')
         every, within = self.commit_every, self.commit_within
         if every is None and within is None:
             within = TRANSACTION_S if guarantee == "exactly_once" else COMMIT_S
-        return Settings(plan(self.steps), self.failures, every, within, self.limit, guarantee)
+        return Settings(found, self.failures, every, within, self.limit, guarantee)
 
 
 def _sync(name: str, function: Any) -> Any:

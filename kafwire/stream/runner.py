@@ -88,6 +88,7 @@ class StreamRun:
         self._waker: asyncio.Future[None] | None = None
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._assigning: asyncio.Task[None] | None = None
+        self._forcing: asyncio.TimerHandle | None = None
         self._is_forced = self._is_committed = False
 
     async def run(self, stop: StopRequest) -> StreamSummary:
@@ -115,6 +116,8 @@ class StreamRun:
     async def _close(self, *tasks: asyncio.Task[None]) -> None:
         """Cancel what still runs, commit what is completed, leave, and raise what made the stream fail."""
         error = self._failed.exception() if self._failed.done() else None
+        if self._forcing is not None:
+            self._forcing.cancel()
         every = [*tasks, *self._tasks.values()]
         for task in every:
             task.cancel()
@@ -179,6 +182,7 @@ class StreamRun:
         if self._cycle is not None:
             if not self.is_stopping:
                 await self._cycle.commit_now()
+                run.taken = []  # but for what it did not come to
         elif not run.partition.is_lost and not self.is_stopping:
             await run.partition.commit()
         if self._cycle is None or not run.taken:
@@ -260,7 +264,7 @@ class StreamRun:
             self.pool.abandon_postponed()
         for run in self.partitions:
             run.wake()
-        asyncio.get_running_loop().call_later(self.limits.stop_timeout_s, self._force)
+        self._forcing = asyncio.get_running_loop().call_later(self.limits.stop_timeout_s, self._force)
 
     def _force(self) -> None:
         self._is_forced = True

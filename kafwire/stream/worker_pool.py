@@ -100,12 +100,12 @@ class WorkerPool:
 
     async def _handle(self, element: Element) -> None:
         """The handler, then the steps after it, then the sink; what has been done is not done again."""
-        if element.run is None:
-            result = await self._invocation.call(element.value)
-            values: list[Any] = [] if result is None else [result]
-            element.run = SectionRun(self._after, values, [element.origin] * len(values))
-            element.attempt = 1
         if element.output is None:
+            if element.run is None:
+                result = await self._invocation.call(element.value)
+                values: list[Any] = [] if result is None else [result]
+                element.run = SectionRun(self._after, values, [element.origin] * len(values))
+                element.attempt = 1
             if not element.run.run():
                 raise element.run.error
             element.output = list(element.run.values)

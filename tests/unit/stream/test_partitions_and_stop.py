@@ -9,7 +9,8 @@ import pytest
 
 from kafwire.errors import KafkaError
 from kafwire.records import Record
-from kafwire.stream import MemorySink, MemorySource, Pipeline, StopRequest, StreamError
+from kafwire.stream import MemorySink, MemorySource, Message, Pipeline, RetryTopic, StopRequest, StreamError
+from kafwire.testing import run_in_simulated_time
 from kafwire.types import TopicPartition
 from tests.support.streams import number, numbered, run_simulated
 
@@ -81,6 +82,38 @@ def test_a_stop_leaves_what_waits_for_its_next_attempt(by: Any) -> None:
         assert not {5, 7, 9} & set(handled), "what follows in its key does not overtake it"
     if by == "partition":
         assert handled == [0, 1, 2]
+
+
+@pytest.mark.parametrize("by", ["key", "partition", None])
+def test_a_failure_after_the_stop_is_not_tried_again(by: Any) -> None:
+    source = MemorySource({"orders": numbered(8, keys=2)}, ends=False)
+    calls: list[int] = []
+    times: list[float] = []
+
+    async def handle(record: Record) -> None:
+        calls.append(number(record))
+        await asyncio.sleep(1.0)
+        if number(record) == 0:
+            raise ValueError("no")
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(0.5)
+        times.append(asyncio.get_running_loop().time())
+        stop.request()
+
+    async def main(clock: Any) -> None:
+        stop = StopRequest()
+        other = asyncio.ensure_future(beside(stop))
+        pipeline = Pipeline().for_each(handle, workers=1, by=by).retry(9, backoff_s=60.0)
+        await pipeline.run_async(source, stop=stop, clock=clock)
+        await other
+        times.append(asyncio.get_running_loop().time())
+
+    run_in_simulated_time(main)
+    assert source.committed == {}
+    assert calls.count(0) == 1
+    assert times[1] - times[0] < 10, "it does not wait until it is forced"
+    assert calls == {"key": [0, 1, 3, 5, 7], "partition": [0], None: list(range(8))}[by]
 
 
 def test_a_stop_leaves_a_step_that_waits_for_its_next_attempt() -> None:
@@ -162,6 +195,31 @@ def test_a_revoked_partition_is_finished_and_committed() -> None:
     assert seen == [({ORDERS: 6}, list(range(6)))]
     assert sorted(sink.values) == list(range(7))
     assert source.committed == {ORDERS: 7}
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("take", ["revoke", "lose"])
+def test_a_partition_that_is_taken_does_not_wait_until_its_record_is_due(take: str, guarantee: Any) -> None:
+    began = 1_700_000_000_000 + 1_000_000  # of simulated time
+    due = [Message(b"%d" % one, headers=[("kafwire.due_ms", b"%d" % at)]) for one, at in enumerate([0, began + 10**7])]
+    source = MemorySource({"retry": due}, ends=False)
+    sink = MemorySink(source)
+    seen: list[bool] = []
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(1)
+        stream = source._streams[TopicPartition("retry", 0)]
+        seen.append(stream.is_paused)
+        getattr(source, take)("retry")
+        await asyncio.sleep(1)
+        seen.append(stream.is_paused)
+        stop.request()
+
+    pipeline = Pipeline().map(number).retry_topics(RetryTopic("retry", 60)).commit(within=0.5)
+    run_simulated(pipeline, source, sink, beside=beside, guarantee=guarantee)
+    assert seen == [True, False], "it is given back as it was"
+    assert sink.values == [0]
+    assert source.committed == {TopicPartition("retry", 0): 1}
 
 
 def test_a_lost_partition_is_dropped() -> None:

@@ -61,6 +61,10 @@ class AsyncHandler:
         (lambda: START.dead_letters("dead").run(MemorySource()), "give a sink"),
         (lambda: START.run(MemorySource(), guarantee="exactly"), "one of at_least_once"),  # type: ignore[arg-type]
         (lambda: START.retry(2).run(MemorySource(), guarantee="at_most_once"), "calls no step twice"),
+        (
+            lambda: START.for_each(str, run_in="processes", timeout_s=1).run(MemorySource(), guarantee="at_most_once"),
+            "may be called again",
+        ),
         (lambda: START.run(MemorySource(), FunctionSink(print), guarantee="exactly_once"), "has none"),
         (lambda: START.run(MemorySource(), guarantee="exactly_once"), "has none"),
         (
