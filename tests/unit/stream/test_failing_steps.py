@@ -394,6 +394,21 @@ def test_a_commit_that_is_refused_is_made_again(caplog: pytest.LogCaptureFixture
     assert "could not commit" in caplog.text
 
 
+def test_a_failed_stream_that_cannot_commit_either_says_both(caplog: pytest.LogCaptureFixture) -> None:
+    class Refusing(MemorySource):
+        """Its commits fail."""
+
+        async def commit(self) -> None:
+            """Refuse."""
+            raise KafkaConnectionError("no coordinator")
+
+    source = Refusing({"orders": numbered(4)})
+    with pytest.raises(StreamError):
+        run_simulated(Pipeline().map(Flaky({2: 1})), source)
+    assert "could not commit, or abort, what it had begun: no coordinator" in caplog.text
+    assert source.closed
+
+
 def test_a_commit_that_can_never_be_ends_the_stream() -> None:
     class Refusing(MemorySource):
         """Its commits fail."""

@@ -140,7 +140,7 @@ def test_a_stop_leaves_a_value_that_waits_to_be_written_again() -> None:
             """Refuse now, or later."""
             if value % 2:
                 raise ConnectionError("no")
-            return asyncio.ensure_future(asyncio.wait_for(asyncio.Event().wait(), 1.0))
+            return asyncio.ensure_future(asyncio.wait_for(asyncio.sleep(3600), 1.0))
 
     async def beside(stop: StopRequest) -> None:
         await asyncio.sleep(5)

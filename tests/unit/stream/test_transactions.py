@@ -94,12 +94,13 @@ def test_an_aborted_transaction_is_processed_again(name: str, fails: dict[str, A
     assert summary.aborts == sink.aborted >= 1
 
 
-def test_a_transaction_that_never_succeeds_ends_the_stream() -> None:
+def test_a_transaction_that_never_succeeds_ends_the_stream(caplog: pytest.LogCaptureFixture) -> None:
     source = MemorySource({"orders": numbered(10)})
     sink = FailingSink(source, commits=set(range(1, 100)))
     with pytest.raises(TransactionAbortableError):
         run_simulated(Pipeline().map(number), source, sink, **ONCE)
     assert sink.calls["commit"] == 6
+    assert caplog.text.count("a stream's transaction is aborted") == 5
     assert (sink.values, source.committed, source.closed) == ([], {}, True)
 
 
