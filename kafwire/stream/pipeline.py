@@ -151,8 +151,8 @@ class Pipeline:
         Args:
             handler: takes a value; a function, or an async one.
             workers: how many calls run at once, of all partitions together.
-            by: what is handled in order: "key" (one call for each record key of a partition at a time), "partition",
-                what a function says of a value, or None: nothing.
+            by: what is handled in order: "key" (one call for each record key of a partition at a time; records without
+                a key are in no order), "partition", what a function says of a value, or None: nothing.
             run_in: "tasks" (in the event loop), "threads" or "processes" (which import the handler by its name; values
                 and results are pickled). None: tasks for an async handler, threads for others.
             timeout_s: how many seconds a call may take before it counts as failed, by `HandlerTimeoutError`. A task is

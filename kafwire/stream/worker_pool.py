@@ -45,21 +45,21 @@ class WorkerPool:
 
     def add(self, element: Element) -> None:
         """Take an element, to be handled when its lane and a worker are free."""
-        by = self._step.by
-        where = element.owner.where
+        element.lane = self._lane_of(element)
+        if element.lane is None or self._order.add(element.lane, element):
+            self._put(element)
+
+    def _lane_of(self, element: Element) -> Hashable | None:
+        """What the element is in order with; None: with nothing."""
+        by, where = self._step.by, element.owner.where
         if by is None:
-            self._put(element)
-            return
-        lane: Hashable
+            return None
         if by == "partition":
-            lane = where
-        elif by == "key":
-            lane = (where, _key_of(element))
-        else:
-            lane = by(element.value)
-        element.lane = (lane,)
-        if self._order.add(element.lane, element):
-            self._put(element)
+            return (where,)
+        if by == "key":
+            key = _key_of(element)
+            return None if key is None else (where, key)
+        return ("", by(element.value))
 
     def _put(self, element: Element) -> None:
         self._ready.append(element)
@@ -86,8 +86,10 @@ class WorkerPool:
     async def _attempt(self, element: Element) -> None:
         try:
             await self._handle(element)
-        except (Interrupted, NotNow) as later:
-            self._postpone(element, later.seconds if isinstance(later, NotNow) else 0.0, is_paused=True)
+        except NotNow as later:
+            self._postpone(element, later.seconds, is_paused=True)
+        except Interrupted:
+            self._postpone(element, 0.0, is_paused=False)
         except Exception as error:  # noqa: BLE001  # whatever a handler raises
             await self._on_failure(element, error)
         except asyncio.CancelledError:

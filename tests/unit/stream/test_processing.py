@@ -86,6 +86,34 @@ def test_partitions_run_in_parallel_each_in_order() -> None:
     assert handler.ended == [each for one in range(5) for each in (one, one)]
 
 
+def test_records_without_a_key_are_in_no_order() -> None:
+    handler = Handler()
+    source = MemorySource({"orders": [(None, value) for _, value in numbered(6)]})
+    run_simulated(Pipeline().for_each(handler, workers=4, by="key"), source)
+    assert handler.most == 4
+
+
+def test_a_value_of_a_function_is_no_partition() -> None:
+    handler = Handler()
+    source = MemorySource({"orders": numbered(4, keys=4)})
+    run_simulated(Pipeline().for_each(handler, workers=4, by=lambda record: None), source)
+    assert handler.most == 1, "None is a lane of its own here"
+
+
+def test_what_is_filtered_is_committed_though_no_list_is_full() -> None:
+    source = MemorySource({"orders": numbered(50)}, ends=False)
+    seen: list[dict[TopicPartition, int]] = []
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(2)
+        seen.append(dict(source.committed))
+        stop.request()
+
+    pipeline = Pipeline().filter(lambda record: False).batch(5).commit(within=1.0)
+    run_simulated(pipeline, source, MemorySink(), beside=beside)
+    assert seen == [{ORDERS: 50}]
+
+
 def test_the_same_key_of_two_partitions_is_two() -> None:
     source = MemorySource()
     for partition in range(2):
