@@ -14,7 +14,7 @@ TYPE_CHECKING = False  # `typing` alone would cost a third of the import
 if TYPE_CHECKING:
     from typing import Any
 
-    from kafwire import errors, protocol, records
+    from kafwire import errors, protocol, records, stream
     from kafwire.aio.client import AsyncClient
     from kafwire.aio.consumer import AsyncConsumer
     from kafwire.aio.partition_stream import AsyncPartitionStream
@@ -154,6 +154,7 @@ __all__ = [
     "protocol",
     "records",
     "scan",
+    "stream",
 ]
 
 _HOMES = {
@@ -216,7 +217,7 @@ _HOMES = {
     "TransactionTimeoutError": "kafwire.errors",
     "scan": "kafwire.sync.scan",
 }
-_MODULES = frozenset({"errors", "protocol", "records"})
+_MODULES = frozenset({"errors", "protocol", "records", "stream"})
 
 
 def __getattr__(name: str) -> Any:

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.embedded import EmbeddedKafka
     from kafwire.testing.cluster import KafkaCluster, Node
     from kafwire.testing.security import Security
+    from kafwire.testing.simulated_time import run_in_simulated_time
 
-__all__ = ["EmbeddedKafka", "KafkaCluster", "Node", "Security"]
+__all__ = ["EmbeddedKafka", "KafkaCluster", "Node", "Security", "run_in_simulated_time"]
 
 
 def __getattr__(name: str) -> object:
@@ -21,6 +22,10 @@ def __getattr__(name: str) -> object:
         from kafwire.testing.broker.embedded import EmbeddedKafka
 
         return EmbeddedKafka
+    if name == "run_in_simulated_time":
+        from kafwire.testing.simulated_time import run_in_simulated_time
+
+        return run_in_simulated_time
     if name in __all__:
         # Late, so that `python -m kafwire.testing.cluster` does not find its own module imported already.
         from kafwire.testing import cluster, security

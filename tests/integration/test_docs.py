@@ -35,6 +35,12 @@ keys, offset, next_offset, where = [1], 0, 1, ("flights", 0)
     "scan-python-3": IMPORTS,
     "scan-python-4": IMPORTS + "from datetime import UTC, datetime\n",
 }
+ORDERS = """
+import kafwire
+with kafwire.Producer("localhost:9092") as producer:
+    producer.send("orders", b'{"books": 2}', key=b"order 7")
+"""
+SETUP["streams-python-1"] = SETUP["streams-python-5"] = ORDERS
 SPARK = """
 import kafwire
 with kafwire.Producer("localhost:9092") as producer:

@@ -22,6 +22,7 @@ MODULES = (
     "kafwire.outbox",
     "kafwire.serialization",
     "kafwire.arrow",
+    "kafwire.stream",
     "kafwire.testing",
     "kafwire.testing.faults",
     "kafwire.testing.history",

@@ -1,0 +1,78 @@
+"""Streams: records from a source through steps to a sink, with their offsets committed when they are processed.
+
+A `Pipeline` says what is done with records. It runs on any source and sink: `ConsumerSource` and `TopicSink`, or
+`MemorySource` and `MemorySink` in tests. docs/streams.md describes it.
+
+Names are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafwire.stream.consumer_source import ConsumerSource
+    from kafwire.stream.errors import HandlerTimeoutError, NotNow, StreamError
+    from kafwire.stream.failure_policy import RetryTopic
+    from kafwire.stream.interfaces import Sink, Source, SourcePartition, TransactionalSink
+    from kafwire.stream.memory import MemoryPartition, MemorySink, MemorySource
+    from kafwire.stream.message import Message
+    from kafwire.stream.pipeline import Pipeline
+    from kafwire.stream.sinks import FunctionSink, TopicSink
+    from kafwire.stream.stop_request import StopRequest
+    from kafwire.stream.summary import StreamSummary
+
+__all__ = [
+    "ConsumerSource",
+    "FunctionSink",
+    "HandlerTimeoutError",
+    "MemoryPartition",
+    "MemorySink",
+    "MemorySource",
+    "Message",
+    "NotNow",
+    "Pipeline",
+    "RetryTopic",
+    "Sink",
+    "Source",
+    "SourcePartition",
+    "StopRequest",
+    "StreamError",
+    "StreamSummary",
+    "TopicSink",
+    "TransactionalSink",
+]
+
+_HOMES = {
+    "ConsumerSource": "consumer_source",
+    "FunctionSink": "sinks",
+    "HandlerTimeoutError": "errors",
+    "MemoryPartition": "memory",
+    "MemorySink": "memory",
+    "MemorySource": "memory",
+    "Message": "message",
+    "NotNow": "errors",
+    "Pipeline": "pipeline",
+    "RetryTopic": "failure_policy",
+    "Sink": "interfaces",
+    "Source": "interfaces",
+    "SourcePartition": "interfaces",
+    "StopRequest": "stop_request",
+    "StreamError": "errors",
+    "StreamSummary": "summary",
+    "TopicSink": "sinks",
+    "TransactionalSink": "interfaces",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'kafwire.stream' has no attribute {name!r}")
+    value = getattr(import_module(f"kafwire.stream.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

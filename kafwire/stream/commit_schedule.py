@@ -1,0 +1,43 @@
+"""`CommitSchedule`: when a stream commits (`Pipeline.commit`)."""
+
+from __future__ import annotations
+
+
+class CommitSchedule:
+    """Commits are due after `every` completed offsets, and `within` seconds after the first of them.
+
+    Args:
+        every: the number of offsets; None: only the time counts.
+        within: seconds; None: only the number counts.
+    """
+
+    __slots__ = ("_completed", "due_at", "every", "within")
+
+    def __init__(self, every: int | None, within: float | None) -> None:
+        self.every = every
+        self.within = within
+        self.due_at: float | None = None
+        """When a commit is due at the latest, on the clock of `now`; None: nothing waits for one."""
+        self._completed = 0
+
+    def on_completed(self, offsets: int, now: float) -> None:
+        """So many more offsets are completed."""
+        self._completed += offsets
+        if self.every is not None and self._completed >= self.every:
+            self.due_at = now
+        elif self.due_at is None and self.within is not None:
+            self.due_at = now + self.within
+
+    def is_due(self, now: float) -> bool:
+        """Whether to commit now."""
+        return self.due_at is not None and self.due_at <= now
+
+    @property
+    def has_completed(self) -> bool:
+        """Whether anything was completed since the last commit."""
+        return self._completed > 0
+
+    def on_commit(self) -> None:
+        """A commit begins, of all that is completed."""
+        self._completed = 0
+        self.due_at = None

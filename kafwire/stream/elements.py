@@ -1,0 +1,123 @@
+"""What runs through a pipeline: values, the records that they come from, and the offsets that they complete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafwire.records._records import Batch, Record
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What a list of values comes from: the origins of its values, and the offset after those that end in it."""
+
+    origins: Sequence[Record | Batch]
+    next_offset: int
+
+
+Origin = Record | Batch | Gathered
+
+
+def end_of(origin: Origin) -> int:
+    """The offset after the origin."""
+    return origin.offset + 1 if isinstance(origin, Record) else origin.next_offset
+
+
+def first_of(origin: Origin) -> int:
+    """The offset of the origin's first record."""
+    if isinstance(origin, Gathered):
+        return first_of(origin.origins[0])
+    return origin.offset if isinstance(origin, Record) else origin.base_offset
+
+
+def records_of(origin: Origin) -> Iterator[Record]:
+    """The records of the origin, each once."""
+    if isinstance(origin, Record):
+        yield origin
+    elif isinstance(origin, Batch):
+        yield from origin
+    else:
+        before: Record | Batch | None = None
+        for one in origin.origins:
+            if one is not before:  # several values may have come of it
+                yield from records_of(one)
+            before = one
+
+
+class Cover:
+    """Offsets that are completed together: when each of the elements that cover them is finished."""
+
+    __slots__ = ("complete", "first_offset", "next_offset", "pending")
+
+    def __init__(self, complete: Callable[[int, int], object], first_offset: int, next_offset: int) -> None:
+        self.complete = complete
+        self.first_offset = first_offset
+        self.next_offset = next_offset
+        self.pending = 1
+
+    def finish(self) -> None:
+        """One of the elements is finished."""
+        self.pending -= 1
+        if not self.pending:
+            self.complete(self.first_offset, self.next_offset)
+
+
+def covers(
+    complete: Callable[[int, int], object], first_offset: int, origins: Sequence[Origin], next_offset: int
+) -> list[Cover]:
+    """A cover for each element, in order, so that all of [first_offset, next_offset) is covered.
+
+    Offsets of which nothing came (filtered, or never written) belong to the element after them, and those behind the
+    last element to the last one. Elements that come of the same record share theirs.
+    """
+    found: list[Cover] = []
+    before: Origin | None = None
+    for origin in origins:
+        if origin is before:
+            found[-1].pending += 1
+            found.append(found[-1])
+            continue
+        end = end_of(origin)
+        found.append(Cover(complete, first_offset, end))
+        first_offset, before = end, origin
+    if found:
+        found[-1].next_offset = max(found[-1].next_offset, next_offset)
+    elif next_offset > first_offset:
+        complete(first_offset, next_offset)
+    return found
+
+
+class Element:
+    """One value on its way through workers and sink. It is finished when all that came of it is stored."""
+
+    __slots__ = ("attempt", "cover", "is_done", "lane", "origin", "output", "owner", "pending", "run", "value")
+
+    def __init__(self, value: Any, origin: Origin, cover: Cover, owner: Any) -> None:
+        self.value = value
+        self.origin = origin
+        self.cover = cover
+        self.owner = owner
+        self.lane: Any = None
+        self.attempt = 1
+        self.pending = 1  # itself, and each value that a sink has not stored
+        self.run: Any = None  # of the steps after the handler, once it has returned
+        self.output: list[Any] | None = None  # what the sink has not taken yet, once all steps are done
+        self.is_done = False
+
+    def finish(self) -> None:
+        """It, or one of its values, is done with."""
+        self.pending -= 1
+        if not self.pending:
+            self.is_done = True
+            self.cover.finish()
+            self.owner.on_finished()
+
+    def abandon(self) -> None:
+        """Its offsets are not completed: whoever reads them next processes it."""
+        if not self.is_done:
+            self.is_done = True
+            self.pending = -1
+            self.owner.is_torn = True
+            self.owner.on_finished()

@@ -1,0 +1,89 @@
+"""`Failures`: carries out what the policy decides for a record that failed."""
+
+from __future__ import annotations
+
+import logging
+from typing import assert_never
+
+from kafwire.errors import TransactionError
+from kafwire.runtime.interfaces import Clock, Random
+from kafwire.stream.elements import Origin, first_of, records_of
+from kafwire.stream.errors import StreamError
+from kafwire.stream.failed_record import failed
+from kafwire.stream.failure_policy import FailurePolicy, SendDeadLetter, SendLater, Skip, StopStream, TryAgain
+from kafwire.stream.interfaces import Sink, TransactionalSink
+from kafwire.stream.summary import Counters
+from kafwire.types import TopicPartition
+
+log = logging.getLogger("kafwire")
+
+
+class Failures:
+    """Writes failed records to retry topics and dead letters, or says that the step is to be called again."""
+
+    def __init__(
+        self,
+        policy: FailurePolicy,
+        letters: Sink | TransactionalSink | None,
+        clock: Clock,
+        random: Random,
+        counters: Counters,
+    ) -> None:
+        self.policy = policy
+        self._letters = letters
+        self._clock = clock
+        self._random = random
+        self._counters = counters
+
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch, rounded up: what is due at one of them is due then."""
+        return -(-self._clock.time_ns() // 1_000_000)
+
+    async def handle(self, where: TopicPartition, origin: Origin, error: Exception, attempt: int) -> float | None:
+        """Deal with an error after `attempt` calls: seconds until the next call, or None if the record is done with.
+
+        A record that is written to another topic is done with when it is stored there. Raises `StreamError` if the
+        stream is to end, and errors of the transaction as they are.
+        """
+        if isinstance(error, TransactionError):
+            raise error
+        decision = self.policy.decide(error, attempt, where.topic, self.wall_ms(), self._random.random())
+        match decision:
+            case TryAgain():
+                self._counters.retries += 1
+                return decision.after_s
+            case SendLater():
+                await self._write(origin, error, attempt, decision.topic, decision.due_ms)
+                self._counters.delayed += 1
+            case SendDeadLetter():
+                await self._write(origin, error, attempt, decision.topic, None)
+                self._counters.dead_letters += 1
+            case Skip():
+                log.warning("kafwire: %s is skipped", _place(where, origin), exc_info=error)
+                self._counters.skipped += 1
+            case StopStream():
+                raise _ended(where, origin, error, attempt) from error
+            case _:
+                assert_never(decision)
+        return None
+
+    async def _write(self, origin: Origin, error: Exception, attempt: int, topic: str, due_ms: int | None) -> None:
+        assert self._letters is not None
+        stored = [
+            await self._letters.write(failed(record, error, attempt, topic, due_ms)) for record in records_of(origin)
+        ]
+        for one in stored:
+            if one is not None:
+                await one
+
+
+def _place(where: TopicPartition, origin: Origin) -> str:
+    return f"the record at offset {first_of(origin)} of {where.topic}-{where.partition}"
+
+
+def _ended(where: TopicPartition, origin: Origin, error: Exception, attempt: int) -> StreamError:
+    text = (
+        f"{_place(where, origin)} could not be processed in {attempt} attempt{'s' if attempt > 1 else ''}: "
+        f"{type(error).__name__}: {error}. To go on without such records, give the pipeline dead_letters(topic)"
+    )
+    return StreamError(text, topic=where.topic, partition=where.partition, offset=first_of(origin))

@@ -1,0 +1,151 @@
+"""What a stream reads from and writes to: the interfaces of sources and sinks."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from kafwire.records._records import Batch
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
+
+__all__ = ["Sink", "Source", "SourcePartition", "TransactionalSink"]
+
+
+class SourcePartition(Protocol):
+    """One partition that was assigned, until it is revoked or lost, or the source is closed.
+
+    Example:
+        >>> source = kafwire.stream.MemorySource({"orders": [b"2 books"]})
+        >>> partition: kafwire.stream.SourcePartition = source.assign("orders", 1)
+        >>> partition.is_lost
+        False
+    """
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+
+    @property
+    def partition(self) -> int:
+        """The partition's number."""
+
+    def __aiter__(self) -> AsyncIterator[Batch]:
+        """Iterate over its batches, in order. It ends when the partition is revoked or lost, or the source closed.
+
+        A commit does not wait for offsets before the first batch's `base_offset`.
+
+        Returns:
+            An async iterator of `Batch`.
+        """
+
+    def complete(self, first_offset: int, next_offset: int) -> None:
+        """Mark offsets as processed; in any order. A gap holds the commit back.
+
+        Args:
+            first_offset: the first one.
+            next_offset: the one after the last.
+        """
+
+    def pause(self) -> None:
+        """Stop fetching; a batch that is asked for comes after `resume`."""
+
+    def resume(self) -> None:
+        """Fetch again."""
+
+    async def commit(self) -> None:
+        """Commit what is completed before the first gap."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether others own the partition already: commits are refused."""
+
+
+class Source(Protocol):
+    """Partitions as they are assigned, and their commits.
+
+    Example:
+        >>> source: kafwire.stream.Source = kafwire.stream.MemorySource({"orders": [b"2 books"]})
+        >>> kafwire.stream.Pipeline().run(source).records
+        1
+    """
+
+    def partitions(self) -> AsyncIterator[SourcePartition]:
+        """Iterate over partitions as they are assigned. It ends when the source is closed, or has no more to come.
+
+        Returns:
+            An async iterator of their streams.
+        """
+
+    async def commit(self) -> None:
+        """Commit what is completed, of all partitions."""
+
+    async def close(self) -> None:
+        """Leave the group, and end all iterators."""
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Say who commits, for transactions (KIP-447).
+
+        Returns:
+            The group, and its member as of now.
+        """
+
+
+class Sink(Protocol):
+    """What a stream writes to.
+
+    Example:
+        >>> class Printer:
+        ...     async def write(self, value):
+        ...         print(value)
+        >>> sink: kafwire.stream.Sink = Printer()
+        >>> source = kafwire.stream.MemorySource({"orders": [b"2 books"]})
+        >>> summary = kafwire.stream.Pipeline().map(lambda order: order.value).run(source, sink)
+        b'2 books'
+    """
+
+    async def write(self, value: Any) -> Awaitable[object] | None:
+        """Take one value; wait for room if there is none.
+
+        Args:
+            value: what the pipeline's last step made.
+
+        Returns:
+            What is awaited before the value's record is completed; None: the value is stored.
+        """
+
+
+@runtime_checkable
+class TransactionalSink(Protocol):
+    """A sink that stores values and offsets together, or neither.
+
+    Example:
+        >>> isinstance(kafwire.stream.MemorySink(), kafwire.stream.TransactionalSink)
+        True
+    """
+
+    async def write(self, value: Any) -> Awaitable[object] | None:
+        """Take one value into the open transaction.
+
+        Args:
+            value: what the pipeline's last step made.
+
+        Returns:
+            What is awaited before the value's record is completed; None: the value is taken.
+        """
+
+    async def start(self) -> None:
+        """Take the transactional id over, before anything is read."""
+
+    async def begin(self) -> None:
+        """Begin a transaction."""
+
+    async def commit(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata) -> None:
+        """Commit the transaction with the group's offsets.
+
+        Args:
+            offsets: by partition.
+            group: who commits.
+        """
+
+    async def abort(self) -> None:
+        """Abort the transaction: nothing of it is seen."""

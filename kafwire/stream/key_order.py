@@ -1,0 +1,47 @@
+"""`KeyOrder`: which elements may run now, if those of one lane run one after the other (`for_each(by=...)`)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+_T = TypeVar("_T")
+
+
+class KeyOrder(Generic[_T]):
+    """Lanes, by key or partition. One element of a lane runs at a time; the others wait in the order they came in.
+
+    A lane takes memory only while it has elements.
+    """
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self) -> None:
+        self._waiting: dict[Hashable, deque[_T] | None] = {}  # lanes that are taken; None: nobody waits
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, lane: Hashable, element: _T) -> bool:
+        """Whether the element may run now; otherwise `finish` gives it out when its turn has come."""
+        if lane not in self._waiting:
+            self._waiting[lane] = None
+            return True
+        waiting = self._waiting[lane]
+        if waiting is None:
+            waiting = self._waiting[lane] = deque()
+        waiting.append(element)
+        return False
+
+    def finish(self, lane: Hashable) -> _T | None:
+        """The running element of a lane is done with: the next one, which runs now, if there is one."""
+        waiting = self._waiting[lane]
+        if waiting:
+            return waiting.popleft()
+        del self._waiting[lane]
+        return None
+
+    def close(self, lane: Hashable) -> list[_T]:
+        """Give the lane up: the elements that wait in it, in order."""
+        return list(self._waiting.pop(lane) or ())

@@ -1,0 +1,357 @@
+"""`MemorySource` and `MemorySink`: what a stream reads and writes in tests, without a broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.errors import ConfigError, TransactionAbortableError
+from kafwire.records import encode_batch
+from kafwire.records._arrow import Layout
+from kafwire.records._record_batches import decode_chunks
+from kafwire.records._records import Batch, Record
+from kafwire.stream.message import Message, message_of
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
+
+
+class _Stored(NamedTuple):
+    """A batch as Kafka has it."""
+
+    blob: bytes
+    next_offset: int
+
+
+class MemorySource:
+    """A source of records in memory: what is appended is read in order, and commits are written down.
+
+    Use it in the event loop that runs the stream, or before that runs. It is one member of a group: `revoke` and `lose`
+    take partitions away, `assign` gives one.
+
+    Args:
+        records: what there is at the start: for each topic the records of its partition 0.
+        batch_records: how many records a batch has at most.
+        ends: whether reading ends after the last record; otherwise a partition waits for more until it is closed.
+
+    Raises:
+        ConfigError: `batch_records` is not a number from 1 on.
+
+    Example:
+        >>> source = kafwire.stream.MemorySource({"orders": [b"2 books", b"a lamp"]})
+        >>> kafwire.stream.Pipeline().map(lambda record: record.value.upper()).run(source).records
+        2
+        >>> source.committed
+        {TopicPartition(topic='orders', partition=0): 2}
+    """
+
+    __module__ = "kafwire.stream"
+
+    def __init__(
+        self, records: Mapping[str, Iterable[Any]] | None = None, *, batch_records: int = 500, ends: bool = True
+    ) -> None:
+        if batch_records < 1:
+            raise ConfigError(f"batch_records {batch_records!r}: a number from 1 is needed")
+        self.batch_records = batch_records
+        self.ends = ends
+        self.committed: dict[TopicPartition, int] = {}
+        self.commits: list[dict[TopicPartition, int]] = []
+        self.closed = False
+        self.generation = 1
+        self._streams: dict[TopicPartition, MemoryPartition] = {}
+        self._revoked: dict[TopicPartition, MemoryPartition] = {}
+        self._logs: dict[TopicPartition, list[_Stored]] = {}
+        self._arrived: deque[MemoryPartition] = deque()
+        self._changed: asyncio.Event | None = None
+        for topic, values in (records or {}).items():
+            self.append(topic, values)
+
+    def append(self, topic: str, records: Iterable[Any], *, partition: int = 0) -> None:
+        """Append records to a partition, which is assigned if it is new.
+
+        Args:
+            topic: the topic.
+            records: each the value as bytes, a tuple (key, value), a `Message` or a `Record`.
+            partition: the partition's number.
+        """
+        where = TopicPartition(topic, partition)
+        log = self._logs.setdefault(where, [])
+        made = [_row(record) for record in records]
+        for at in range(0, len(made), self.batch_records):
+            base_offset = log[-1].next_offset if log else 0
+            blob = encode_batch(made[at : at + self.batch_records], base_offset=base_offset)
+            log.append(_Stored(blob, base_offset + len(made[at : at + self.batch_records])))
+        if where not in self._streams:
+            self.assign(topic, partition)
+        self._streams[where].wake()
+
+    def assign(self, topic: str, partition: int = 0) -> MemoryPartition:
+        """Give the member a partition, which it reads from the committed offset on.
+
+        Args:
+            topic: the topic.
+            partition: the partition's number.
+
+        Returns:
+            Its stream, as the pipeline gets it.
+        """
+        where = TopicPartition(topic, partition)
+        log = self._logs.setdefault(where, [])
+        if where in self._revoked:
+            self._revoked.pop(where).is_lost = True
+            self.generation += 1
+        stream = self._streams[where] = MemoryPartition(self, where, log, self.committed.get(where, 0))
+        self._arrived.append(stream)
+        self._change()
+        return stream
+
+    def revoke(self, topic: str, partition: int = 0) -> MemoryPartition:
+        """Take a partition from the member, which may still commit for it, until it is assigned again.
+
+        Args:
+            topic: the topic.
+            partition: the partition's number.
+
+        Returns:
+            Its stream.
+        """
+        where = TopicPartition(topic, partition)
+        stream = self._revoked[where] = self._streams.pop(where)
+        stream.end()
+        return stream
+
+    def lose(self, topic: str, partition: int = 0) -> MemoryPartition:
+        """Take a partition from the member, which may not commit for it any more.
+
+        Args:
+            topic: the topic.
+            partition: the partition's number.
+
+        Returns:
+            Its stream.
+        """
+        self._streams[TopicPartition(topic, partition)].is_lost = True
+        self.generation += 1
+        return self.revoke(topic, partition)
+
+    # --- what a stream calls ----------------------------------------------------------------------------------------
+
+    async def partitions(self) -> AsyncIterator[MemoryPartition]:
+        """Iterate over the streams of the partitions that are assigned.
+
+        Returns:
+            The streams. It ends when the source is closed, or if it `ends`, after the last one.
+        """
+        self._changed = asyncio.Event()
+        while not self.closed:
+            self._changed.clear()
+            while self._arrived:
+                yield self._arrived.popleft()
+            if self.ends and not self._arrived:
+                return
+            await self._changed.wait()
+
+    async def commit(self) -> None:
+        """Commit what is completed of all partitions."""
+        self._note_commit({one.where: one.completed.committable for one in self._streams.values() if one.has_begun})
+
+    def _note_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Write down committed offsets; what is committed already is left out."""
+        changed = {where: offset for where, offset in offsets.items() if self.committed.get(where, 0) != offset}
+        if changed:
+            self.committed.update(changed)
+            self.commits.append(changed)
+
+    async def close(self) -> None:
+        """Leave: all streams end."""
+        self.closed = True
+        for stream in self._streams.values():
+            stream.end()
+        self._change()
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Say who commits.
+
+        Returns:
+            The member; its generation counts the partitions that were lost.
+        """
+        return ConsumerGroupMetadata("memory", self.generation, "member")
+
+    def _change(self) -> None:
+        if self._changed is not None:
+            self._changed.set()
+
+
+class MemoryPartition:
+    """One partition of a `MemorySource`, which makes it; a `SourcePartition`.
+
+    `completed` are its offsets, and `pauses` how often it was paused.
+
+    Example:
+        >>> source = kafwire.stream.MemorySource()
+        >>> source.assign("orders").topic
+        'orders'
+    """
+
+    __module__ = "kafwire.stream"
+
+    def __init__(self, source: MemorySource, where: TopicPartition, log: list[_Stored], start: int) -> None:
+        self.where = where
+        self.topic, self.partition = where
+        self.is_lost = False
+        self.is_paused = False
+        self.pauses = 0
+        self.completed = CompletedOffsets(start)
+        self.has_begun = False
+        self.has_ended = False
+        self._source = source
+        self._log = log
+        self._position = start
+        self._changed: asyncio.Event | None = None
+
+    async def __aiter__(self) -> AsyncIterator[Batch]:
+        """Iterate over its batches, from the committed offset on.
+
+        Returns:
+            An async iterator of `Batch`.
+        """
+        self._changed = asyncio.Event()
+        self.has_begun = True
+        while not self.has_ended:
+            self._changed.clear()
+            batch = None if self.is_paused else self._next()
+            if batch is not None:
+                self._position = batch.next_offset
+                self.completed.hand_out(batch.next_offset)
+                yield batch
+            elif self._source.ends and not self.is_paused:
+                return
+            else:
+                await self._changed.wait()
+
+    def _next(self) -> Batch | None:
+        stored = next((one for one in self._log if one.next_offset > self._position), None)
+        if stored is None:
+            return None
+        layout = Layout(self.topic, self.partition)
+        (batch,) = decode_chunks(stored.blob, layout, topic=self.topic, partition=self.partition, start=self._position)
+        return batch
+
+    def complete(self, first_offset: int, next_offset: int) -> None:
+        """Mark offsets as processed.
+
+        Args:
+            first_offset: the first one.
+            next_offset: the one after the last.
+        """
+        self.completed.complete(first_offset, next_offset)
+
+    def pause(self) -> None:
+        """Hand out nothing."""
+        self.is_paused = True
+        self.pauses += 1
+
+    def resume(self) -> None:
+        """Hand out batches again."""
+        self.is_paused = False
+        self.wake()
+
+    async def commit(self) -> None:
+        """Commit what is completed; nothing if the partition is lost."""
+        if not self.is_lost:
+            self._source._note_commit({self.where: self.completed.committable})
+
+    def end(self) -> None:
+        """Hand out nothing more: the iterator ends."""
+        self.has_ended = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the iterator look for what is new."""
+        if self._changed is not None:
+            self._changed.set()
+
+
+class MemorySink:
+    """A sink in memory: a list of what was written.
+
+    It takes transactions too. `values` is then what was committed.
+
+    Args:
+        source: the source whose offsets are committed with transactions.
+
+    Example:
+        >>> sink = kafwire.stream.MemorySink()
+        >>> source = kafwire.stream.MemorySource({"orders": [b"2 books"]})
+        >>> summary = kafwire.stream.Pipeline().map(lambda record: record.value.upper()).run(source, sink)
+        >>> sink.values
+        [b'2 BOOKS']
+    """
+
+    __module__ = "kafwire.stream"
+
+    def __init__(self, source: MemorySource | None = None) -> None:
+        self.values: list[Any] = []
+        self.transactions = 0
+        self.aborted = 0
+        self._source = source
+        self._open: list[Any] | None = None
+
+    async def write(self, value: Any) -> None:
+        """Keep a value.
+
+        Args:
+            value: what the pipeline's last step made.
+        """
+        (self.values if self._open is None else self._open).append(value)
+
+    async def start(self) -> None:
+        """Nobody else has this memory: nothing is taken over."""
+
+    async def begin(self) -> None:
+        """Begin a transaction: values are kept apart until it is committed."""
+        self._open = []
+
+    async def commit(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata) -> None:
+        """Keep the transaction's values for good, and commit offsets in the source.
+
+        Args:
+            offsets: by partition.
+            group: who commits; the source's member of now, or it is fenced.
+
+        Raises:
+            TransactionAbortableError: the member was fenced: partitions were assigned anew.
+        """
+        if self._source is not None:
+            if group != self._source.group_metadata():
+                raise TransactionAbortableError(f"{group} is fenced: the member is {self._source.group_metadata()}")
+            self._source._note_commit(offsets)
+        self.values += self._open or ()
+        self._open = None
+        self.transactions += 1
+
+    async def abort(self) -> None:
+        """Forget the transaction's values."""
+        self._open = None
+        self.aborted += 1
+
+    def written(self, topic: str) -> list[Message]:
+        """Return what was written to a topic, such as that of dead letters.
+
+        Args:
+            topic: the topic.
+
+        Returns:
+            The messages, in order.
+        """
+        return [value for value in self.values if isinstance(value, Message) and value.topic == topic]
+
+
+def _row(record: Any) -> Any:
+    if isinstance(record, bytes | tuple):
+        return record
+    if isinstance(record, Message | Record):
+        message = message_of(record)
+        return message.key, message.value, message.timestamp_ms, list(message.headers)
+    raise ConfigError(f"{record!r} is no record: give bytes, (key, value), a Message or a Record")

@@ -1,0 +1,44 @@
+"""`Message`: what a stream writes to a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafwire.records._records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A record to be written. Steps return it where a value alone does not say enough.
+
+    Args:
+        value: bytes-like, None for null (a tombstone), or what the producer's `value_serializer` takes.
+        key: bytes-like, None for null, or what the producer's `key_serializer` takes.
+        headers: pairs of a str and bytes or None.
+        topic: the topic; None: the sink's.
+        partition: the partition; None leaves it to the partitioner.
+        timestamp_ms: milliseconds since the epoch; None: now.
+
+    Example:
+        >>> kafwire.stream.Message(b"paid", key=b"order 7").key
+        b'order 7'
+    """
+
+    __module__ = "kafwire.stream"
+    value: Any = None
+    key: Any = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    topic: str | None = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+
+
+def message_of(value: Any) -> Message:
+    """A value as a message: a `Message` itself, a `Record` with its key, headers and time, anything else as a value."""
+    if isinstance(value, Message):
+        return value
+    if isinstance(value, Record):
+        return Message(value.value, value.key, value.headers, timestamp_ms=value.timestamp_ms)
+    return Message(value)

@@ -1,0 +1,423 @@
+"""`PartitionRun`: one partition on its way through a pipeline, from its source to workers or sink."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.errors import TransactionAbortableError
+from kafwire.records._records import Batch, Record
+from kafwire.stream.batching import Batcher
+from kafwire.stream.elements import Element, Gathered, Origin, covers, first_of
+from kafwire.stream.errors import NotNow
+from kafwire.stream.failed_record import due_ms
+from kafwire.stream.interfaces import SourcePartition
+from kafwire.stream.transforms import Section, SectionRun
+from kafwire.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire.stream.runner import StreamRun
+
+# How many records go through a step before others have a turn.
+SLICE_RECORDS = 1024
+# And how many elements are made for workers, who would begin late otherwise.
+TURN_ELEMENTS = 16
+
+
+class Abandoned(Exception):
+    """The stream stops while a record waits for its next attempt: it is not completed."""
+
+
+class PartitionRun:
+    """Reads a partition, slice by slice, and knows what of it is completed.
+
+    It has a loop of its own (`run`). Everything that it waits for calls `wake`, and the loop looks again: a batch, room
+    for more, a list of `batch` that is due, the stream's end, and a transaction's end, at which it parks.
+    """
+
+    def __init__(self, stream: StreamRun, partition: SourcePartition) -> None:
+        self.where = TopicPartition(partition.topic, partition.partition)
+        self.partition = partition
+        self.in_flight = 0
+        self.is_parked = False
+        self.has_ended = False
+        self.is_torn = False  # an element was abandoned: others behind it may be stored
+        self.offsets: CompletedOffsets | None = None  # from the first batch on
+        self.committed = 0  # with the last transaction
+        self.taken: list[Batch] = []  # of the open transaction
+        self.replay: deque[Batch] = deque()
+        self._stream = stream
+        self._batches: AsyncIterator[Batch] = aiter(partition)
+        self._coming: asyncio.Task[Batch | None] | None = None
+        self._waker: asyncio.Future[None] | None = None
+        self._covered = 0  # up to here elements cover the offsets
+        self._seen = 0  # up to here the first steps have been
+        self._pauses = 0
+        self._acks: deque[tuple[Awaitable[object], Element, Any]] = deque()
+        self._confirming: asyncio.Task[None] | None = None
+        self._is_delayed = self.where.topic in stream.retry_topics
+        self._batcher = self._new_batcher()
+
+    def _new_batcher(self) -> Batcher | None:
+        gather = self._stream.plan.gather
+        if gather is None:
+            return None
+        return Batcher(gather.max_records, gather.max_seconds, by_length=self._stream.plan.is_batchwise)
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until the partition ends, or the stream."""
+        try:
+            while (batch := await self._next()) is not None:
+                await self._take(batch)
+            if not self.partition.is_lost:
+                await self._flush()
+        except Abandoned:
+            pass
+        self.has_ended = True
+        self._stream.on_parked()
+
+    async def settle(self) -> None:
+        """Wait until nothing of it is in flight; return at once if the partition is lost."""
+        while self.in_flight and not self.partition.is_lost:
+            await self._sleep(None)
+
+    def wake(self, *_: object) -> None:
+        """Something has changed."""
+        if self._waker is not None and not self._waker.done():
+            self._waker.set_result(None)
+
+    async def _sleep(self, until: float | None) -> None:
+        """Until `wake`, or that time of the loop."""
+        loop = asyncio.get_running_loop()
+        self._waker = loop.create_future()
+        timer = None if until is None else loop.call_at(until, self.wake)
+        try:
+            await self._waker
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    async def _next(self) -> Batch | None:
+        """The next batch; None at the end."""
+        while not self._stream.is_stopping:
+            await self._breathe()
+            due_at = None if self._batcher is None else self._batcher.due_at
+            if self._is_blocked():
+                await self._sleep(due_at)
+                continue
+            if self.replay:
+                return self.replay.popleft()
+            self._start_pull()
+            assert self._coming is not None
+            if self._coming.done():
+                coming, self._coming = self._coming, None
+                return coming.result()
+            await self._sleep(due_at)
+        return None
+
+    def _start_pull(self) -> None:
+        """Have the next batch come, if it does not yet."""
+        if self._coming is None:
+            self._coming = asyncio.ensure_future(self._pull())
+            self._coming.add_done_callback(self.wake)
+
+    async def _pull(self) -> Batch | None:
+        return await anext(self._batches, None)
+
+    async def _breathe(self) -> None:
+        """Write lists of `batch` that are due, and park while a transaction ends."""
+        now = asyncio.get_running_loop().time()
+        if self._batcher is not None and self._batcher.due_at is not None and self._batcher.due_at <= now:
+            await self._flush()
+        if self._stream.is_closing_transaction:
+            await self._flush()
+            self.is_parked = True
+            self._stream.on_parked()
+            while self._stream.is_closing_transaction:
+                await self._sleep(None)
+            self.is_parked = False
+
+    def _is_blocked(self) -> bool:
+        """Whether enough is in hand. What is in flight ends at some time; a list of `batch` alone blocks nothing."""
+        limits = self._stream.limits
+        uncommitted = 0 if self.offsets is None else self.offsets.uncommitted
+        return self.in_flight >= limits.max_in_flight or (self.in_flight > 0 and uncommitted >= limits.max_uncommitted)
+
+    async def _take(self, batch: Batch) -> None:
+        stream = self._stream
+        if self.offsets is None:
+            self.offsets = CompletedOffsets(batch.base_offset)
+            self._covered = self._seen = self.committed = batch.base_offset
+        await stream.on_batch(self, batch)
+        self.offsets.hand_out(batch.next_offset)
+        if stream.plan.is_batchwise:
+            stream.counters.records += len(batch)
+            await self._process([batch], [batch], batch.next_offset)
+            return
+        records = list(batch)
+        if batch.base_offset < self._seen:
+            records = [record for record in records if record.offset >= self._seen]
+        size = 1 if self._is_delayed else SLICE_RECORDS
+        for at in range(0, max(len(records), 1), size):
+            part = records[at : at + size]
+            if at or self._is_delayed:
+                await self._wait_for_turn(part[0] if self._is_delayed and part else None)
+                if stream.is_stopping or self._is_taken():
+                    return
+            stream.counters.records += len(part)
+            end = records[at + size].offset if at + size < len(records) else batch.next_offset
+            await self._process(part, part, end)
+
+    async def _wait_for_turn(self, delayed: Record | None) -> None:
+        """Let others have theirs, until there is room and the record is due."""
+        await asyncio.sleep(0)
+        paused = False
+        while not self._stream.is_stopping and not self._is_taken():
+            await self._breathe()
+            wait_s = 0.0 if delayed is None else (due_ms(delayed) - self._stream.failures.wall_ms()) / 1000
+            if wait_s <= 0 and not self._is_blocked():
+                break
+            if wait_s > 0 and not paused:
+                paused = True
+                self.pause()
+                self._start_pull()  # nothing comes while it is paused, but for its end
+            times = [None if self._batcher is None else self._batcher.due_at]
+            times.append(asyncio.get_running_loop().time() + wait_s if wait_s > 0 else None)
+            await self._sleep(min((time for time in times if time is not None), default=None))
+        if paused:
+            self.resume()
+
+    def _is_taken(self) -> bool:
+        """Whether the source has ended it, though records of it are in hand."""
+        coming = self._coming
+        ended = coming is not None and coming.done() and coming.exception() is None and coming.result() is None
+        return ended or self.partition.is_lost
+
+    def pause(self) -> None:
+        """Have the source fetch nothing of it."""
+        self._pauses += 1
+        if self._pauses == 1:
+            self.partition.pause()
+
+    def resume(self) -> None:
+        """The other way round; as often as it was paused."""
+        self._pauses -= 1
+        if not self._pauses:
+            self.partition.resume()
+
+    # --- steps ------------------------------------------------------------------------------------------------------
+
+    async def _process(self, values: list[Any], origins: list[Any], next_offset: int) -> None:
+        """All steps up to the handler, for consecutive values that end before `next_offset`."""
+        values, origins = await self._through(self._stream.before, values, origins)
+        self._seen = next_offset
+        if self._batcher is None:
+            await self._emit(values, origins, next_offset)
+            return
+        for made, gathered in self._batcher.add(values, origins, asyncio.get_running_loop().time()):
+            await self._emit_list(made, gathered)
+        if not self._batcher:
+            await self._emit([], [], next_offset)
+
+    async def _flush(self) -> None:
+        """What is gathered goes on, and all that was seen is covered."""
+        if self._batcher is None:
+            return
+        made = self._batcher.flush()
+        if made is not None:
+            await self._emit_list(*made)
+        await self._emit([], [], self._seen)
+
+    async def _emit_list(self, made: list[Any], gathered: Gathered) -> None:
+        values, origins = await self._through(self._stream.between, [made], [gathered])
+        await self._emit(values, origins, gathered.next_offset)
+
+    async def _through(self, section: Section, values: list[Any], origins: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Values through steps in order. While one waits for its next attempt, the partition waits."""
+        if not section:
+            return values, origins
+        run = SectionRun(section, values, origins)
+        attempt, place = 1, (0, 0)
+        while not run.run():
+            assert run.error is not None
+            attempt, place = attempt if run.place == place else 1, run.place
+            if not await self._fails_for_now(run.origin, run.error, attempt):
+                run.drop()
+            elif not isinstance(run.error, NotNow):
+                attempt += 1
+        return run.values, run.origins
+
+    async def _fails_for_now(self, origin: Origin, error: Exception, attempt: int) -> bool:
+        """After the wait, whether the same is to be tried again; if not, the record is done with."""
+        if isinstance(error, NotNow):
+            self.pause()
+            try:
+                await self._stream.sleep(error.seconds)
+            finally:
+                self.resume()
+            return True
+        after_s = await self._stream.failures.handle(self.where, origin, error, attempt)
+        if after_s is not None:
+            await self._stream.sleep(after_s)
+        return after_s is not None
+
+    async def _emit(self, values: Sequence[Any], origins: Sequence[Any], next_offset: int) -> None:
+        """Values in order to workers or sink. They cover all offsets from the last call's on."""
+        stream = self._stream
+        first_offset, self._covered = self._covered, max(self._covered, next_offset)
+        if stream.pool is None and stream.sink is None:
+            self.complete(first_offset, self._covered)
+            return
+        if stream.pool is None:
+            await self._write_all(values, origins, first_offset)
+            return
+        found = covers(self.complete, first_offset, origins, self._covered)
+        for number, (value, origin, cover) in enumerate(zip(values, origins, found, strict=True), start=1):
+            if self.is_torn:  # what was abandoned is read again, and not overtaken
+                return
+            self.in_flight += 1
+            stream.pool.add(Element(value, origin, cover, self))
+            if not number % TURN_ELEMENTS:
+                await asyncio.sleep(0)
+
+    async def _write_all(self, values: Sequence[Any], origins: Sequence[Any], first_offset: int) -> None:
+        """Values in order to the sink. As long as it stores each at once, nothing has to be known of them."""
+        sink, stored, error = self._stream.sink, None, None
+        assert sink is not None
+        at = 0
+        for at, value in enumerate(values):  # noqa: B007  # where it ended is what follows
+            try:
+                stored = None if value is None or self.partition.is_lost else await sink.write(value)
+            except Exception as problem:  # noqa: BLE001  # a sink's
+                error = problem
+                break
+            if stored is not None:
+                break
+        else:
+            self.complete(first_offset, self._covered)
+            return
+        start = first_of(origins[at])
+        self.complete(first_offset, start)
+        found = covers(self.complete, max(first_offset, start), origins[at:], self._covered)
+        for value, origin, cover in zip(values[at:], origins[at:], found, strict=True):
+            if self.is_torn:
+                return
+            element = Element(value, origin, cover, self)
+            self.in_flight += 1
+            element.output = [value]
+            if stored is not None:
+                element.output = []
+                self._await_stored(stored, element, value)
+            await self._write_in_place(element, error)
+            stored = error = None
+
+    async def _write_in_place(self, element: Element, error: Exception | None) -> None:
+        """Write it until the sink takes it, or it is a failure; `error` is what the first attempt has raised."""
+        while True:
+            if error is None:
+                try:
+                    await self.write(element)
+                    return
+                except Exception as problem:  # noqa: BLE001  # a sink's
+                    error = problem
+            try:
+                again = await self._fails_for_now(element.origin, error, element.attempt)
+            except BaseException:
+                element.abandon()
+                raise
+            if not again:
+                element.finish()
+                return
+            element.attempt += not isinstance(error, NotNow)
+            error = None
+
+    # --- storing ----------------------------------------------------------------------------------------------------
+
+    async def write(self, element: Element) -> None:
+        """Write what came of an element. Raises what the sink raises; called again, it goes on where it was."""
+        output, sink = element.output, self._stream.sink
+        while output and sink is not None and not self.partition.is_lost:
+            value = output[0]
+            stored = None if value is None else await sink.write(value)
+            output.pop(0)
+            if stored is not None:
+                self._await_stored(stored, element, value)
+        element.finish()
+
+    def _await_stored(self, stored: Awaitable[object], element: Element, value: Any) -> None:
+        """The sink has taken a value of an element, and will have stored it later."""
+        element.pending += 1
+        self._acks.append((stored, element, value))
+        if self._confirming is None or self._confirming.done():
+            self._confirming = asyncio.ensure_future(self._confirm())
+            self._stream.guard(self._confirming)
+
+    async def _confirm(self) -> None:
+        """Wait for what is being stored, in order, until there is nothing."""
+        try:
+            while self._acks:
+                stored, element, value = self._acks[0]
+                await self._stored(stored, element, value)
+                self._acks.popleft()
+                element.finish()
+        except Abandoned:
+            while self._acks:
+                self._acks.popleft()[1].abandon()
+
+    async def _stored(self, stored: Awaitable[object] | None, element: Element, value: Any) -> None:
+        attempt, sink = 1, self._stream.sink
+        while stored is not None:
+            try:
+                await stored
+                return
+            except Exception as error:  # a delivery's
+                if self._stream.is_exactly_once:
+                    raise TransactionAbortableError("a result could not be stored: see the cause") from error
+                if not await self._fails_for_now(element.origin, error, attempt):
+                    return
+                attempt += 1
+                assert sink is not None
+                stored = await sink.write(value)
+
+    def on_finished(self) -> None:
+        """One element less is in flight."""
+        self.in_flight -= 1
+        self.wake()
+        if not self.in_flight:
+            self._stream.on_parked()
+
+    def complete(self, first_offset: int, next_offset: int) -> None:
+        """All that came of these offsets is stored."""
+        if self.offsets is None or next_offset <= first_offset:
+            return
+        self.offsets.complete(first_offset, next_offset)
+        self._stream.on_completed(self, first_offset, next_offset)
+
+    def rewind(self) -> None:
+        """The open transaction was aborted: what was taken in it comes again."""
+        self.replay = deque([*self.taken, *self.replay])
+        self.taken = []
+        self.in_flight = 0
+        self.is_torn = self.is_parked = self.has_ended = False
+        self._acks.clear()
+        if self._confirming is not None:
+            self._confirming.cancel()
+            self._confirming = None
+        self._batcher = self._new_batcher()
+        if self.offsets is not None and self.replay:
+            self.offsets = CompletedOffsets(self.committed)
+            self._covered = self._seen = self.committed
+
+    async def close(self) -> None:
+        """Wait for nothing more, and end the source's iterator."""
+        tasks = [task for task in (self._coming, self._confirming) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if isinstance(self._batches, AsyncGenerator):
+            await self._batches.aclose()

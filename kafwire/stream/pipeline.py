@@ -1,0 +1,401 @@
+"""`Pipeline`: what a stream does with its records, as a value that runs on any source and sink."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from kafwire.errors import ConfigError
+from kafwire.runtime.interfaces import Clock, Random
+from kafwire.stream.blocking import run_in_thread, signals_stop
+from kafwire.stream.failure_policy import FailurePolicy, RetryTopic
+from kafwire.stream.interfaces import Sink, Source, TransactionalSink
+from kafwire.stream.invocation import is_async
+from kafwire.stream.runner import Guarantee, Limits, Settings, StreamRun
+from kafwire.stream.steps import Filter, FlatMap, ForEach, Gather, Lane, Map, RunIn, Step, plan
+from kafwire.stream.stop_request import StopRequest
+from kafwire.stream.summary import StreamSummary
+
+GUARANTEES = ("at_least_once", "at_most_once", "exactly_once")
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# Exactly once: what readers of committed records wait for. Otherwise as often as consumers commit by themselves.
+TRANSACTION_S, COMMIT_S = 0.1, 5.0
+_DEFAULT_FAILURES, _DEFAULT_LIMITS = FailurePolicy(), Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Steps from a source to a sink. It is immutable: each method returns a longer pipeline.
+
+    Records go through the steps partition by partition, in order. `for_each` is where they run in parallel. An offset
+    is completed when all that came of its record is stored by the sink, and is committed when all before it are
+    completed too.
+
+    Args:
+        steps: see `map` and the others; none at first.
+        failures: see `retry`, `retry_topics`, `dead_letters` and `skip_failures`.
+        commit_every: see `commit`.
+        commit_within: see `commit`.
+        limit: see `limits`.
+
+    Example:
+        >>> pipeline = kafwire.stream.Pipeline().filter(lambda order: order.value).map(lambda order: order.value[:3])
+        >>> source = kafwire.stream.MemorySource({"orders": [b"2 books", b"", b"a lamp"]})
+        >>> sink = kafwire.stream.MemorySink()
+        >>> pipeline.run(source, sink).records
+        3
+        >>> sink.values
+        [b'2 b', b'a l']
+    """
+
+    __module__ = "kafwire.stream"
+    steps: tuple[Step, ...] = ()
+    failures: FailurePolicy = _DEFAULT_FAILURES
+    commit_every: int | None = None
+    commit_within: float | None = None
+    limit: Limits = _DEFAULT_LIMITS
+
+    # --- steps ------------------------------------------------------------------------------------------------------
+
+    def map(self, function: Callable[[Any], Any]) -> Self:
+        """Replace each value by what a function makes of it.
+
+        Args:
+            function: takes a value: the `Record`, or what the step before made. It is called in order, in the loop's
+                thread, and must not block: that is for `for_each`.
+
+        Returns:
+            The longer pipeline.
+
+        Raises:
+            ConfigError: it is no function, or an async one.
+        """
+        return self._with(Map(_sync("map", function)))
+
+    def map_batches(self, function: Callable[[Any], Any]) -> Self:
+        """Replace each whole `Batch` by what a function makes of it. From here on values are batches.
+
+        Such as `lambda batch: pa.record_batch(batch)`. It comes before all other steps.
+
+        Args:
+            function: takes a `Batch`, or what the `map_batches` before made.
+
+        Returns:
+            The longer pipeline.
+
+        Raises:
+            ConfigError: it is no function, or an async one, or there are steps before it.
+        """
+        return self._with(Map(_sync("map_batches", function), batches=True))
+
+    def filter(self, function: Callable[[Any], object]) -> Self:
+        """Keep the values for which a function is true. The offsets of the others count as processed.
+
+        Args:
+            function: takes a value, as for `map`.
+
+        Returns:
+            The longer pipeline.
+
+        Raises:
+            ConfigError: it is no function, or an async one.
+        """
+        return self._with(Filter(_sync("filter", function)))
+
+    def flat_map(self, function: Callable[[Any], Iterable[Any]]) -> Self:
+        """Replace each value by any number of values. Its offset is completed when all of them are stored.
+
+        Args:
+            function: takes a value, as for `map`, and returns an iterable.
+
+        Returns:
+            The longer pipeline.
+
+        Raises:
+            ConfigError: it is no function, or an async one.
+        """
+        return self._with(FlatMap(_sync("flat_map", function)))
+
+    def batch(self, max_records: int, max_seconds: float | None = None) -> Self:
+        """Gather values into lists, each of consecutive values of one partition.
+
+        Behind `map_batches` a list has batches, and counts their rows; it is full when it has `max_records` or more.
+
+        Args:
+            max_records: a list goes on when it has so many.
+            max_seconds: or so long after its first value came; None: however long that takes.
+
+        Returns:
+            The longer pipeline.
+
+        Raises:
+            ConfigError: a number is below its least value, or the pipeline has a `batch` or `for_each` already.
+        """
+        if max_records < 1 or (max_seconds is not None and max_seconds < 0):
+            raise ConfigError(f"batch({max_records!r}, {max_seconds!r}): at least 1 record and 0 seconds are needed")
+        return self._with(Gather(max_records, max_seconds))
+
+    def for_each(
+        self,
+        handler: Callable[[Any], Any],
+        *,
+        workers: int = 1,
+        by: Lane | Callable[[Any], Any] | None = "partition",
+        run_in: RunIn | None = None,
+        timeout_s: float | None = None,
+    ) -> Self:
+        """Call a handler for each value, several at once. What it returns goes on; None does not.
+
+        Args:
+            handler: takes a value; a function, or an async one.
+            workers: how many calls run at once, of all partitions together.
+            by: what is handled in order: "key" (one call for each record key of a partition at a time; records without
+                a key are in no order), "partition", what a function says of a value, or None: nothing.
+            run_in: "tasks" (in the event loop), "threads" or "processes" (which import the handler by its name; values
+                and results are pickled). None: tasks for an async handler, threads for others.
+            timeout_s: how many seconds a call may take before it counts as failed, by `HandlerTimeoutError`. A task is
+                cancelled; a process is killed (its start counts too). A thread cannot be stopped: its record is not
+                tried again in place.
+
+        Returns:
+            The longer pipeline.
+
+        Raises:
+            ConfigError: an argument has no such value, or the pipeline has a `for_each` already.
+        """
+        if not callable(handler):
+            raise ConfigError(f"for_each({handler!r}): a function is needed")
+        if workers < 1 or (timeout_s is not None and timeout_s <= 0):
+            raise ConfigError(f"for_each(workers={workers!r}, timeout_s={timeout_s!r}): numbers above 0 are needed")
+        if by not in {None, "key", "partition"} and not callable(by):
+            raise ConfigError(f'for_each(by={by!r}): "key", "partition", a function or None is needed')
+        chosen = run_in or ("tasks" if is_async(handler) else "threads")
+        if chosen not in {"tasks", "threads", "processes"}:
+            raise ConfigError(f'for_each(run_in={run_in!r}): "tasks", "threads" or "processes" is needed')
+        if chosen != "tasks" and is_async(handler):
+            raise ConfigError(f'for_each(run_in={run_in!r}): an async handler runs in "tasks"')
+        if chosen == "tasks" and timeout_s is not None and not is_async(handler):
+            raise ConfigError('for_each(timeout_s=...): a sync handler in "tasks" cannot be stopped; use "threads"')
+        return self._with(ForEach(handler, workers, by, chosen, timeout_s))
+
+    # --- policies ---------------------------------------------------------------------------------------------------
+
+    def commit(self, *, every: int | None = None, within: float | None = None) -> Self:
+        """Choose when offsets are committed, or transactions with guarantee="exactly_once".
+
+        Without this call within 5 s, transactions within 0.1 s.
+
+        Args:
+            every: after so many offsets.
+            within: so many seconds after the first of them, at the latest.
+
+        Returns:
+            The pipeline with it.
+
+        Raises:
+            ConfigError: neither is given, or one is below its least value.
+        """
+        if (every is None and within is None) or (every or 1) < 1 or (within or 0) < 0 or every == 0:
+            raise ConfigError(f"commit(every={every!r}, within={within!r}): at least 1 offset, or 0 seconds, is needed")
+        return replace(self, commit_every=every, commit_within=within)
+
+    def retry(
+        self,
+        attempts: int,
+        *,
+        backoff_s: float = 0.1,
+        max_backoff_s: float = 30.0,
+        on: type[Exception] | Sequence[type[Exception]] = Exception,
+    ) -> Self:
+        """Call a step that raises again, in place: its key or partition waits, others go on.
+
+        Args:
+            attempts: how many calls there are, with the first one.
+            backoff_s: seconds before the second call; they double from call to call (+-20 %).
+            max_backoff_s: and reach this at most.
+            on: the errors after which it is called again, or its record goes to a retry topic.
+
+        Returns:
+            The pipeline with it.
+
+        Raises:
+            ConfigError: a number is below its least value.
+        """
+        if attempts < 1 or backoff_s < 0 or max_backoff_s < 0:
+            raise ConfigError(f"retry({attempts!r}): at least 1 attempt, and 0 seconds, are needed")
+        kinds = (on,) if isinstance(on, type) else tuple(on)
+        return replace(
+            self,
+            failures=replace(
+                self.failures, attempts=attempts, backoff_s=backoff_s, max_backoff_s=max_backoff_s, on=kinds
+            ),
+        )
+
+    def retry_topics(self, *topics: RetryTopic) -> Self:
+        """Write records that still fail to topics, from which they are processed again when they are due.
+
+        A record that fails goes to the first topic, one that fails there to the second, and so on. The stream's source
+        has to read them too. Order is not kept: later records of the same key are processed meanwhile.
+
+        Args:
+            topics: the topics with their delays.
+
+        Returns:
+            The pipeline with it.
+
+        Raises:
+            ConfigError: a topic is named twice.
+        """
+        if len({one.topic for one in topics}) != len(topics):
+            raise ConfigError("retry_topics: a topic is named twice")
+        return replace(self, failures=replace(self.failures, retry_topics=topics))
+
+    def dead_letters(self, topic: str) -> Self:
+        """Write records that finally fail to a topic, with the error and their origin in headers, and go on.
+
+        Args:
+            topic: the topic.
+
+        Returns:
+            The pipeline with it.
+        """
+        return replace(self, failures=replace(self.failures, dead_letter_topic=topic))
+
+    def skip_failures(self) -> Self:
+        """Log records that finally fail, and go on. Without this and `dead_letters` the stream ends with the error.
+
+        Returns:
+            The pipeline with it.
+        """
+        return replace(self, failures=replace(self.failures, otherwise="skip"))
+
+    def limits(
+        self, *, max_in_flight: int = 10_000, max_uncommitted: int = 100_000, stop_timeout_s: float = 30.0
+    ) -> Self:
+        """Choose how much of a partition a stream has in hand, and how long it takes to stop.
+
+        Args:
+            max_in_flight: a partition is not read on while so many of its values wait for workers or the sink. It is
+                looked at every 1024 records.
+            max_uncommitted: nor while it has so many offsets beyond the committable one.
+            stop_timeout_s: how many seconds a stop waits for what is in flight, before it is cancelled.
+
+        Returns:
+            The pipeline with it.
+
+        Raises:
+            ConfigError: a number is below its least value.
+        """
+        if max_in_flight < 1 or max_uncommitted < 1 or stop_timeout_s < 0:
+            raise ConfigError("limits: numbers from 1, and seconds from 0, are needed")
+        return replace(self, limit=Limits(max_in_flight, max_uncommitted, stop_timeout_s))
+
+    # --- running ----------------------------------------------------------------------------------------------------
+
+    async def run_async(
+        self,
+        source: Source,
+        sink: Sink | TransactionalSink | None = None,
+        *,
+        guarantee: Guarantee = "at_least_once",
+        letters: Sink | TransactionalSink | None = None,
+        stop: StopRequest | None = None,
+        clock: Clock | None = None,
+        random: Random | None = None,
+    ) -> StreamSummary:
+        """Run until the source ends, or `stop` is requested. The source is closed then.
+
+        A call that is cancelled cancels handlers, and leaves.
+
+        Args:
+            source: what is read.
+            sink: what the results are written to; None: nothing is written.
+            guarantee: "at_least_once": offsets are committed after their records are processed. "at_most_once": before.
+                "exactly_once": with the results, in transactions; `sink` is a `TopicSink` whose producer has a
+                `transactional_id`.
+            letters: what dead letters and retries are written to; None: the sink.
+            stop: how it is stopped.
+            clock: what time due records are compared with; None: the system's. Delays are those of the event loop.
+            random: chance for back-offs; None: the process's own.
+
+        Returns:
+            What it has done.
+
+        Raises:
+            ConfigError: the pipeline, source and sink do not fit together.
+            StreamError: a record failed, and the pipeline has no place for it.
+            KafkaError: the source or the sink failed.
+        """
+        if clock is None or random is None:
+            from kafwire.runtime.engine import default_engine
+
+            clock, random = clock or default_engine().clock, random or default_engine().random
+        settings = self._settings(guarantee, sink, letters)
+        run = StreamRun(settings, source, sink, sink if letters is None else letters, clock, random)
+        return await run.run(StopRequest() if stop is None else stop)
+
+    def run(
+        self,
+        source: Source,
+        sink: Sink | TransactionalSink | None = None,
+        *,
+        guarantee: Guarantee = "at_least_once",
+        letters: Sink | TransactionalSink | None = None,
+        stop: StopRequest | None = None,
+        stop_signals: Sequence[int] = STOP_SIGNALS,
+    ) -> StreamSummary:
+        """Run in a thread with an event loop of its own, and wait for its end.
+
+        Args:
+            source: what is read.
+            sink: what the results are written to; None: nothing is written.
+            guarantee: as for `run_async`.
+            letters: what dead letters and retries are written to; None: the sink.
+            stop: how it is stopped.
+            stop_signals: signals that stop it too, if this is called in the main thread; a second one interrupts the
+                wait.
+
+        Returns:
+            What it has done.
+
+        Raises:
+            ConfigError: the pipeline, source and sink do not fit together.
+            StreamError: a record failed, and the pipeline has no place for it.
+            KafkaError: the source or the sink failed.
+        """
+        request = StopRequest() if stop is None else stop
+        with signals_stop(request, stop_signals):
+            return run_in_thread(
+                lambda: self.run_async(source, sink, guarantee=guarantee, letters=letters, stop=request), request
+            )
+
+    def _with(self, step: Step) -> Self:
+        longer = replace(self, steps=(*self.steps, step))
+        plan(longer.steps)
+        return longer
+
+    def _settings(self, guarantee: Guarantee, sink: object, letters: object) -> Settings:
+        if guarantee not in GUARANTEES:
+            raise ConfigError(f"guarantee={guarantee!r}: one of {', '.join(GUARANTEES)} is needed")
+        if self.failures.writes and sink is None and letters is None:
+            raise ConfigError("dead letters and retries are written to topics: give a sink, or letters=")
+        if guarantee == "at_most_once" and (self.failures.attempts > 1 or self.failures.retry_topics):
+            raise ConfigError('guarantee="at_most_once" calls no step twice: leave out retry and retry_topics')
+        found = plan(self.steps)
+        by_kill = found.for_each is not None and found.for_each.run_in == "processes" and found.for_each.timeout_s
+        if guarantee == "at_most_once" and by_kill:
+            raise ConfigError('guarantee="at_most_once": processes with timeout_s may be called again; leave that out')
+        every, within = self.commit_every, self.commit_within
+        if every is None and within is None:
+            within = TRANSACTION_S if guarantee == "exactly_once" else COMMIT_S
+        return Settings(found, self.failures, every, within, self.limit, guarantee)
+
+
+def _sync(name: str, function: Any) -> Any:
+    if not callable(function):
+        raise ConfigError(f"{name}({function!r}): a function is needed")
+    if is_async(function):
+        raise ConfigError(f"{name}({function!r}): an async function belongs into for_each")
+    return function

@@ -1,0 +1,303 @@
+"""`StreamRun`: one run of a pipeline, from a source to a sink, on the asyncio loop that is running."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from kafwire.errors import AuthorizationError, ConfigError, KafkaError
+from kafwire.records._records import Batch
+from kafwire.runtime.interfaces import Clock, Random
+from kafwire.stream.commit_schedule import CommitSchedule
+from kafwire.stream.failure_policy import FailurePolicy
+from kafwire.stream.failures import Failures
+from kafwire.stream.interfaces import Sink, Source, SourcePartition, TransactionalSink
+from kafwire.stream.partition_run import Abandoned, PartitionRun
+from kafwire.stream.steps import Plan
+from kafwire.stream.stop_request import StopRequest
+from kafwire.stream.summary import Counters, StreamSummary
+from kafwire.stream.transactions import TransactionCycle
+from kafwire.stream.transforms import section
+from kafwire.stream.worker_pool import WorkerPool
+
+log = logging.getLogger("kafwire")
+
+Guarantee = Literal["at_least_once", "at_most_once", "exactly_once"]
+AnySink = Sink | TransactionalSink
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a stream has in hand, and how long it takes to stop."""
+
+    max_in_flight: int = 10_000
+    max_uncommitted: int = 100_000
+    stop_timeout_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of a pipeline that a run needs."""
+
+    plan: Plan
+    failures: FailurePolicy
+    commit_every: int | None
+    commit_within: float | None
+    limits: Limits
+    guarantee: Guarantee
+
+
+class StreamRun:
+    """Runs a pipeline once. What fails anywhere ends all of it.
+
+    Partitions, workers and commits are tasks. They tell this object what has happened, and it tells them to wake.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        source: Source,
+        sink: AnySink | None,
+        letters: AnySink | None,
+        clock: Clock,
+        random: Random,
+    ) -> None:
+        self.plan = settings.plan
+        self.limits = settings.limits
+        self.before = section(self.plan.before)
+        self.between = section(self.plan.between)
+        self.source = source
+        self.sink = sink
+        self.counters = Counters()
+        self.failures = Failures(settings.failures, letters, clock, random, self.counters)
+        self.retry_topics = {one.topic for one in settings.failures.retry_topics}
+        self.is_stopping = False
+        self.partitions: list[PartitionRun] = []
+        self.schedule = CommitSchedule(settings.commit_every, settings.commit_within)
+        for_each = self.plan.for_each
+        self.pool = None if for_each is None else WorkerPool(self, for_each, section(self.plan.after))
+        self._is_at_most_once = settings.guarantee == "at_most_once"
+        self._cycle: TransactionCycle | None = None
+        if settings.guarantee == "exactly_once":
+            self._cycle = TransactionCycle(self, _transactional(sink, letters))
+        self._tasks: dict[PartitionRun, asyncio.Task[None]] = {}
+        self._stopped = asyncio.Event()
+        self._waker: asyncio.Future[None] | None = None
+        self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._assigning: asyncio.Task[None] | None = None
+        self._forcing: asyncio.TimerHandle | None = None
+        self._is_forced = self._is_committed = False
+
+    async def run(self, stop: StopRequest) -> StreamSummary:
+        """Until the source ends, `stop` is requested, or something fails; the source is closed in any case."""
+        if self._cycle is not None:
+            await self._cycle.sink.start()
+        if self.pool is not None:
+            self.pool.start()
+        self._assigning = asyncio.ensure_future(self._assign())
+        committing = asyncio.ensure_future(self._commit_loop() if self._cycle is None else self._cycle.run())
+        main = asyncio.ensure_future(self._main())
+        for task in (self._assigning, committing, main):
+            self.guard(task)
+        try:
+            with stop._calling(self.stop):
+                await asyncio.wait({main, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            if not self._failed.done():
+                committing.cancel()
+                await self._last_commit()
+                self._is_committed = True
+        finally:
+            await self._close(self._assigning, committing, main)
+        return StreamSummary(**asdict(self.counters))
+
+    async def _close(self, *tasks: asyncio.Task[None]) -> None:
+        """Cancel what still runs, commit what is completed, leave, and raise what made the stream fail."""
+        error = self._failed.exception() if self._failed.done() else None
+        if self._forcing is not None:
+            self._forcing.cancel()
+        every = [*tasks, *self._tasks.values()]
+        for task in every:
+            task.cancel()
+        await asyncio.gather(*every, *(run.close() for run in self.partitions), return_exceptions=True)
+        if self.pool is not None:
+            await self.pool.close()
+        try:
+            if self._cycle is not None:
+                await self._cycle.close()
+            elif not self._is_committed:
+                await self.source.commit()
+        except KafkaError as problem:
+            log.warning("kafwire: a stream that failed could not commit, or abort, what it had begun: %s", problem)
+        finally:
+            await self.source.close()
+        if error is not None:
+            raise error
+
+    async def _main(self) -> None:
+        """Until all partitions are assigned and at their ends."""
+        assert self._assigning is not None
+        await asyncio.wait({self._assigning})
+        while running := [task for task in self._tasks.values() if not task.done()]:
+            await asyncio.wait(running)
+            if self._cycle is not None and not self._is_forced:
+                await self._cycle.commit_now()  # what is aborted comes again
+
+    async def _last_commit(self) -> None:
+        if self._cycle is None and self.schedule.has_completed:
+            self.schedule.on_commit()
+            await self.source.commit()
+            self.counters.commits += 1
+
+    # --- partitions -------------------------------------------------------------------------------------------------
+
+    async def _assign(self) -> None:
+        async for partition in self.source.partitions():
+            if self.is_stopping:
+                return
+            self._add(partition)
+
+    def _add(self, partition: SourcePartition) -> None:
+        run = PartitionRun(self, partition)
+        self.partitions.append(run)
+        self.start_partition(run)
+
+    def start_partition(self, run: PartitionRun) -> None:
+        """Read a partition, or read on after an aborted transaction."""
+        self._tasks[run] = asyncio.ensure_future(self._run_partition(run))
+        self.guard(self._tasks[run])
+
+    async def stop_partitions(self) -> None:
+        """Cancel what reads; what the sources owe is kept."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run_partition(self, run: PartitionRun) -> None:
+        await run.run()
+        await run.settle()
+        if self._cycle is not None:
+            if not self.is_stopping:
+                await self._cycle.commit_now()
+                run.taken = []  # but for what it did not come to
+        elif not run.partition.is_lost and not self.is_stopping:
+            await run.partition.commit()
+        if self._cycle is None or not run.taken:
+            await run.close()
+            self.partitions.remove(run)
+
+    async def on_batch(self, run: PartitionRun, batch: Batch) -> None:
+        """A partition is about to process a batch."""
+        if self._cycle is not None:
+            await self._cycle.on_batch(run, batch)
+        elif self._is_at_most_once:
+            run.partition.complete(batch.base_offset, batch.next_offset)
+            await run.partition.commit()
+            self.counters.commits += 1
+
+    def on_completed(self, run: PartitionRun, first_offset: int, next_offset: int) -> None:
+        """A partition has completed offsets."""
+        if self._cycle is not None or self._is_at_most_once:
+            return
+        run.partition.complete(first_offset, next_offset)
+        before = self.schedule.due_at
+        self.schedule.on_completed(next_offset - first_offset, asyncio.get_running_loop().time())
+        if self.schedule.due_at != before:
+            self.wake()
+
+    def on_parked(self) -> None:
+        """A partition has nothing in flight, has parked, or has ended."""
+        if self._cycle is not None:
+            self._cycle.wake()
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether there are transactions."""
+        return self._cycle is not None
+
+    @property
+    def is_closing_transaction(self) -> bool:
+        """Whether partitions are to park."""
+        return self._cycle is not None and self._cycle.is_closing
+
+    # --- commits ----------------------------------------------------------------------------------------------------
+
+    async def _commit_loop(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            if not self.schedule.is_due(loop.time()):
+                self._waker = loop.create_future()
+                due_at = self.schedule.due_at
+                timer = None if due_at is None else loop.call_at(due_at, self.wake)
+                await self._waker
+                if timer is not None:
+                    timer.cancel()
+                continue
+            self.schedule.on_commit()
+            try:
+                await self.source.commit()
+                self.counters.commits += 1
+            except (AuthorizationError, ConfigError):
+                raise
+            except KafkaError as error:
+                log.warning("kafwire: a stream could not commit, and tries again with its next commit: %s", error)
+
+    def wake(self) -> None:
+        """A commit is due at another time."""
+        if self._waker is not None and not self._waker.done():
+            self._waker.set_result(None)
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Read nothing more; finish, commit, leave. What takes longer than `stop_timeout_s` is cancelled."""
+        if self.is_stopping:
+            return
+        self.is_stopping = True
+        self._stopped.set()
+        if self._assigning is not None:
+            self._assigning.cancel()
+        if self.pool is not None:
+            self.pool.abandon_postponed()
+        for run in self.partitions:
+            run.wake()
+        self._forcing = asyncio.get_running_loop().call_later(self.limits.stop_timeout_s, self._force)
+
+    def _force(self) -> None:
+        self._is_forced = True
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, unless the stream stops: then raise `Abandoned`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopped.wait()
+        if self.is_stopping:
+            raise Abandoned
+
+    def guard(self, task: asyncio.Task[None]) -> None:
+        """If the task fails, so does the stream."""
+        task.add_done_callback(self._on_task_done)
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is None or self._failed.done():
+            return
+        if self._cycle is None or not self._cycle.takes(error):
+            self._failed.set_exception(error)
+
+
+def _transactional(sink: AnySink | None, letters: AnySink | None) -> TransactionalSink:
+    chosen = sink or letters
+    if not isinstance(chosen, TransactionalSink):
+        raise ConfigError(
+            f'guarantee="exactly_once" writes results and offsets in one transaction: {chosen!r} has none; '
+            "give a TopicSink whose producer has a transactional_id"
+        )
+    if letters is not None and letters is not chosen:
+        raise ConfigError('guarantee="exactly_once" writes failed records by the sink: leave out letters=')
+    return chosen

@@ -1,0 +1,106 @@
+"""The steps of a pipeline, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kafwire.errors import ConfigError
+
+RunIn = Literal["tasks", "threads", "processes"]
+Lane = Literal["key", "partition"]
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """One value for each; with `batches`, of whole batches as the source has them."""
+
+    function: Callable[[Any], Any]
+    batches: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Only the values for which the function is true."""
+
+    function: Callable[[Any], object]
+
+
+@dataclass(frozen=True, slots=True)
+class FlatMap:
+    """Any number of values for each."""
+
+    function: Callable[[Any], Iterable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Lists of consecutive values of a partition. A list is full at `max_records`, or ends after `max_seconds`."""
+
+    max_records: int
+    max_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ForEach:
+    """A handler that several workers call at once, in order within a lane."""
+
+    handler: Callable[[Any], Any]
+    workers: int
+    by: Lane | Callable[[Any], Any] | None
+    run_in: RunIn
+    timeout_s: float | None
+
+
+Transform = Map | Filter | FlatMap
+Step = Transform | Gather | ForEach
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The steps of a pipeline by their place.
+
+    `before` what is gathered, `between` that and `for_each`, `after` it. Without a `gather` all that comes before
+    `for_each` is `before`. With `is_batchwise` the elements are whole batches instead of records.
+    """
+
+    before: tuple[Transform, ...]
+    gather: Gather | None
+    between: tuple[Transform, ...]
+    for_each: ForEach | None
+    after: tuple[Transform, ...]
+    is_batchwise: bool
+
+
+def plan(steps: Iterable[Step]) -> Plan:
+    """Sort steps by their place.
+
+    Raises `ConfigError` for an order that a stream cannot have: it has at most one `batch`, before at most one
+    `for_each`, and whole batches come first.
+    """
+    before: list[Transform] = []
+    between: list[Transform] = []
+    after: list[Transform] = []
+    gather: Gather | None = None
+    for_each: ForEach | None = None
+    place = before
+    is_batchwise = False
+    for number, step in enumerate(steps):
+        if isinstance(step, Gather):
+            if gather is not None or for_each is not None:
+                raise ConfigError("a pipeline has one batch(), before for_each(): begin another pipeline for a second")
+            gather, place = step, between
+        elif isinstance(step, ForEach):
+            if for_each is not None:
+                raise ConfigError("a pipeline has one for_each(): begin another pipeline for a second")
+            if step.by == "key" and (gather is not None or is_batchwise):
+                raise ConfigError('a batch has no key: for_each(by="key") takes records, by="partition" batches')
+            for_each, place = step, after
+        else:
+            if isinstance(step, Map) and step.batches:
+                if number and not is_batchwise:
+                    raise ConfigError("map_batches() comes first: the steps before it make records of the batches")
+                is_batchwise = True
+            place.append(step)
+    return Plan(tuple(before), gather, tuple(between), for_each, tuple(after), is_batchwise)

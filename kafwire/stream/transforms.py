@@ -1,0 +1,99 @@
+"""`SectionRun`: values on their way through `map`, `filter` and `flat_map`, which may fail for one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress, islice, repeat
+from typing import Any
+
+from kafwire.stream.elements import Origin
+from kafwire.stream.steps import Filter, FlatMap, Map, Transform
+
+Combine = Callable[[list[Any], list[Any], list[Any]], tuple[list[Any], list[Any]]]
+Section = tuple[tuple[Callable[[Any], Any], Combine], ...]
+
+
+def section(steps: Sequence[Transform]) -> Section:
+    """What is called for each value of each step, and how its results become the next step's values."""
+    return tuple(_compiled(step) for step in steps)
+
+
+def _compiled(step: Transform) -> tuple[Callable[[Any], Any], Combine]:
+    if isinstance(step, Map):
+        return step.function, _mapped
+    if isinstance(step, Filter):
+        return step.function, _filtered
+    return _listing(step), _flattened
+
+
+def _listing(step: FlatMap) -> Callable[[Any], list[Any]]:
+    function: Callable[[Any], Iterable[Any]] = step.function
+    return lambda value: list(function(value))
+
+
+def _mapped(values: list[Any], origins: list[Any], results: list[Any]) -> tuple[list[Any], list[Any]]:
+    del values
+    return results, origins
+
+
+def _filtered(values: list[Any], origins: list[Any], results: list[Any]) -> tuple[list[Any], list[Any]]:
+    return list(compress(values, results)), list(compress(origins, results))
+
+
+def _flattened(values: list[Any], origins: list[Any], results: list[Any]) -> tuple[list[Any], list[Any]]:
+    del values
+    flat = [value for result in results for value in result]
+    return flat, [one for origin, found in zip(origins, results, strict=True) for one in repeat(origin, len(found))]
+
+
+class SectionRun:
+    """Some values in some steps. Each step takes all values before the next one takes any.
+
+    `run` goes on until it is over, or a step raises. Then `error` says what, and `origin` for which record; the next
+    `run` calls the same step with the same value again, unless `drop` leaves it out.
+    """
+
+    __slots__ = ("_results", "_section", "_step", "error", "origins", "values")
+
+    def __init__(self, steps: Section, values: list[Any], origins: list[Any]) -> None:
+        self._section = steps
+        self._step = 0
+        self._results: list[Any] = []
+        self.values = values
+        self.origins = origins
+        self.error: Exception | None = None
+
+    def run(self) -> bool:
+        """Go on: whether it is over, and `values` and `origins` are what came of it."""
+        while self._step < len(self._section):
+            function, combine = self._section[self._step]
+            results = self._results
+            append = results.append
+            try:
+                for value in islice(self.values, len(results), None):
+                    append(function(value))
+            except Exception as error:  # noqa: BLE001  # whatever a user's function raises
+                self.error = error
+                return False
+            self.values, self.origins = combine(self.values, self.origins, results)
+            self._results = []
+            self._step += 1
+        self.error = None
+        return True
+
+    @property
+    def origin(self) -> Origin:
+        """Of the value for which a step failed."""
+        found: Origin = self.origins[len(self._results)]
+        return found
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The step that failed, and for which of its values."""
+        return self._step, len(self._results)
+
+    def drop(self) -> None:
+        """Leave out the value for which a step failed."""
+        at = len(self._results)
+        self.values = [*self.values[:at], *self.values[at + 1 :]]
+        self.origins = [*self.origins[:at], *self.origins[at + 1 :]]

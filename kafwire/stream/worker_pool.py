@@ -1,0 +1,193 @@
+"""`WorkerPool`: the workers of `for_each`, which all partitions of a stream share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Any
+
+from kafwire.records._records import Record
+from kafwire.stream.elements import Element
+from kafwire.stream.errors import NotNow
+from kafwire.stream.invocation import Interrupted, invocation
+from kafwire.stream.key_order import KeyOrder
+from kafwire.stream.steps import ForEach
+from kafwire.stream.transforms import Section, SectionRun
+
+if TYPE_CHECKING:
+    from kafwire.stream.runner import StreamRun
+
+
+class WorkerPool:
+    """Tasks that each call the handler for one element at a time, and write what it returns.
+
+    An element that waits for its next attempt keeps its lane, so its key or partition waits with it; it keeps no
+    worker.
+    """
+
+    def __init__(self, stream: StreamRun, step: ForEach, after: Section) -> None:
+        self._stream = stream
+        self._step = step
+        self._after = after
+        self._order: KeyOrder[Element] = KeyOrder()
+        self._ready: deque[Element] = deque()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._postponed: dict[Element, asyncio.TimerHandle] = {}
+        self._invocation = invocation(step)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Start the workers."""
+        self._tasks = [asyncio.ensure_future(self._work()) for _ in range(self._step.workers)]
+        for task in self._tasks:
+            self._stream.guard(task)
+
+    def add(self, element: Element) -> None:
+        """Take an element, to be handled when its lane and a worker are free."""
+        element.lane = self._lane_of(element)
+        if element.lane is None or self._order.add(element.lane, element):
+            self._put(element)
+
+    def _lane_of(self, element: Element) -> Hashable | None:
+        """What the element is in order with; None: with nothing."""
+        by, where = self._step.by, element.owner.where
+        if by is None:
+            return None
+        if by == "partition":
+            return (where,)
+        if by == "key":
+            key = _key_of(element)
+            return None if key is None else (where, key)
+        return ("", by(element.value))
+
+    def _put(self, element: Element) -> None:
+        self._ready.append(element)
+        while self._idle:
+            waiter = self._idle.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            while not self._ready:
+                waiter = loop.create_future()
+                self._idle.append(waiter)
+                await waiter
+            element = self._ready.popleft()
+            if element.is_done or element.owner.partition.is_lost:
+                element.abandon()
+                self._leave(element)
+                continue
+            await self._attempt(element)
+
+    async def _attempt(self, element: Element) -> None:
+        try:
+            await self._handle(element)
+        except NotNow as later:
+            self._postpone(element, later.seconds, is_paused=True)
+        except Interrupted:
+            self._postpone(element, 0.0, is_paused=False)
+        except Exception as error:  # noqa: BLE001  # whatever a handler raises
+            await self._on_failure(element, error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():  # the worker is, and not what the handler awaited
+                raise
+            await self._on_failure(element, _cancelled())
+        else:
+            self._leave(element)
+
+    async def _handle(self, element: Element) -> None:
+        """The handler, then the steps after it, then the sink; what has been done is not done again."""
+        if element.output is None:
+            if element.run is None:
+                result = await self._invocation.call(element.value)
+                values: list[Any] = [] if result is None else [result]
+                element.run = SectionRun(self._after, values, [element.origin] * len(values))
+                element.attempt = 1
+            if not element.run.run():
+                raise element.run.error
+            element.output = list(element.run.values)
+            element.attempt = 1
+        await element.owner.write(element)
+
+    async def _on_failure(self, element: Element, error: Exception) -> None:
+        owner = element.owner
+        after_s = await self._stream.failures.handle(owner.where, element.origin, error, element.attempt)
+        if after_s is None:
+            element.finish()
+            self._leave(element)
+            return
+        element.attempt += 1
+        self._postpone(element, after_s, is_paused=False)
+
+    def _postpone(self, element: Element, seconds: float, *, is_paused: bool) -> None:
+        if self._stream.is_stopping:
+            self._abandon(element)
+            return
+        if is_paused:
+            element.owner.pause()
+        self._postponed[element] = asyncio.get_running_loop().call_later(seconds, self._again, element, is_paused)
+
+    def _again(self, element: Element, is_paused: bool) -> None:
+        del self._postponed[element]
+        if is_paused:
+            element.owner.resume()
+        self._put(element)
+
+    def _leave(self, element: Element) -> None:
+        """Its lane is free for the next one."""
+        if element.lane is not None:
+            following = self._order.finish(element.lane)
+            if following is not None:
+                self._put(following)
+
+    def abandon_postponed(self) -> None:
+        """The stream stops: what waits for its next attempt is left to whoever reads it next."""
+        for element, timer in list(self._postponed.items()):
+            timer.cancel()
+            self._abandon(element)
+        self._postponed.clear()
+
+    def _abandon(self, element: Element) -> None:
+        """Leave it, and what waits in its lane, which may not overtake it."""
+        element.abandon()
+        if element.lane is not None:
+            for one in self._order.close(element.lane):
+                one.abandon()
+
+    async def restart(self) -> None:
+        """Forget all elements, and begin with new workers: a transaction was aborted."""
+        await self._cancel()
+        for timer in self._postponed.values():
+            timer.cancel()
+        self._postponed.clear()
+        self._ready.clear()
+        self._idle.clear()
+        self._order = KeyOrder()
+        self.start()
+
+    async def close(self) -> None:
+        """Cancel the handlers that still run."""
+        await self._cancel()
+        self._invocation.close()
+
+    async def _cancel(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _key_of(element: Element) -> bytes | None:
+    origin = element.origin
+    assert isinstance(origin, Record)
+    key: bytes | None = origin.key
+    return key
+
+
+def _cancelled() -> Exception:
+    return RuntimeError("the handler was cancelled: something that it awaited was")

@@ -1,0 +1,199 @@
+"""Streams under all faults at once: handlers that fail and hang, partitions that come and go, stops, lost commits.
+
+A seed chooses everything. Streams run until everything is committed, one after the other, as restarted programs do.
+Then each record was processed; with exactly once, its result is there exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from kafwire.errors import KafkaError, TransactionAbortableError
+from kafwire.records import Batch, Record
+from kafwire.stream import MemorySink, MemorySource, NotNow, Pipeline, StopRequest
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
+from tests.support import seeds
+from tests.support.streams import run_simulated
+
+COUNT = 60
+PARTITIONS = 3
+
+
+class Observed(MemorySource):
+    """Knows what was processed when something is committed."""
+
+    def __init__(self, processed: set[tuple[int, int]]) -> None:
+        super().__init__(batch_records=7, ends=False)
+        self.processed = processed
+        self.problems: list[str] = []
+        for partition in range(PARTITIONS):
+            self.append("orders", [(b"%d" % (one % 4), b"%d" % one) for one in range(COUNT)], partition=partition)
+
+    def _note_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Nothing is committed before it is processed, and nothing goes back."""
+        for (_, partition), offset in offsets.items():
+            missing = {(partition, one) for one in range(offset)} - self.processed
+            if missing:
+                self.problems.append(f"committed before it was processed: {sorted(missing)[:3]}")
+        back = [(where, offset) for where, offset in offsets.items() if offset < self.committed.get(where, 0)]
+        if back:
+            self.problems.append(f"went back: {back}")
+        super()._note_commit(offsets)
+
+    def begin_again(self) -> None:
+        """A new member."""
+        self.closed = False
+        self._streams.clear()
+        self._arrived.clear()
+        for partition in range(PARTITIONS):
+            self.assign("orders", partition)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything is committed."""
+        return sum(self.committed.values()) == COUNT * PARTITIONS
+
+
+class Results(MemorySink):
+    """Loses a commit now and then."""
+
+    def __init__(self, source: MemorySource, rng: random.Random) -> None:
+        super().__init__(source)
+        self.rng = rng
+
+    async def commit(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata) -> None:
+        """Commit, or not."""
+        await asyncio.sleep(0.01)
+        if self.rng.random() < 0.1:
+            raise TransactionAbortableError("lost")
+        await super().commit(offsets, group)
+
+    async def write(self, value: Any) -> Any:
+        """Keep it, now or a little later; or not now."""
+        if self.rng.random() < 0.02:
+            raise NotNow(0.1)
+        if self._open is not None and self.rng.random() < 0.01:
+            raise TransactionAbortableError("lost")
+        if self._open is None and self.rng.random() < 0.5:
+            return asyncio.ensure_future(self._later(value))
+        return await super().write(value)
+
+    async def _later(self, value: Any) -> None:
+        await asyncio.sleep(0.1 * self.rng.random())
+        self.values.append(value)
+
+
+class Handler:
+    """Fails, hangs, is cancelled or is not ready, now and then. Calls of a key never overlap, and keep its order."""
+
+    def __init__(self, rng: random.Random, processed: set[tuple[int, int]], *, ordered_by: str | None) -> None:
+        self.rng = rng
+        self.processed = processed
+        self.ordered_by = ordered_by
+        self.running: set[Any] = set()
+        self.last: dict[Any, int] = {}
+        self.problems: list[str] = []
+
+    async def __call__(self, record: Record) -> tuple[int, int]:
+        """Handle."""
+        lane = {"key": (record.partition, record.key), "partition": record.partition, None: object()}[self.ordered_by]
+        if lane in self.running:
+            self.problems.append(f"two calls at once in {lane}")
+        if record.offset < self.last.get(lane, -1):
+            self.problems.append(f"{record.offset} after {self.last[lane]} in {lane}")
+        self.running.add(lane)
+        try:
+            return await self._handle(record)
+        finally:
+            self.running.discard(lane)
+            self.last[lane] = record.offset
+
+    async def _handle(self, record: Record) -> tuple[int, int]:
+        drawn = self.rng.random()
+        await asyncio.sleep(3600 if drawn < 0.02 else self.rng.random())
+        if drawn < 0.06:
+            raise ValueError("no")
+        if drawn < 0.08:
+            raise asyncio.CancelledError
+        if drawn < 0.12:
+            raise NotNow(self.rng.random() * 3)
+        return self.seen(record)
+
+    def seen(self, record: Record) -> tuple[int, int]:
+        """It is processed."""
+        one = record.partition or 0, int(record.value)
+        self.processed.add(one)
+        return one
+
+    def flaky(self, record: Record) -> tuple[int, int]:
+        """The same as a step."""
+        if self.rng.random() < 0.05:
+            raise ValueError("no") if self.rng.random() < 0.5 else NotNow(0.3)
+        return self.seen(record)
+
+    def batch(self, batch: Batch) -> list[tuple[int, int]]:
+        """The same for a whole batch."""
+        return [self.flaky(record) for record in batch]
+
+
+def pipeline_of(rng: random.Random, handler: Handler) -> Pipeline:
+    shape = rng.choice(["steps", "batch", "handler", "handler", "handler", "batches"])
+    pipeline = Pipeline()
+    if shape == "steps":
+        pipeline = pipeline.map(handler.flaky).flat_map(lambda one: [one])
+    elif shape == "batch":
+        size, seconds = rng.randrange(1, 20), rng.choice([None, 0.5])
+        pipeline = pipeline.map(handler.flaky).batch(size, seconds).flat_map(lambda values: values)
+    elif shape == "batches":
+        pipeline = pipeline.map_batches(handler.batch).flat_map(lambda values: values)
+    else:
+        by: Any = handler.ordered_by
+        pipeline = pipeline.for_each(handler, workers=rng.randrange(1, 9), by=by, timeout_s=20.0)
+    pipeline = pipeline.retry(8, backoff_s=0.2, max_backoff_s=2.0).commit(every=rng.randrange(1, 40), within=2.0)
+    return pipeline.limits(max_in_flight=rng.randrange(1, 60), max_uncommitted=rng.randrange(1, 90), stop_timeout_s=5.0)
+
+
+async def trouble(rng: random.Random, source: Observed, stop: StopRequest) -> None:
+    """Take partitions and give them back, and stop."""
+    until = asyncio.get_running_loop().time() + rng.choice([2.0, 10.0, 60.0])
+    while asyncio.get_running_loop().time() < until and not source.is_done:
+        await asyncio.sleep(rng.random() * 5)
+        partition = rng.randrange(PARTITIONS)
+        if TopicPartition("orders", partition) in source._streams and rng.random() < 0.5:
+            (source.lose if rng.random() < 0.4 else source.revoke)("orders", partition)
+            await asyncio.sleep(30 if rng.random() < 0.5 else 0)
+            if rng.random() < 0.7:
+                source.assign("orders", partition)
+    stop.request()
+
+
+@seeds.several(40)
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_nothing_is_lost_and_nothing_overtakes(seed: int, guarantee: Any) -> None:
+    rng = random.Random(seed)
+    processed: set[tuple[int, int]] = set()
+    source = Observed(processed)
+    sink = Results(source, rng)
+    for _ in range(200):
+        handler = Handler(rng, processed, ordered_by=rng.choice(["key", "partition", None]))
+        pipeline = pipeline_of(rng, handler)
+        with contextlib.suppress(KafkaError):
+            run_simulated(
+                pipeline, source, sink, guarantee=guarantee, beside=lambda stop: trouble(rng, source, stop), seed=seed
+            )
+        assert not source.problems, source.problems
+        if source.is_done:
+            break
+        source.begin_again()
+    assert source.is_done, source.committed
+    counts = Counter(sink.values)
+    assert set(counts) == {(partition, one) for partition in range(PARTITIONS) for one in range(COUNT)}
+    if guarantee == "exactly_once":
+        assert set(counts.values()) == {1}, [one for one in counts.items() if one[1] > 1][:5]

@@ -1,0 +1,99 @@
+"""Handlers in threads and processes, in real time: they run at once, raise, hang and die."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from kafwire.records import Record
+from kafwire.stream import HandlerTimeoutError, MemorySink, MemorySource, Pipeline, StreamError
+from kafwire.types import TopicPartition
+from tests.support.deadlines import PATIENCE_S
+from tests.support.stream_handlers import die_at_one, hang_at_one, process_and_value, raise_at_one
+from tests.support.streams import number, numbered
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def hanging() -> Iterator[threading.Event]:
+    """What handlers in threads hang on until the test ends: the interpreter waits for them."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_threads_run_at_once() -> None:
+    together = threading.Barrier(4)
+    names: set[str] = set()
+
+    def handle(record: Record) -> int:
+        together.wait(PATIENCE_S)
+        names.add(threading.current_thread().name)
+        return number(record)
+
+    source, sink = MemorySource({"orders": numbered(8, keys=8)}), MemorySink()
+    Pipeline().for_each(handle, workers=4, by="key").run(source, sink)
+    assert sorted(sink.values) == list(range(8))
+    assert all(name.startswith("kafwire-stream") for name in names)
+    assert source.committed == {ORDERS: 8}
+
+
+def test_a_thread_that_hangs_is_replaced_and_its_record_not_tried_beside_it(hanging: threading.Event) -> None:
+    calls: list[int] = []
+
+    def handle(record: Record) -> int:
+        calls.append(number(record))
+        if number(record) in {1, 2}:
+            hanging.wait(PATIENCE_S)
+        return number(record)
+
+    source, sink = MemorySource({"orders": numbered(6)}), MemorySink()
+    pipeline = Pipeline().for_each(handle, workers=1, timeout_s=0.1).retry(5).dead_letters("dead")
+    pipeline.run(source, sink)
+    assert [letter.value for letter in sink.written("dead")] == [b"1", b"2"]
+    assert calls == list(range(6))
+    assert source.committed == {ORDERS: 6}
+
+
+def test_without_a_place_for_it_a_hanging_handler_ends_the_stream(hanging: threading.Event) -> None:
+    source = MemorySource({"orders": numbered(3)})
+    with pytest.raises(StreamError, match="its thread still runs") as e:
+        Pipeline().for_each(lambda record: hanging.wait(PATIENCE_S), timeout_s=0.05).run(source)
+    assert isinstance(e.value.__cause__, HandlerTimeoutError)
+    assert source.committed == {}
+
+
+def test_other_processes() -> None:
+    source, sink = MemorySource({"orders": numbered(4)}), MemorySink()
+    Pipeline().for_each(process_and_value, workers=2, by="key", run_in="processes").run(source, sink)
+    assert sorted(value for _, value in sink.values) == [b"0", b"1", b"2", b"3"]
+    assert os.getpid() not in {process for process, _ in sink.values}
+
+
+@pytest.mark.parametrize(
+    ("handler", "kind"), [(raise_at_one, b"ValueError"), (die_at_one, b"kafwire.errors.KafkaError")]
+)
+def test_a_handler_that_raises_or_dies_in_another_process(handler: object, kind: bytes) -> None:
+    source, sink = MemorySource({"orders": numbered(3)}), MemorySink()
+    pipeline = Pipeline().for_each(handler, run_in="processes").retry(2, backoff_s=0.0)  # type: ignore[arg-type]
+    pipeline.dead_letters("dead").run(source, sink)
+    (letter,) = sink.written("dead")
+    assert letter.value == b"1"
+    assert dict(letter.headers)["kafwire.error.class"] == kind
+    assert [value for value in sink.values if isinstance(value, bytes)] == [b"0", b"2"]
+    assert source.committed == {ORDERS: 3}
+
+
+def test_a_process_that_hangs_is_killed_and_others_are_called_again() -> None:
+    source, sink = MemorySource({"orders": numbered(6, keys=6)}), MemorySink()
+    pipeline = Pipeline().for_each(hang_at_one, workers=2, by="key", run_in="processes", timeout_s=4.0)
+    summary = pipeline.dead_letters("dead").run(source, sink)
+    (letter,) = sink.written("dead")
+    assert letter.value == b"1"
+    assert sorted(value for value in sink.values if isinstance(value, bytes)) == [b"0", b"2", b"3", b"4", b"5"]
+    assert summary.dead_letters == 1
+    assert source.committed == {ORDERS: 6}

@@ -1,0 +1,114 @@
+"""Pipelines that cannot be, and those that can."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafwire.errors import ConfigError
+from kafwire.stream import FunctionSink, MemorySink, MemorySource, Pipeline, RetryTopic
+from kafwire.stream.errors import NotNow
+from kafwire.stream.invocation import is_async
+from kafwire.stream.steps import Filter, FlatMap, ForEach, Gather, Map, plan
+
+START = Pipeline()
+
+
+async def handle(value: Any) -> None:
+    """An async handler."""
+
+
+class AsyncHandler:
+    """One that is an object."""
+
+    async def __call__(self, value: Any) -> None:
+        """Handle."""
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: START.map(handle), "belongs into for_each"),
+        (lambda: START.filter(functools.partial(handle)), "belongs into for_each"),
+        (lambda: START.map(AsyncHandler()), "belongs into for_each"),
+        (lambda: START.map(None), "a function is needed"),  # type: ignore[arg-type]
+        (lambda: START.map(str).map_batches(str), "comes first"),
+        (lambda: START.batch(1).batch(1), "one batch"),
+        (lambda: START.for_each(str).batch(1), "one batch"),
+        (lambda: START.for_each(str).for_each(str), "one for_each"),
+        (lambda: START.batch(1).for_each(str, by="key"), "a batch has no key"),
+        (lambda: START.map_batches(str).for_each(str, by="key"), "a batch has no key"),
+        (lambda: START.batch(0), "at least 1 record"),
+        (lambda: START.batch(1, -1.0), "at least 1 record"),
+        (lambda: START.for_each(None), "a function is needed"),  # type: ignore[arg-type]
+        (lambda: START.for_each(str, workers=0), "above 0"),
+        (lambda: START.for_each(str, timeout_s=0), "above 0"),
+        (lambda: START.for_each(str, by="keys"), "by='keys'"),  # type: ignore[arg-type]
+        (lambda: START.for_each(str, run_in="loops"), "run_in='loops'"),  # type: ignore[arg-type]
+        (lambda: START.for_each(handle, run_in="threads"), "runs in"),
+        (lambda: START.for_each(str, run_in="tasks", timeout_s=1.0), "cannot be stopped"),
+        (START.commit, "at least 1 offset"),
+        (lambda: START.commit(every=0), "at least 1 offset"),
+        (lambda: START.commit(within=-1), "at least 1 offset"),
+        (lambda: START.retry(0), "at least 1 attempt"),
+        (lambda: START.retry(1, backoff_s=-1), "at least 1 attempt"),
+        (lambda: START.retry_topics(RetryTopic("a", 1), RetryTopic("a", 2)), "named twice"),
+        (lambda: START.limits(max_in_flight=0), "from 1"),
+        (lambda: START.limits(stop_timeout_s=-1), "from 1"),
+        (lambda: START.dead_letters("dead").run(MemorySource()), "give a sink"),
+        (lambda: START.run(MemorySource(), guarantee="exactly"), "one of at_least_once"),  # type: ignore[arg-type]
+        (lambda: START.retry(2).run(MemorySource(), guarantee="at_most_once"), "calls no step twice"),
+        (
+            lambda: START.for_each(str, run_in="processes", timeout_s=1).run(MemorySource(), guarantee="at_most_once"),
+            "may be called again",
+        ),
+        (lambda: START.run(MemorySource(), FunctionSink(print), guarantee="exactly_once"), "has none"),
+        (lambda: START.run(MemorySource(), guarantee="exactly_once"), "has none"),
+        (
+            lambda: START.run(MemorySource(), MemorySink(), guarantee="exactly_once", letters=MemorySink()),
+            "leave out letters",
+        ),
+        (lambda: NotNow(-1), "from 0"),
+        (lambda: MemorySource(batch_records=0), "from 1"),
+        (lambda: MemorySource({"orders": ["text"]}), "is no record"),
+    ],
+)
+def test_what_cannot_be_is_refused(make: Callable[[], Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        make()
+
+
+def test_steps_have_their_places() -> None:
+    pipeline = START.map(str).batch(5, 1.0).filter(len).for_each(handle, workers=3, by="partition").flat_map(list)
+    found = plan(pipeline.steps)
+    assert found.before == (Map(str),)
+    assert found.gather == Gather(5, 1.0)
+    assert found.between == (Filter(len),)
+    assert found.for_each == ForEach(handle, 3, "partition", "tasks", None)
+    assert found.after == (FlatMap(list),)
+    assert not found.is_batchwise
+    assert plan(START.map_batches(len).map_batches(str).map(repr).steps).is_batchwise
+
+
+def test_a_pipeline_stays_as_it_is() -> None:
+    START.map(str)
+    assert START.steps == ()
+
+
+@pytest.mark.parametrize(
+    ("handler", "expected"),
+    [
+        (handle, True),
+        (functools.partial(handle), True),
+        (AsyncHandler(), True),
+        (str, False),
+        (lambda value: value, False),
+        (functools.partial(print), False),
+    ],
+)
+def test_async_handlers_are_known(handler: Callable[[Any], Any], expected: bool) -> None:
+    assert is_async(handler) is expected
+    assert (START.for_each(handler).steps[0].run_in == "tasks") is expected  # type: ignore[union-attr]

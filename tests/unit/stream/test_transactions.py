@@ -1,0 +1,232 @@
+"""Exactly once in memory: transactions that are committed, aborted and processed again, in simulated time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import pytest
+
+from kafwire.errors import ProducerFencedError, TransactionAbortableError, TransactionTimeoutError
+from kafwire.records import Record
+from kafwire.stream import MemorySink, MemorySource, Message, Pipeline, RetryTopic, StopRequest, StreamError
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
+from tests.support.streams import number, numbered, run_simulated
+
+ORDERS = TopicPartition("orders", 0)
+ONCE: dict[str, Any] = {"guarantee": "exactly_once"}
+
+
+class FailingSink(MemorySink):
+    """Fails at given calls: the nth `write`, the nth `commit`."""
+
+    def __init__(
+        self, source: MemorySource, *, writes: AbstractSet[int] = frozenset(), commits: AbstractSet[int] = frozenset()
+    ) -> None:
+        super().__init__(source)
+        self.calls: Counter[str] = Counter()
+        self.fails = {"write": writes, "commit": commits}
+        self.error: type[Exception] = TransactionAbortableError
+        self.committed: list[Mapping[TopicPartition, int]] = []
+
+    def _call(self, name: str) -> None:
+        self.calls[name] += 1
+        if self.calls[name] in self.fails[name]:
+            raise self.error("not this one")
+
+    async def write(self, value: Any) -> None:
+        """Fail, or keep it."""
+        self._call("write")
+        await super().write(value)
+
+    async def commit(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata) -> None:
+        """Fail, or commit."""
+        self._call("commit")
+        self.committed.append(dict(offsets))
+        await super().commit(offsets, group)
+
+
+async def handle(record: Record) -> int:
+    """Takes a while, other whiles for others."""
+    await asyncio.sleep(0.01 * (1 + number(record) % 7))
+    return number(record)
+
+
+PIPELINES = {
+    "map": Pipeline().map(number),
+    "batch": Pipeline().map(number).batch(7).flat_map(lambda values: values),
+    "for_each": Pipeline().for_each(handle, workers=5, by="key"),
+    "batches": Pipeline().map_batches(list).flat_map(lambda records: map(number, records)),
+    "flat_map": Pipeline()
+    .flat_map(lambda one: [one, one])
+    .batch(3)
+    .flat_map(lambda both: [number(one) for one in both]),
+}
+
+
+def copies(name: str, count: int) -> list[int]:
+    return sorted([*range(count)] * (2 if name == "flat_map" else 1))
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_results_and_offsets_go_together(name: str) -> None:
+    source = MemorySource({"orders": numbered(100)}, batch_records=8)
+    sink = FailingSink(source)
+    summary = run_simulated(PIPELINES[name].commit(every=20), source, sink, **ONCE)
+    assert sorted(sink.values) == copies(name, 100)
+    assert source.committed == {ORDERS: 100}
+    assert [offsets[ORDERS] for offsets in sink.committed] == sorted({offsets[ORDERS] for offsets in sink.committed})
+    assert summary.commits == sink.transactions >= 3
+    assert sink.aborted == 0
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("fails", [{"commits": {1}}, {"commits": {2, 3}}, {"writes": {5}}, {"writes": {1, 60}}])
+def test_an_aborted_transaction_is_processed_again(name: str, fails: dict[str, AbstractSet[int]]) -> None:
+    source = MemorySource({"orders": numbered(100), "bills": numbered(50)}, batch_records=8)
+    sink = FailingSink(source, **fails)
+    summary = run_simulated(PIPELINES[name].commit(every=20), source, sink, **ONCE)
+    assert sorted(sink.values) == sorted([*copies(name, 100), *copies(name, 50)])
+    assert source.committed == {ORDERS: 100, TopicPartition("bills", 0): 50}
+    assert summary.aborts == sink.aborted >= 1
+
+
+def test_a_transaction_that_never_succeeds_ends_the_stream(caplog: pytest.LogCaptureFixture) -> None:
+    source = MemorySource({"orders": numbered(10)})
+    sink = FailingSink(source, commits=set(range(1, 100)))
+    with pytest.raises(TransactionAbortableError):
+        run_simulated(Pipeline().map(number), source, sink, **ONCE)
+    assert sink.calls["commit"] == 6
+    assert caplog.text.count("a stream's transaction is aborted") == 5
+    assert (sink.values, source.committed, source.closed) == ([], {}, True)
+
+
+def test_a_fenced_producer_ends_the_stream() -> None:
+    source = MemorySource({"orders": numbered(10)})
+    sink = FailingSink(source, commits={1})
+    sink.error = ProducerFencedError
+    with pytest.raises(ProducerFencedError):
+        run_simulated(Pipeline().map(number), source, sink, **ONCE)
+    assert (sink.values, source.committed) == ([], {})
+
+
+def test_a_commit_that_takes_long_is_waited_for() -> None:
+    source = MemorySource({"orders": numbered(10)})
+    sink = FailingSink(source, commits={1, 2})
+    sink.error = TransactionTimeoutError
+    run_simulated(Pipeline().map(number), source, sink, **ONCE)
+    assert (sink.values, sink.aborted) == (list(range(10)), 0)
+
+
+def test_a_record_that_fails_ends_the_stream_without_a_result() -> None:
+    def refuse(record: Record) -> int:
+        if number(record) == 5:
+            raise ValueError("no")
+        return number(record)
+
+    source = MemorySource({"orders": numbered(10)}, batch_records=1)
+    sink = MemorySink(source)
+    with pytest.raises(StreamError):
+        run_simulated(Pipeline().map(refuse).commit(every=3), source, sink, **ONCE)
+    assert sink.values == list(range(source.committed.get(ORDERS, 0)))
+
+
+@pytest.mark.parametrize("letters", ["dead", "retry"])
+def test_a_dead_letter_and_its_offset_are_one_transaction(letters: str) -> None:
+    def refuse(record: Record) -> int:
+        raise ValueError("no")
+
+    source = MemorySource({"orders": numbered(1)})
+    sink = FailingSink(source, commits={1})
+    pipeline = Pipeline().map(refuse)
+    pipeline = pipeline.dead_letters("dead") if letters == "dead" else pipeline.retry_topics(RetryTopic("retry", 5))
+    run_simulated(pipeline, source, sink, **ONCE)
+    (letter,) = sink.values
+    assert isinstance(letter, Message)
+    assert letter.topic == letters
+    assert source.committed == {ORDERS: 1}
+    assert sink.aborted == 1
+
+
+def test_a_transaction_is_due_by_time() -> None:
+    source = MemorySource({"orders": numbered(5)}, ends=False)
+    sink = MemorySink(source)
+    seen: list[tuple[int, dict[TopicPartition, int]]] = []
+
+    async def beside(stop: StopRequest) -> None:
+        for seconds in (0.9, 0.2):
+            await asyncio.sleep(seconds)
+            seen.append((len(sink.values), dict(source.committed)))
+        await asyncio.sleep(60)
+        assert sink.transactions == 1, "without records there are no transactions"
+        stop.request()
+
+    run_simulated(Pipeline().map(number).commit(within=1.0), source, sink, beside=beside, **ONCE)
+    assert seen == [(0, {}), (5, {ORDERS: 5})]
+
+
+def test_a_stop_commits_what_is_finished() -> None:
+    source = MemorySource({"orders": numbered(30)}, ends=False)
+    sink = MemorySink(source)
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(0.05)
+        stop.request()
+
+    run_simulated(PIPELINES["for_each"].commit(within=60), source, sink, beside=beside, **ONCE)
+    assert sorted(sink.values) == list(range(30))
+    assert source.committed == {ORDERS: 30}
+
+
+def test_a_stop_with_a_gap_aborts() -> None:
+    async def refuse(record: Record) -> int:
+        if number(record) == 3:
+            raise ValueError("no")
+        return number(record)
+
+    source = MemorySource({"orders": numbered(30, keys=30)}, ends=False)
+    sink = MemorySink(source)
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(5)
+        stop.request()
+
+    pipeline = Pipeline().for_each(refuse, workers=5, by="key").retry(9, backoff_s=60.0).commit(within=30)
+    run_simulated(pipeline, source, sink, beside=beside, **ONCE)
+    assert (sink.values, source.committed, sink.aborted) == ([], {}, 1)
+
+
+def test_a_revoked_partition_is_committed_before_others_are_read_on() -> None:
+    source = MemorySource({"orders": numbered(30), "bills": numbered(30)}, ends=False)
+    sink = MemorySink(source)
+    seen: list[dict[TopicPartition, int]] = []
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(0.05)
+        source.revoke("orders")
+        await asyncio.sleep(1)
+        seen.append(dict(source.committed))
+        stop.request()
+
+    run_simulated(PIPELINES["for_each"].commit(within=60), source, sink, beside=beside, **ONCE)
+    assert seen[0][ORDERS] == 30
+    assert Counter(sink.values) == Counter([*range(30), *range(30)])
+
+
+def test_a_lost_partition_aborts_and_others_are_processed_again() -> None:
+    source = MemorySource({"orders": numbered(30), "bills": numbered(30)}, ends=False)
+    sink = MemorySink(source)
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(0.05)
+        source.lose("orders")
+        await asyncio.sleep(10)
+        stop.request()
+
+    run_simulated(PIPELINES["for_each"].commit(within=1), source, sink, beside=beside, **ONCE)
+    assert sink.aborted == 1
+    assert source.committed == {TopicPartition("bills", 0): 30}
+    assert sorted(sink.values) == list(range(30))
