@@ -246,7 +246,12 @@ class AsyncConsumer:
             explicit=explicit,
         )
 
-    async def partitions(self, *, explicit: bool = False) -> AsyncGenerator[AsyncPartitionStream, None]:
+    async def partitions(
+        self,
+        *,
+        explicit: bool = False,
+        timeout: float | None = None,  # noqa: ASYNC109  # of silence
+    ) -> AsyncGenerator[AsyncPartitionStream, None]:
         """Iterate over the partitions as they are assigned, each as a stream of its own, as `Consumer.partitions` does.
 
         Example:
@@ -273,7 +278,7 @@ class AsyncConsumer:
                 await self._reading.attend()
                 claim = await on_engine(self._engine, feed.next())
                 if claim is not None:
-                    yield self._stream(claim, None, explicit=explicit)
+                    yield self._stream(claim, timeout, explicit=explicit)
         finally:
             self._engine.start(feed.close)
 

@@ -24,7 +24,8 @@ class AsyncPartitionStream:
 
     It ends when the partition is revoked from this member of a group, or lost, or when the consumer is stopped or
     closed. A revoked partition is waited for within `revocation_timeout_ms`: until the batch in hand is processed, or,
-    with `explicit`, everything that was handed out.
+    with `explicit`, everything that was handed out; and with `enable_auto_commit=False` until the stream is closed, or
+    dropped: so it can still be committed after its end.
 
     A batch counts as processed when the next one is taken, or when it is committed. `topic` and `partition` say which
     partition it is. `partition_stream` or `partitions` of `AsyncConsumer` makes it.
@@ -63,7 +64,7 @@ class AsyncPartitionStream:
         self._timeout_s = timeout_s
         self._explicit = explicit
         self._progress: PartitionProgress | None = None
-        self._closed = False
+        self._closed = self._paused = False
 
     @property
     def is_lost(self) -> bool:
@@ -88,7 +89,8 @@ class AsyncPartitionStream:
             await self.aclose()
             raise
         if batch is None:
-            await self.aclose()
+            if self._core.commits.is_automatic or not self._claim.is_ending:
+                await self.aclose()
             raise StopAsyncIteration
         return batch
 
@@ -108,6 +110,8 @@ class AsyncPartitionStream:
         position = self._core.position(self._claim)
         try:
             batch = await self._reading.next(self._timeout_s)
+            while batch is None and self._paused and not self._claim.is_ending:  # silent because it is paused
+                batch = await self._reading.next(self._timeout_s)
         except StreamEnded:
             return None
         if batch is not None and self._progress is not None:
@@ -149,10 +153,12 @@ class AsyncPartitionStream:
 
     def pause(self) -> None:
         """Fetch and hand out nothing until `resume`. Heartbeats go on."""
+        self._paused = True
         self._engine.start(self._core.assignment.pause_claimed, self._claim, True)
 
     def resume(self) -> None:
         """Fetch and hand out again."""
+        self._paused = False
         self._engine.start(self._core.assignment.pause_claimed, self._claim, False)
 
     async def aclose(self) -> None:

@@ -207,6 +207,10 @@ class Assignment:
         claim.cursor = cursor
         self._fetcher.queue.claim(cursor.number)
 
+    def is_claimed(self, cursor: FetchCursor) -> bool:
+        """Whether a reader has it for himself."""
+        return cursor in self._claimed
+
     def open_feed(self, is_disturbed: Callable[[], bool]) -> PartitionFeed:
         """Have each partition, from now on, claimed for a stream of its own; those that are there too."""
         if self.feed is not None and self.feed.is_open:

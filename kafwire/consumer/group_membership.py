@@ -63,7 +63,7 @@ class GroupMembership:
         assert config.group_id is not None
         assert commits.group is not None
         self.group_id = config.group_id
-        self.revocation = Revocation(fetcher, commits)
+        self.revocation = Revocation(fetcher, commits, assignment.is_claimed)
         self.handlers = RebalanceHandlers(fetcher.cluster.engine, handlers, self._wake)
         self.subscribed: tuple[str, ...] = ()
         self.stops = False  # nothing more is to be read

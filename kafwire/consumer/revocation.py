@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.offset_commits import OffsetCommits
@@ -16,10 +16,12 @@ LOOK_MS = 20
 class Revocation:
     """Of one consumer's partitions. Lives on the engine, apart from `is_awaited`."""
 
-    def __init__(self, fetcher: Fetcher, commits: OffsetCommits) -> None:
+    def __init__(self, fetcher: Fetcher, commits: OffsetCommits, is_claimed: Callable[[FetchCursor], bool]) -> None:
+        """`is_claimed`: a stream has the partition for itself, and was not closed."""
         self.is_awaited = False  # whether who settles is to call `look`; may be read in any thread
         self._fetcher = fetcher
         self._commits = commits
+        self._is_claimed = is_claimed
         self._looks = asyncio.Event()
 
     def look(self) -> None:
@@ -49,6 +51,8 @@ class Revocation:
         """Whether a user may have records of it that do not count as processed yet."""
         if self._fetcher.numbered(cursor.number) is not cursor:
             return False
+        if self._is_claimed(cursor) and not self._commits.is_automatic:
+            return True  # who commits himself may do so after the stream's end, until he closes it
         progress = self._commits.progress.get(cursor)
         if progress is None:
             return self._fetcher.queue.in_hand(cursor.number)

@@ -1,22 +1,23 @@
-"""`ConsumerSource`: the partitions of an `AsyncConsumer` that was given them (`topics`, `assign`), as a source."""
+"""`ConsumerSource`: the partitions of an `AsyncConsumer`, as its group assigns them, or as they were named."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator, Callable
 
 from kafwire.aio.consumer import AsyncConsumer
-from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.errors import ConfigError
 from kafwire.records._records import Batch
-from kafwire.types import ConsumerGroupMetadata, TopicPartition
+from kafwire.types import ConsumerGroupMetadata
 
 
 class ConsumerSource:
     """Reads the partitions of a consumer, and commits for its group. Closing it closes the consumer.
 
-    The consumer is used by nobody else meanwhile, and has `enable_auto_commit=False`.
+    A partition that the group takes away is given up when what is in hand of it is completed and committed, within the
+    consumer's `revocation_timeout_ms`. The consumer is used by nobody else meanwhile, and has
+    `enable_auto_commit=False`.
 
     Args:
         consumer: what is read; with a `group_id` if anything is to be committed.
@@ -29,7 +30,7 @@ class ConsumerSource:
     Example:
         >>> async def main():
         ...     consumer = kafwire.AsyncConsumer(
-        ...         bootstrap, assign=[partition], start="earliest", group_id="billing", enable_auto_commit=False
+        ...         bootstrap, topics=[topic], start="earliest", group_id="billing", enable_auto_commit=False
         ...     )
         ...     source = kafwire.stream.ConsumerSource(consumer, idle_s=0.5)
         ...     return await kafwire.stream.Pipeline().map(lambda order: order.value).run_async(source)
@@ -44,25 +45,43 @@ class ConsumerSource:
             raise ConfigError("the consumer would commit what is not processed yet: give it enable_auto_commit=False")
         self._consumer = consumer
         self._idle_s = idle_s
-        self._streams: list[_Stream] = []
-        self._closed = asyncio.Event()
-        self._committing = asyncio.Lock()
+        self._running: set[_Partition] = set()
+        self._has_begun = False
+        self._ended = asyncio.Event()
 
-    async def partitions(self) -> AsyncIterator[_Stream]:
-        """Iterate over the streams of the consumer's partitions.
+    async def partitions(self) -> AsyncIterator[_Partition]:
+        """Iterate over the streams of the consumer's partitions, as they are assigned.
 
         Returns:
             Their streams.
 
         Raises:
-            KafkaError: the consumer could not be started.
+            KafkaError: the consumer could not be started, or its membership is over.
         """
-        await self._consumer.start()
-        self._streams = [_Stream(self, where) for where in sorted(self._consumer.assignment)]
-        for stream in self._streams:
-            yield stream
-        if self._idle_s is None:
-            await self._closed.wait()
+        streams = self._consumer.partitions(explicit=True, timeout=self._idle_s)
+        ended = asyncio.ensure_future(self._ended.wait())
+        try:
+            while True:
+                coming = asyncio.ensure_future(anext(streams, None))
+                await asyncio.wait({coming, ended}, return_when=asyncio.FIRST_COMPLETED)
+                if not coming.done():
+                    coming.cancel()
+                    await asyncio.wait({coming})
+                    return
+                stream = coming.result()
+                if stream is None:
+                    return
+                partition = _Partition(stream, self._on_end)
+                self._running.add(partition)
+                yield partition
+        finally:
+            ended.cancel()
+            await streams.aclose()
+
+    def _on_end(self, partition: _Partition) -> None:
+        self._running.discard(partition)
+        if self._idle_s is not None and not self._running:
+            self._ended.set()
 
     async def commit(self) -> None:
         """Commit what is completed.
@@ -70,101 +89,54 @@ class ConsumerSource:
         Raises:
             KafkaError: as `AsyncConsumer.commit` does.
         """
-        await self._commit_of(self._streams)
-
-    async def _commit_of(self, streams: list[_Stream]) -> None:
-        """Commit what is completed of some partitions."""
-        async with self._committing:  # one after the other: no offset goes back
-            reached = {
-                one.where: one.completed.committable
-                for one in streams
-                if one.completed is not None and one.completed.committable != one.committed
-            }
-            if not reached:
-                return
-            await self._consumer.commit(reached)
-            for one in streams:
-                one.committed = reached.get(one.where, one.committed)
+        await self._consumer.commit()
 
     async def close(self) -> None:
         """End the streams, and close the consumer."""
-        self._closed.set()
-        for stream in self._streams:
-            await stream.close()
         await self._consumer.close()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Say who commits, as `AsyncConsumer.group_metadata` does.
 
         Returns:
-            The group.
+            The group, and its member as of now.
 
         Raises:
             ConfigError: the consumer has no `group_id`.
         """
         return self._consumer.group_metadata()
 
-    def _stream_of(self, where: TopicPartition) -> AsyncIterator[Batch]:
-        """Iterate over the batches of one partition."""
-        return self._consumer.partition_stream(where, timeout=self._idle_s)
 
-    async def _set_paused(self, where: TopicPartition, *, paused: bool) -> None:
-        """Have the consumer fetch nothing of a partition, or go on."""
-        await (self._consumer.pause(where) if paused else self._consumer.resume(where))
+class _Partition:
+    """One partition of a `ConsumerSource`. It is given up when its iterator is closed."""
 
-
-class _Stream:
-    """One partition of a `ConsumerSource`."""
-
-    is_lost = False  # there are no members who could take it
-
-    def __init__(self, source: ConsumerSource, where: TopicPartition) -> None:
-        self.where = where
-        self.topic, self.partition = where
-        self.completed: CompletedOffsets | None = None
-        self.committed = -1
-        self._source = source
-        self._changes: asyncio.Task[None] | None = None
-        self._resumed = asyncio.Event()
-        self._resumed.set()
+    def __init__(self, stream: AsyncPartitionStream, on_end: Callable[[_Partition], None]) -> None:
+        self.topic, self.partition = stream.topic, stream.partition
+        self._stream = stream
+        self._on_end = on_end
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
-        while True:
-            async for batch in self._source._stream_of(self.where):
-                if self.completed is None:
-                    self.completed = CompletedOffsets(batch.base_offset)
-                self.completed.hand_out(batch.next_offset)
-                await self._resumed.wait()
+        try:
+            async for batch in self._stream:
                 yield batch
-            if self._resumed.is_set():
-                return
-            await self._resumed.wait()  # it was silent because it is paused
+        finally:
+            self._on_end(self)
+
+    @property
+    def is_lost(self) -> bool:
+        return self._stream.is_lost
 
     def complete(self, first_offset: int, next_offset: int) -> None:
-        if self.completed is not None:
-            self.completed.complete(first_offset, next_offset)
+        self._stream.complete(first_offset, next_offset)
 
     def pause(self) -> None:
-        self._resumed.clear()
-        self._change(self._source._set_paused(self.where, paused=True))
+        self._stream.pause()
 
     def resume(self) -> None:
-        self._resumed.set()
-        self._change(self._source._set_paused(self.where, paused=False))
-
-    def _change(self, change: Coroutine[Any, Any, None]) -> None:
-        self._changes = asyncio.ensure_future(_after(self._changes, change))
+        self._stream.resume()
 
     async def commit(self) -> None:
-        await self._source._commit_of([self])
+        await self._stream.commit()
 
     async def close(self) -> None:
-        if self._changes is not None:
-            await asyncio.wait({self._changes})
-
-
-async def _after(before: asyncio.Task[None] | None, change: Coroutine[Any, Any, None]) -> None:
-    """Changes happen one after the other, in the order in which they were asked for."""
-    if before is not None:
-        await asyncio.wait({before})
-    await change
+        await self._stream.aclose()

@@ -55,6 +55,9 @@ class SourcePartition(Protocol):
     async def commit(self) -> None:
         """Commit what is completed before the first gap."""
 
+    async def close(self) -> None:
+        """Give the partition up: nothing of it is completed or committed any more."""
+
     @property
     def is_lost(self) -> bool:
         """Whether others own the partition already: commits are refused."""

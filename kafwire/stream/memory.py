@@ -205,6 +205,7 @@ class MemoryPartition:
         self.completed = CompletedOffsets(start)
         self.has_begun = False
         self.has_ended = False
+        self.is_closed = False
         self._source = source
         self._log = log
         self._position = start
@@ -237,6 +238,10 @@ class MemoryPartition:
         layout = Layout(self.topic, self.partition)
         (batch,) = decode_chunks(stored.blob, layout, topic=self.topic, partition=self.partition, start=self._position)
         return batch
+
+    async def close(self) -> None:
+        """Give the partition up."""
+        self.is_closed = True
 
     def complete(self, first_offset: int, next_offset: int) -> None:
         """Mark offsets as processed.

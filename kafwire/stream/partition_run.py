@@ -421,3 +421,4 @@ class PartitionRun:
         await asyncio.gather(*tasks, return_exceptions=True)
         if isinstance(self._batches, AsyncGenerator):
             await self._batches.aclose()
+        await self.partition.close()

@@ -239,7 +239,7 @@ class Consumer:
             raise
         return PartitionStream(self._core, self._engine, claim, timeout_ms, keeps=self, explicit=explicit)
 
-    def partitions(self, *, explicit: bool = False) -> Iterator[PartitionStream]:
+    def partitions(self, *, explicit: bool = False, timeout: float | None = None) -> Iterator[PartitionStream]:
         """Iterate over the partitions as they are assigned, each as a stream of its own.
 
         The iterator waits for the next partition, and ends when the consumer is stopped or closed. A stream is for one
@@ -249,6 +249,7 @@ class Consumer:
         Args:
             explicit: records count as processed when `PartitionStream.complete` says so, in any order, and not when the
                 next batch is taken.
+            timeout: seconds without records after which a stream ends; None: none ends by that.
 
         Returns:
             An iterator of `PartitionStream`.
@@ -264,6 +265,7 @@ class Consumer:
             0 3
         """
         self._check()
+        timeout_ms = milliseconds(timeout)
         self._reading.put_back()
         self._engine.run(self._core.rejoin_if_told)
         feed = self._engine.run(self._core.open_feed)
@@ -273,7 +275,7 @@ class Consumer:
                     self._core.attend()
                 claim = self._engine.run(feed.next)
                 if claim is not None:
-                    yield PartitionStream(self._core, self._engine, claim, -1, keeps=self, explicit=explicit)
+                    yield PartitionStream(self._core, self._engine, claim, timeout_ms, keeps=self, explicit=explicit)
         finally:
             self._engine.start(feed.close)
 

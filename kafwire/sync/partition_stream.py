@@ -21,7 +21,8 @@ class PartitionStream:
 
     It ends when the partition is revoked from this member of a group, or lost, or when the consumer is stopped or
     closed. A revoked partition is waited for within `revocation_timeout_ms`: until the batch in hand is processed, or,
-    with `explicit`, everything that was handed out.
+    with `explicit`, everything that was handed out; and with `enable_auto_commit=False` until the stream is closed, or
+    dropped: so it can still be committed after its end.
 
     A batch counts as processed when the next one is taken, or when it is committed. `topic` and `partition` say which
     partition it is. `partition_stream` or `partitions` of `Consumer` makes it.
@@ -47,7 +48,7 @@ class PartitionStream:
         self._claim = claim
         self._explicit = explicit
         self._progress: PartitionProgress | None = None
-        self._closed = False
+        self._closed = self._paused = False
 
     @property
     def is_lost(self) -> bool:
@@ -78,7 +79,8 @@ class PartitionStream:
             if membership is not None:
                 membership.reads(self, begun=False)
         if batch is None:
-            self.close()
+            if self._core.commits.is_automatic or not self._claim.is_ending:
+                self.close()
             raise StopIteration
         return batch
 
@@ -96,6 +98,8 @@ class PartitionStream:
         position = self._core.position(self._claim)
         try:
             batch = self._reader.read(self._timeout_ms)
+            while batch is None and self._paused and not self._claim.is_ending:  # silent because it is paused
+                batch = self._reader.read(self._timeout_ms)
         except StreamEnded:
             return None
         if batch is not None and progress is not None:
@@ -145,10 +149,12 @@ class PartitionStream:
 
     def pause(self) -> None:
         """Fetch and hand out nothing until `resume`. Heartbeats go on."""
+        self._paused = True
         self._engine.start(self._core.assignment.pause_claimed, self._claim, True)
 
     def resume(self) -> None:
         """Fetch and hand out again."""
+        self._paused = False
         self._engine.start(self._core.assignment.pause_claimed, self._claim, False)
 
     def close(self) -> None:
