@@ -12,8 +12,19 @@ import pytest
 
 from kafwire.errors import ProducerFencedError, TransactionAbortableError, TransactionTimeoutError
 from kafwire.records import Record
-from kafwire.stream import MemorySink, MemorySource, Message, Pipeline, RetryTopic, StopRequest, StreamError
+from kafwire.stream import (
+    FunctionSink,
+    MemorySink,
+    MemorySource,
+    Message,
+    Pipeline,
+    RetryTopic,
+    StopRequest,
+    StreamError,
+)
+from kafwire.testing import run_in_simulated_time
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
+from tests.support.deadlines import comes
 from tests.support.streams import number, numbered, run_simulated
 
 ORDERS = TopicPartition("orders", 0)
@@ -179,6 +190,59 @@ def test_a_stop_commits_what_is_finished() -> None:
     run_simulated(PIPELINES["for_each"].commit(within=60), source, sink, beside=beside, **ONCE)
     assert sorted(sink.values) == list(range(30))
     assert source.committed == {ORDERS: 30}
+
+
+def test_a_stop_while_a_transaction_is_committed_is_not_missed() -> None:
+    source = MemorySource({"orders": numbered(5)}, ends=False)
+    times: list[float] = []
+
+    class Slow(MemorySink):
+        """Its commits take a second."""
+
+        async def commit(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata) -> None:
+            """Take a second, in whose middle the stream is stopped."""
+            await asyncio.sleep(0.5)
+            stopping.set()
+            await asyncio.sleep(0.5)
+            await super().commit(offsets, group)
+            times.append(asyncio.get_running_loop().time())
+
+    stopping = asyncio.Event()
+
+    async def beside(stop: StopRequest) -> None:
+        await comes(stopping)
+        stop.request()
+
+    async def main(clock: Any) -> None:
+        stop = StopRequest()
+        other = asyncio.ensure_future(beside(stop))
+        await PIPELINES["map"].run_async(source, Slow(source), stop=stop, clock=clock, **ONCE)
+        times.append(asyncio.get_running_loop().time())
+        await other
+
+    run_in_simulated_time(main)
+    assert times[1] == times[0], "it waits for nothing more"
+
+
+def test_a_stop_while_a_list_is_written_is_not_missed() -> None:
+    source = MemorySource({"orders": numbered(5)}, ends=False)
+    times: list[float] = []
+
+    async def main(clock: Any) -> None:
+        stop = StopRequest()
+
+        async def write(value: Any) -> None:
+            await asyncio.sleep(0.5)
+            stop.request()
+            await asyncio.sleep(0.5)
+            times.append(asyncio.get_running_loop().time())
+
+        pipeline = Pipeline().map(number).batch(10, max_seconds=1.0)
+        await pipeline.run_async(source, FunctionSink(write), stop=stop, clock=clock)
+        times.append(asyncio.get_running_loop().time())
+
+    run_in_simulated_time(main)
+    assert times[1] == times[0], "it waits for nothing more"
 
 
 def test_a_stop_with_a_gap_aborts() -> None:
