@@ -147,7 +147,6 @@ class StreamRun:
 
     async def _last_commit(self) -> None:
         if self._cycle is None and self.schedule.has_completed:
-            self.schedule.on_commit()
             await self.source.commit()
             self.counters.commits += 1
 

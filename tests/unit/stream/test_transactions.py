@@ -115,6 +115,47 @@ def test_a_transaction_that_never_succeeds_ends_the_stream(caplog: pytest.LogCap
     assert (sink.values, source.committed, source.closed) == ([], {}, True)
 
 
+def test_a_sink_that_never_takes_a_value_ends_the_stream() -> None:
+    source = MemorySource({"orders": numbered(10)})
+    sink = FailingSink(source, writes=set(range(1, 100)))
+    with pytest.raises(TransactionAbortableError):
+        run_simulated(Pipeline().map(number), source, sink, **ONCE)
+    assert (sink.calls["write"], sink.aborted) == (6, 6)
+
+
+@pytest.mark.parametrize("failures", [1, 99])
+def test_a_result_that_is_not_stored_aborts(failures: int) -> None:
+    class Deliveries(MemorySink):
+        """Says later that it could not store a value."""
+
+        left = failures
+
+        async def write(self, value: Any) -> Any:
+            """Take it."""
+            await super().write(value)
+
+            async def deliver() -> None:
+                await asyncio.sleep(1.0)
+                if value == 3 and self.left:
+                    self.left -= 1
+                    raise ConnectionError("not stored")
+
+            return asyncio.ensure_future(deliver())
+
+    source = MemorySource({"orders": numbered(5)})
+    sink = Deliveries(source)
+    pipeline = Pipeline().map(number).retry(3).dead_letters("dead")
+    if failures == 1:
+        assert run_simulated(pipeline, source, sink, **ONCE).aborts == 1
+        assert sink.values == list(range(5))
+        assert source.committed == {ORDERS: 5}
+    else:
+        with pytest.raises(TransactionAbortableError) as e:
+            run_simulated(pipeline, source, sink, **ONCE)
+        assert isinstance(e.value.__cause__, ConnectionError)
+        assert (sink.values, source.committed) == ([], {})
+
+
 def test_a_fenced_producer_ends_the_stream() -> None:
     source = MemorySource({"orders": numbered(10)})
     sink = FailingSink(source, commits={1})
@@ -259,8 +300,9 @@ def test_a_stop_with_a_gap_aborts() -> None:
         stop.request()
 
     pipeline = Pipeline().for_each(refuse, workers=5, by="key").retry(9, backoff_s=60.0).commit(within=30)
-    run_simulated(pipeline, source, sink, beside=beside, **ONCE)
+    summary = run_simulated(pipeline, source, sink, beside=beside, **ONCE)
     assert (sink.values, source.committed, sink.aborted) == ([], {}, 1)
+    assert (summary.commits, summary.aborts) == (0, 1)
 
 
 def test_a_revoked_partition_is_committed_before_others_are_read_on() -> None:
