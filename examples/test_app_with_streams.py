@@ -203,7 +203,7 @@ def shop(kafka: EmbeddedKafka) -> EmbeddedKafka:
 def charge_all(kafka: EmbeddedKafka, bank: TestBank) -> StreamSummary:
     """Run the app until there is nothing left to charge."""
     bank.seconds = 0.01
-    return asyncio.run(asyncio.wait_for(charge_orders(kafka.bootstrap, bank, partitions=2, idle_s=0.5), 30))
+    return asyncio.run(asyncio.wait_for(charge_orders(kafka.bootstrap, bank, partitions=2, idle_s=1.0), 30))
 
 
 def receipts(kafka: EmbeddedKafka) -> list[bytes | None]:

@@ -32,7 +32,7 @@ class ConsumerSource:
         ...     consumer = kafwire.AsyncConsumer(
         ...         bootstrap, topics=[topic], start="earliest", group_id="billing", enable_auto_commit=False
         ...     )
-        ...     source = kafwire.stream.ConsumerSource(consumer, idle_s=0.5)
+        ...     source = kafwire.stream.ConsumerSource(consumer, idle_s=1.0)
         ...     return await kafwire.stream.Pipeline().map(lambda order: order.value).run_async(source)
         >>> asyncio.run(main()).records
         3

@@ -104,8 +104,10 @@ class PartitionRun:
 
     async def _next(self) -> Batch | None:
         """The next batch; None at the end."""
-        while not self._stream.is_stopping:
+        while True:
             await self._breathe()
+            if self._stream.is_stopping:  # looked at behind all that waits: whoever wakes wakes only once
+                return None
             due_at = None if self._batcher is None else self._batcher.due_at
             if self._is_blocked():
                 await self._sleep(due_at)
@@ -118,7 +120,6 @@ class PartitionRun:
                 coming, self._coming = self._coming, None
                 return coming.result()
             await self._sleep(due_at)
-        return None
 
     def _start_pull(self) -> None:
         """Have the next batch come, if it does not yet."""
@@ -177,8 +178,10 @@ class PartitionRun:
         """Let others have theirs, until there is room and the record is due."""
         await asyncio.sleep(0)
         paused = False
-        while not self._stream.is_stopping and not self._is_taken():
+        while True:
             await self._breathe()
+            if self._stream.is_stopping or self._is_taken():
+                break
             wait_s = 0.0 if delayed is None else (due_ms(delayed) - self._stream.failures.wall_ms()) / 1000
             if wait_s <= 0 and not self._is_blocked():
                 break

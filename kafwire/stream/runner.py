@@ -147,7 +147,6 @@ class StreamRun:
 
     async def _last_commit(self) -> None:
         if self._cycle is None and self.schedule.has_completed:
-            self.schedule.on_commit()
             await self.source.commit()
             self.counters.commits += 1
 
@@ -264,9 +263,10 @@ class StreamRun:
             self.pool.abandon_postponed()
         for run in self.partitions:
             run.wake()
-        self._forcing = asyncio.get_running_loop().call_later(self.limits.stop_timeout_s, self._force)
+        self._forcing = asyncio.get_running_loop().call_later(self.limits.stop_timeout_s, self.force)
 
-    def _force(self) -> None:
+    def force(self) -> None:
+        """Finish nothing more."""
         self._is_forced = True
         for task in self._tasks.values():
             task.cancel()

@@ -75,6 +75,7 @@ class TransactionCycle:
                 await self._sleep(self._stream.schedule.due_at if self._is_open else None)
         self._is_over = True
         self._release()
+        self._stream.force()  # what is in flight could not be committed either
 
     def _is_torn(self) -> bool:
         """Whether the stream stops and has left a record out, while results of records behind it are in here."""
@@ -172,7 +173,7 @@ class TransactionCycle:
         if self._problem is None:
             self._problem = error
         self.wake()
-        return True
+        return True  # once it is over, the transaction is aborted anyway
 
     async def _abort(self) -> None:
         """Abort, and have all that was taken processed again."""

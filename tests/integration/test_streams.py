@@ -26,18 +26,17 @@ from kafwire.stream import (
     TopicSink,
 )
 from kafwire.testing import EmbeddedKafka
-from tests.support.deadlines import PATIENCE_S
+from tests.support.deadlines import PATIENCE_S, until
 
 PARTITIONS = 2
 COUNT = 200
-IDLE_S = 0.3
 
 
-def source(kafka: EmbeddedKafka, *topics: str, idle_s: float | None = IDLE_S, **options: Any) -> ConsumerSource:
+def source(kafka: EmbeddedKafka, *topics: str, **options: Any) -> ConsumerSource:
     read = [kafwire.TopicPartition(topic, number) for topic in topics or ("orders",) for number in range(PARTITIONS)]
     given: dict[str, Any] = {"group_id": "billing", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
     consumer = kafwire.AsyncConsumer(kafka.bootstrap, assign=read, **(given | options))
-    return ConsumerSource(consumer, idle_s=idle_s)
+    return ConsumerSource(consumer)
 
 
 @pytest.fixture
@@ -67,25 +66,41 @@ BILLING = Pipeline().for_each(bill, workers=8, by="key")
 
 
 def run(
-    kafka: EmbeddedKafka, pipeline: Pipeline = BILLING, *, transactional_id: str | None = None, **options: Any
+    kafka: EmbeddedKafka,
+    pipeline: Pipeline = BILLING,
+    *,
+    transactional_id: str | None = None,
+    read: ConsumerSource | None = None,
+    stop: StopRequest | None = None,
+    committed: int = PARTITIONS * COUNT,
+    **options: Any,
 ) -> StreamSummary:
-    """Run a pipeline from orders to bills."""
+    """Run a pipeline from orders to bills, until so many offsets are committed."""
 
     async def main() -> StreamSummary:
-        given: dict[str, Any] = {} if transactional_id is None else {"transactional_id": transactional_id}
+        given: dict[str, Any] = {"linger_ms": 1, "request_timeout_ms": 1000}  # for answers that are lost
+        if transactional_id is not None:
+            given["transactional_id"] = transactional_id
         guarantee: Any = "at_least_once" if transactional_id is None else "exactly_once"
+        ends = StopRequest() if stop is None else stop
         async with (
             asyncio.timeout(PATIENCE_S),
-            kafwire.AsyncProducer(kafka.bootstrap, linger_ms=1, **given) as producer,
+            kafwire.AsyncProducer(kafka.bootstrap, **given) as producer,
         ):
-            return await pipeline.run_async(
-                options.pop("source", None) or source(kafka),
-                TopicSink(producer, "bills"),
-                guarantee=guarantee,
-                **options,
+            running = asyncio.ensure_future(
+                pipeline.commit(every=60, within=0.05).run_async(
+                    read or source(kafka), TopicSink(producer, "bills"), guarantee=guarantee, stop=ends, **options
+                )
             )
+            await asyncio.to_thread(until, lambda: running.done() or sum_committed(kafka) == committed)
+            ends.request()
+            return await running
 
     return asyncio.run(main())
+
+
+def sum_committed(kafka: EmbeddedKafka) -> int:
+    return sum(offset or 0 for offset in kafka.committed("billing").values())
 
 
 def written(kafka: EmbeddedKafka, topic: str = "bills", **options: Any) -> list[Record]:
@@ -116,9 +131,7 @@ def test_a_second_run_goes_on_where_the_first_stopped(orders: EmbeddedKafka) -> 
             stop.request()
         return record
 
-    first = run(
-        orders, Pipeline().for_each(count, run_in="tasks", by="key"), stop=stop, source=source(orders, idle_s=None)
-    )
+    first = run(orders, Pipeline().for_each(count, run_in="tasks", by="key"), stop=stop, read=source(orders))
     committed = orders.committed("billing")
     assert sum(offset for offset in committed.values() if offset is not None) == first.records
     run(orders)
@@ -126,7 +139,7 @@ def test_a_second_run_goes_on_where_the_first_stopped(orders: EmbeddedKafka) -> 
 
 
 def test_exactly_once(orders: EmbeddedKafka) -> None:
-    summary = run(orders, BILLING.commit(every=60), transactional_id="billing")
+    summary = run(orders, transactional_id="billing")
     assert Counter(record.value for record in written(orders, committed=True)) == Counter(VALUES)
     assert orders.committed("billing") == ALL_COMMITTED
     assert summary.commits >= 1
@@ -147,7 +160,7 @@ FAULTS: dict[str, Callable[[EmbeddedKafka], object]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_exactly_once_under_faults(orders: EmbeddedKafka, fault: str) -> None:
     FAULTS[fault](orders)
-    summary = run(orders, BILLING.commit(every=60), transactional_id="billing")
+    summary = run(orders, transactional_id="billing")
     assert Counter(record.value for record in written(orders, committed=True)) == Counter(VALUES)
     assert orders.committed("billing") == ALL_COMMITTED
     if "refused" in fault:
@@ -171,7 +184,7 @@ def test_a_successor_fences_the_stream(orders: EmbeddedKafka) -> None:
                 await (
                     Pipeline()
                     .for_each(handle)
-                    .run_async(source(orders, idle_s=None), TopicSink(producer, "bills"), guarantee="exactly_once")
+                    .run_async(source(orders), TopicSink(producer, "bills"), guarantee="exactly_once")
                 )
 
     asyncio.run(main())
@@ -206,12 +219,12 @@ def test_a_delayed_retry(orders: EmbeddedKafka) -> None:
                 raise ConnectionError("gone")
         return bytes(record.value)
 
-    pipeline = Pipeline().for_each(handle, workers=4, by="key").retry_topics(RetryTopic("retry", 0.5))
-    summary = run(orders, pipeline, source=source(orders, "orders", "retry", idle_s=1.0))
+    pipeline = Pipeline().for_each(handle, workers=4, by="key").retry_topics(RetryTopic("retry", 0.3))
+    summary = run(orders, pipeline, read=source(orders, "orders", "retry"), committed=PARTITIONS * COUNT + 1)
     assert summary.delayed == 1
     (first, began), (second, ended) = calls
     assert (first, second) == ("orders", "retry")
-    assert ended - began >= 0.5
+    assert ended - began >= 0.3
     assert Counter(record.value for record in written(orders)) == Counter(VALUES)
     committed = orders.committed("billing")
     assert sum(offset or 0 for (topic, _), offset in committed.items() if topic == "retry") == 1
@@ -232,7 +245,7 @@ def test_not_now_pauses_the_consumers_partition(orders: EmbeddedKafka) -> None:
             raise NotNow(0.2)
         return record
 
-    run(orders, Pipeline().map(busy), source=read)
+    run(orders, Pipeline().map(busy), read=read)
     assert paused == [{("orders", 0)}] * 3
     assert Counter(record.value for record in written(orders)) == Counter(VALUES)
     assert orders.committed("billing") == ALL_COMMITTED
@@ -256,7 +269,7 @@ def test_a_refused_record_is_a_dead_letter_of_its_own_sink(orders: EmbeddedKafka
 
 def test_without_a_group_the_stream_ends_at_its_commit(orders: EmbeddedKafka) -> None:
     with pytest.raises(kafwire.ConfigError, match="group_id"):
-        run(orders, source=source(orders, group_id=None))
+        run(orders, read=source(orders, group_id=None))
 
 
 def test_a_consumer_that_commits_by_itself_is_no_source(orders: EmbeddedKafka) -> None:

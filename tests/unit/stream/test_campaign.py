@@ -24,6 +24,7 @@ from tests.support.streams import run_simulated
 
 COUNT = 60
 PARTITIONS = 3
+PATIENT_S = 2000.0  # longer than all that may be in flight takes
 
 
 class Observed(MemorySource):
@@ -33,6 +34,7 @@ class Observed(MemorySource):
         super().__init__(batch_records=7, ends=False)
         self.processed = processed
         self.problems: list[str] = []
+        self.stopped_in_s: list[float] = []
         for partition in range(PARTITIONS):
             self.append("orders", [(b"%d" % (one % 4), b"%d" % one) for one in range(COUNT)], partition=partition)
 
@@ -157,7 +159,11 @@ def pipeline_of(rng: random.Random, handler: Handler) -> Pipeline:
         by: Any = handler.ordered_by
         pipeline = pipeline.for_each(handler, workers=rng.randrange(1, 9), by=by, timeout_s=20.0)
     pipeline = pipeline.retry(8, backoff_s=0.2, max_backoff_s=2.0).commit(every=rng.randrange(1, 40), within=2.0)
-    return pipeline.limits(max_in_flight=rng.randrange(1, 60), max_uncommitted=rng.randrange(1, 90), stop_timeout_s=5.0)
+    return pipeline.limits(
+        max_in_flight=rng.randrange(1, 60),
+        max_uncommitted=rng.randrange(1, 90),
+        stop_timeout_s=rng.choice([5.0, PATIENT_S]),
+    )
 
 
 async def trouble(rng: random.Random, source: Observed, stop: StopRequest) -> None:
@@ -172,6 +178,11 @@ async def trouble(rng: random.Random, source: Observed, stop: StopRequest) -> No
             if rng.random() < 0.7:
                 source.assign("orders", partition)
     stop.request()
+    began = asyncio.get_running_loop().time()
+    try:
+        await asyncio.sleep(PATIENT_S)
+    finally:
+        source.stopped_in_s.append(asyncio.get_running_loop().time() - began)
 
 
 @seeds.several(40)
@@ -189,6 +200,7 @@ def test_nothing_is_lost_and_nothing_overtakes(seed: int, guarantee: Any) -> Non
                 pipeline, source, sink, guarantee=guarantee, beside=lambda stop: trouble(rng, source, stop), seed=seed
             )
         assert not source.problems, source.problems
+        assert max(source.stopped_in_s, default=0) < PATIENT_S / 2, "a stop was missed"
         if source.is_done:
             break
         source.begin_again()

@@ -328,6 +328,24 @@ def test_a_sink_that_is_not_ready() -> None:
         assert source.committed == {ORDERS: 5}
 
 
+@pytest.mark.parametrize("pipeline", [Pipeline().map(number), Pipeline().for_each(number, run_in="tasks")])
+def test_not_now_is_no_attempt_of_a_sink_either(pipeline: Pipeline) -> None:
+    errors: list[Exception] = [NotNow(1.0), NotNow(1.0), ConnectionError("no"), NotNow(1.0)]
+
+    class Busy(MemorySink):
+        """Refuses, for several reasons."""
+
+        async def write(self, value: Any) -> None:
+            """Refuse."""
+            if errors:
+                raise errors.pop(0)
+            await super().write(value)
+
+    source, sink = MemorySource({"orders": numbered(3)}), Busy()
+    assert run_simulated(pipeline.retry(2), source, sink).retries == 1
+    assert sorted(sink.values) == [0, 1, 2]
+
+
 class Deliveries(MemorySink):
     """Stores a value a while after it took it; the first tries of some fail."""
 

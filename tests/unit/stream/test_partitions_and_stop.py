@@ -237,6 +237,22 @@ def test_a_lost_partition_is_dropped() -> None:
     assert sorted(sink.values) == sorted([0, *range(6)]), "a result of a lost partition is written"
 
 
+@pytest.mark.parametrize("by", ["key", "partition"])
+def test_a_lost_partition_that_comes_again_is_processed(by: Any) -> None:
+    source, sink = MemorySource({"orders": numbered(6, keys=1)}, ends=False), MemorySink()
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(1.5)
+        source.lose("orders")
+        source.assign("orders")
+        await asyncio.sleep(30)
+        stop.request()
+
+    run_simulated(Pipeline().for_each(second, by=by).commit(within=0.1), source, sink, beside=beside)
+    assert set(sink.values) == set(range(6))
+    assert source.committed == {ORDERS: 6}
+
+
 def test_a_partition_that_comes_later_is_read() -> None:
     source, sink = MemorySource(ends=False), MemorySink()
 

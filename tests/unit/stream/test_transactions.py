@@ -12,8 +12,19 @@ import pytest
 
 from kafwire.errors import ProducerFencedError, TransactionAbortableError, TransactionTimeoutError
 from kafwire.records import Record
-from kafwire.stream import MemorySink, MemorySource, Message, Pipeline, RetryTopic, StopRequest, StreamError
+from kafwire.stream import (
+    FunctionSink,
+    MemorySink,
+    MemorySource,
+    Message,
+    Pipeline,
+    RetryTopic,
+    StopRequest,
+    StreamError,
+)
+from kafwire.testing import run_in_simulated_time
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
+from tests.support.deadlines import comes
 from tests.support.streams import number, numbered, run_simulated
 
 ORDERS = TopicPartition("orders", 0)
@@ -104,6 +115,47 @@ def test_a_transaction_that_never_succeeds_ends_the_stream(caplog: pytest.LogCap
     assert (sink.values, source.committed, source.closed) == ([], {}, True)
 
 
+def test_a_sink_that_never_takes_a_value_ends_the_stream() -> None:
+    source = MemorySource({"orders": numbered(10)})
+    sink = FailingSink(source, writes=set(range(1, 100)))
+    with pytest.raises(TransactionAbortableError):
+        run_simulated(Pipeline().map(number), source, sink, **ONCE)
+    assert (sink.calls["write"], sink.aborted) == (6, 6)
+
+
+@pytest.mark.parametrize("failures", [1, 99])
+def test_a_result_that_is_not_stored_aborts(failures: int) -> None:
+    class Deliveries(MemorySink):
+        """Says later that it could not store a value."""
+
+        left = failures
+
+        async def write(self, value: Any) -> Any:
+            """Take it."""
+            await super().write(value)
+
+            async def deliver() -> None:
+                await asyncio.sleep(1.0)
+                if value == 3 and self.left:
+                    self.left -= 1
+                    raise ConnectionError("not stored")
+
+            return asyncio.ensure_future(deliver())
+
+    source = MemorySource({"orders": numbered(5)})
+    sink = Deliveries(source)
+    pipeline = Pipeline().map(number).retry(3).dead_letters("dead")
+    if failures == 1:
+        assert run_simulated(pipeline, source, sink, **ONCE).aborts == 1
+        assert sink.values == list(range(5))
+        assert source.committed == {ORDERS: 5}
+    else:
+        with pytest.raises(TransactionAbortableError) as e:
+            run_simulated(pipeline, source, sink, **ONCE)
+        assert isinstance(e.value.__cause__, ConnectionError)
+        assert (sink.values, source.committed) == ([], {})
+
+
 def test_a_fenced_producer_ends_the_stream() -> None:
     source = MemorySource({"orders": numbered(10)})
     sink = FailingSink(source, commits={1})
@@ -181,6 +233,59 @@ def test_a_stop_commits_what_is_finished() -> None:
     assert source.committed == {ORDERS: 30}
 
 
+def test_a_stop_while_a_transaction_is_committed_is_not_missed() -> None:
+    source = MemorySource({"orders": numbered(5)}, ends=False)
+    times: list[float] = []
+
+    class Slow(MemorySink):
+        """Its commits take a second."""
+
+        async def commit(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata) -> None:
+            """Take a second, in whose middle the stream is stopped."""
+            await asyncio.sleep(0.5)
+            stopping.set()
+            await asyncio.sleep(0.5)
+            await super().commit(offsets, group)
+            times.append(asyncio.get_running_loop().time())
+
+    stopping = asyncio.Event()
+
+    async def beside(stop: StopRequest) -> None:
+        await comes(stopping)
+        stop.request()
+
+    async def main(clock: Any) -> None:
+        stop = StopRequest()
+        other = asyncio.ensure_future(beside(stop))
+        await PIPELINES["map"].run_async(source, Slow(source), stop=stop, clock=clock, **ONCE)
+        times.append(asyncio.get_running_loop().time())
+        await other
+
+    run_in_simulated_time(main)
+    assert times[1] == times[0], "it waits for nothing more"
+
+
+def test_a_stop_while_a_list_is_written_is_not_missed() -> None:
+    source = MemorySource({"orders": numbered(5)}, ends=False)
+    times: list[float] = []
+
+    async def main(clock: Any) -> None:
+        stop = StopRequest()
+
+        async def write(value: Any) -> None:
+            await asyncio.sleep(0.5)
+            stop.request()
+            await asyncio.sleep(0.5)
+            times.append(asyncio.get_running_loop().time())
+
+        pipeline = Pipeline().map(number).batch(10, max_seconds=1.0)
+        await pipeline.run_async(source, FunctionSink(write), stop=stop, clock=clock)
+        times.append(asyncio.get_running_loop().time())
+
+    run_in_simulated_time(main)
+    assert times[1] == times[0], "it waits for nothing more"
+
+
 def test_a_stop_with_a_gap_aborts() -> None:
     async def refuse(record: Record) -> int:
         if number(record) == 3:
@@ -195,8 +300,9 @@ def test_a_stop_with_a_gap_aborts() -> None:
         stop.request()
 
     pipeline = Pipeline().for_each(refuse, workers=5, by="key").retry(9, backoff_s=60.0).commit(within=30)
-    run_simulated(pipeline, source, sink, beside=beside, **ONCE)
+    summary = run_simulated(pipeline, source, sink, beside=beside, **ONCE)
     assert (sink.values, source.committed, sink.aborted) == ([], {}, 1)
+    assert (summary.commits, summary.aborts) == (0, 1)
 
 
 def test_a_revoked_partition_is_committed_before_others_are_read_on() -> None:
