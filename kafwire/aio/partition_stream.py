@@ -64,7 +64,9 @@ class AsyncPartitionStream:
         self._timeout_s = timeout_s
         self._explicit = explicit
         self._progress: PartitionProgress | None = None
-        self._closed = self._paused = False
+        # Who commits himself may do so after the end of a stream that he was given, until he closes it.
+        self._stays = let_go is None and not core.commits.is_automatic
+        self._closed = self._has_ended = self._paused = False
 
     @property
     def is_lost(self) -> bool:
@@ -81,7 +83,7 @@ class AsyncPartitionStream:
 
     async def __anext__(self) -> Batch:
         """The next batch; the one before it is processed, unless the stream is `explicit`."""
-        if self._closed:
+        if self._closed or self._has_ended:
             raise StopAsyncIteration
         try:
             batch = await self._next()
@@ -89,7 +91,8 @@ class AsyncPartitionStream:
             await self.aclose()
             raise
         if batch is None:
-            if self._core.commits.is_automatic or not self._claim.is_ending:
+            self._has_ended = True
+            if not self._stays:
                 await self.aclose()
             raise StopAsyncIteration
         return batch

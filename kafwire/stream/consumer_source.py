@@ -60,15 +60,12 @@ class ConsumerSource:
         """
         streams = self._consumer.partitions(explicit=True, timeout=self._idle_s)
         ended = asyncio.ensure_future(self._ended.wait())
+        coming: asyncio.Task[AsyncPartitionStream | None] | None = None
         try:
             while True:
-                coming = asyncio.ensure_future(anext(streams, None))
+                coming = asyncio.ensure_future(_next(streams))
                 await asyncio.wait({coming, ended}, return_when=asyncio.FIRST_COMPLETED)
-                if not coming.done():
-                    coming.cancel()
-                    await asyncio.wait({coming})
-                    return
-                stream = coming.result()
+                stream = coming.result() if coming.done() else None
                 if stream is None:
                     return
                 partition = _Partition(stream, self._on_end)
@@ -76,6 +73,9 @@ class ConsumerSource:
                 yield partition
         finally:
             ended.cancel()
+            if coming is not None:
+                coming.cancel()
+                await asyncio.wait({coming})
             await streams.aclose()
 
     def _on_end(self, partition: _Partition) -> None:
@@ -105,6 +105,10 @@ class ConsumerSource:
             ConfigError: the consumer has no `group_id`.
         """
         return self._consumer.group_metadata()
+
+
+async def _next(streams: AsyncIterator[AsyncPartitionStream]) -> AsyncPartitionStream | None:
+    return await anext(streams, None)
 
 
 class _Partition:

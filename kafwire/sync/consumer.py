@@ -237,7 +237,7 @@ class Consumer:
         except BaseException:
             claim.close()
             raise
-        return PartitionStream(self._core, self._engine, claim, timeout_ms, keeps=self, explicit=explicit)
+        return PartitionStream(self._core, self._engine, claim, timeout_ms, keeps=self, explicit=explicit, stays=False)
 
     def partitions(self, *, explicit: bool = False, timeout: float | None = None) -> Iterator[PartitionStream]:
         """Iterate over the partitions as they are assigned, each as a stream of its own.
@@ -275,7 +275,10 @@ class Consumer:
                     self._core.attend()
                 claim = self._engine.run(feed.next)
                 if claim is not None:
-                    yield PartitionStream(self._core, self._engine, claim, timeout_ms, keeps=self, explicit=explicit)
+                    stays = not self._core.commits.is_automatic
+                    yield PartitionStream(
+                        self._core, self._engine, claim, timeout_ms, keeps=self, explicit=explicit, stays=stays
+                    )
         finally:
             self._engine.start(feed.close)
 

@@ -37,9 +37,20 @@ class PartitionStream:
     _reader: FetchReader | None = None
 
     def __init__(
-        self, core: ConsumerCore, engine: Engine, claim: Claim, timeout_ms: int, keeps: object, *, explicit: bool
+        self,
+        core: ConsumerCore,
+        engine: Engine,
+        claim: Claim,
+        timeout_ms: int,
+        keeps: object,
+        *,
+        explicit: bool,
+        stays: bool,
     ) -> None:
-        """It keeps `keeps` alive: a consumer must not be dropped while its stream is read."""
+        """It keeps `keeps` alive: a consumer must not be dropped while its stream is read.
+
+        One that `stays` has its partition after its end too, until it is closed: who commits himself does so then.
+        """
         self.topic, self.partition = claim.where
         self._keeps = keeps
         self._engine = engine
@@ -48,7 +59,8 @@ class PartitionStream:
         self._claim = claim
         self._explicit = explicit
         self._progress: PartitionProgress | None = None
-        self._closed = self._paused = False
+        self._stays = stays
+        self._closed = self._has_ended = self._paused = False
 
     @property
     def is_lost(self) -> bool:
@@ -65,7 +77,7 @@ class PartitionStream:
 
     def __next__(self) -> Batch:
         """The next batch; the one before it is processed, unless the stream is `explicit`."""
-        if self._closed:
+        if self._closed or self._has_ended:
             raise StopIteration
         membership = self._core.membership
         if membership is not None:
@@ -79,7 +91,8 @@ class PartitionStream:
             if membership is not None:
                 membership.reads(self, begun=False)
         if batch is None:
-            if self._core.commits.is_automatic or not self._claim.is_ending:
+            self._has_ended = True
+            if not self._stays:
                 self.close()
             raise StopIteration
         return batch
