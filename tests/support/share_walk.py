@@ -291,7 +291,7 @@ class ReadingWalk:
             share_acquire_mode=mode,
         )
         forgotten: list[int] = []
-        if its_epoch > 0 and not said and self._random.random() < 0.1:
+        if epoch is None and its_epoch > 0 and not said and self._random.random() < 0.1:
             changed = self._random.randrange(self.partitions)
             (forgotten, named) = ([changed], ()) if changed in reader.reads else ([], [changed])
             reader.reads ^= {changed}

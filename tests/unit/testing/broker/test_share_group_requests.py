@@ -11,6 +11,7 @@ from kafwire.errors import ErrorCode
 from kafwire.records import encode_batch
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.security.acls import Authorizer
+from kafwire.testing.broker.share.share_sessions import Cached
 from tests.support.sharing_members import GROUP, SharingMembers, got
 
 ACCEPT, RELEASE, RENEW = 1, 2, 4
@@ -43,6 +44,26 @@ def test_who_is_not_heard_of_is_out() -> None:
     assert group.beat("a", epoch).error_code == 0
     group.pass_ms(SESSION_MS)
     assert group.beat("a", epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_leaves_makes_room() -> None:
+    group = SharingMembers(2)
+    for member_id in ("a", "b"):
+        group.beat(member_id, 0)
+    epoch = group.beat("a", 0).member_epoch
+    before = group.beat("a", epoch)
+    assert group.beat("b", -1).member_epoch == -1
+    after = group.beat("a", before.member_epoch)
+    assert after.member_epoch == before.member_epoch + 1
+    assert after.assignment.topic_partitions[0].partitions == [0, 1]
+
+
+def test_a_partition_is_named_once_more_after_its_error() -> None:
+    cached = Cached(is_known=True)
+    assert not cached.tells(has_records=False, has_error=False)
+    assert cached.tells(has_records=False, has_error=True)
+    assert cached.tells(has_records=False, has_error=False)
+    assert not cached.tells(has_records=False, has_error=False)
 
 
 def test_a_group_is_full() -> None:
@@ -220,8 +241,11 @@ def test_another_leader_goes_on_where_the_group_was() -> None:
     (part,) = answer.responses[0].partitions
     assert (part.error_code, part.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
     assert [each.node_id for each in answer.node_endpoints] == [2]
+    assert group.say("a", 3, {0: [(3, 3, [ACCEPT])]}) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     moved = group.ask(group.fetch_request("a", 0), node=2)
     assert got(moved) == {0: [(2, 2, 2), (3, 3, 1)]}
+    group.state.move_leader("t", 0, 1)
+    assert group.fetch("a", 4) == {0: [(2, 2, 2), (3, 3, 1)]}, "what the first leader knew counts no more"
 
 
 def test_a_log_that_begins_later_moves_the_group() -> None:

@@ -165,7 +165,9 @@ class Game:
             self.move()
 
     def move(self) -> None:
-        """Where the share partition begins after states were written."""
+        """Where the share partition begins after states were written, and what was written."""
+        done = [offset for offset, record in self.model.items() if offset >= self.start and record.state.is_final]
+        assert (self.partition.stored.start, self.partition.stored.complete) == (self.start, len(done))
         while self.start < self.end and self.model[self.start].state.is_final:
             self.start += 1
 
@@ -179,6 +181,7 @@ class Game:
     def check(self) -> None:
         partition = self.partition
         assert partition.start == self.start
+        assert not partition.batches or partition.batches[0].last >= self.start, "what is done with is forgotten"
         for offset in range(self.start, self.end):
             assert self.found(offset) == self.model[offset], offset
         available = [offset for offset in range(self.start, self.end) if self.model[offset].state is AVAILABLE]
@@ -272,6 +275,51 @@ def test_a_new_leader_reads_what_was_locked_before_what_is_known() -> None:
     assert partition.next_offset == 0
     acquired = acquire(partition, Asked("a", 100, 100), limits, 0, spans)
     assert acquired == [Acquired(0, 3, 1), Acquired(6, 7, 1), Acquired(8, 9, 3), Acquired(10, 11, 1)]
+
+
+def test_what_a_new_leader_has_read_of_a_gap_is_not_read_again() -> None:
+    stored = ShareState(0, 0, 0, [Run(4, 5, AVAILABLE, 1)])
+    partition, limits = SharePartition(stored, 0), Limits(5, 1000, LOCK_MS)
+    assert acquire(partition, Asked("a", 100, 100), limits, 0, [Span(0, 1)]) == [Acquired(0, 1, 1)]
+    assert partition.next_offset == 2
+    assert acquire(partition, Asked("a", 100, 100), limits, 2, [Span(2, 3)]) == [Acquired(2, 3, 1)]
+    assert partition.next_offset == 4
+
+
+def test_runs_are_of_about_the_size_that_is_asked_for_and_of_whole_batches() -> None:
+    spans = [Span(0, 2), Span(3, 5), Span(6, 8), Span(9, 9)]
+    limits = Limits(5, 1000, LOCK_MS)
+    acquired = acquire(SharePartition(ShareState(), 0), Asked("a", 100, 4), limits, 0, spans)
+    assert acquired == [Acquired(0, 5, 1), Acquired(6, 9, 1)]
+    acquired = acquire(SharePartition(ShareState(), 0), Asked("a", 100, 0), limits, 0, spans)
+    assert acquired == [Acquired(*span, 1) for span in spans]
+
+
+def test_what_has_failed_often_is_not_delivered_together_with_other_records() -> None:
+    partition, limits = SharePartition(ShareState(), 0), Limits(3, 1000, LOCK_MS)
+    asked = Asked("a", 100, 100)
+    acquire(partition, asked, limits, 0, [Span(0, 3)])
+    acquire(partition, asked, limits, 4, [Span(4, 7)])
+    for _ in range(2):
+        acknowledge(partition, "a", [Acknowledgement(4, 7, [RELEASE])], limit=3, lock_ends_ms=0)
+        acquire(partition, asked, limits, 4, [Span(4, 7)])
+    partition.release("a", 3)
+    spans = [Span(0, 3), Span(4, 7)]
+    assert acquire(partition, asked, limits, 0, spans) == [Acquired(0, 3, 2)]
+    acknowledge(partition, "a", [Acknowledgement(0, 0, [RELEASE])], limit=3, lock_ends_ms=0)
+    assert acquire(partition, asked, limits, 0, spans) == [Acquired(0, 0, 3)], "it is the last try"
+
+
+def test_records_on_their_last_try_wait_for_those_before_them() -> None:
+    partition, limits = SharePartition(ShareState(), 0), Limits(5, 1000, LOCK_MS)
+    asked = Asked("a", 100, 100)
+    acquire(partition, asked, limits, 0, [Span(0, 1)])
+    for _ in range(3):
+        acknowledge(partition, "a", [Acknowledgement(1, 1, [RELEASE])], limit=5, lock_ends_ms=0)
+        acquire(partition, asked, limits, 1, [Span(0, 1)])
+    acknowledge(partition, "a", [Acknowledgement(0, 1, [RELEASE])], limit=5, lock_ends_ms=0)
+    assert acquire(partition, asked, limits, 0, [Span(0, 1)]) == [Acquired(0, 0, 2)]
+    assert acquire(partition, asked, limits, 1, [Span(0, 1)]) == [Acquired(1, 1, 5)]
 
 
 def test_states_of_higher_rank_are_kept_and_neighbours_are_joined() -> None:
