@@ -17,7 +17,8 @@ from kafwire.testing.broker.embedded import EmbeddedKafka
 from kafwire.testing.broker.groups.hash_order import hash_of_id
 from tests.support import deadlines as waiting
 from tests.support import seeds
-from tests.support.share_walk import BrokerSocket, MembersWalk, ReadingWalk
+from tests.support.share_group_walk import MembersWalk
+from tests.support.share_walk import BrokerSocket, ReadingWalk
 
 PREFIX = f"shared-{uuid.uuid4().hex[:8]}"
 SIZES = (5, 3, 1)  # partitions of each topic

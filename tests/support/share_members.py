@@ -80,9 +80,8 @@ class JavaShareMembers:
     ) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        if self._process.poll() is None:
-            self._process.stdin.close()  # the program ends with its input
-            self._process.wait(30)
+        self._process.stdin.close()  # the program ends with its input
+        self._process.wait(30)
         self._process.stdout.close()
         self._folder.cleanup()
 

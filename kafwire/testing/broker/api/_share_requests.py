@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 LONGEST_ID = 36  # characters of a UUID
-WITH_RENEWAL = 2
 NOT_EMPTY = "The group is not empty."
 NOT_HERE = "This server does not host this topic-partition."
 Result = tuple[int, str | None]  # an error code, 0 for none, and what is said of it
@@ -67,7 +66,6 @@ def acknowledged(state: ClusterState, request: Request) -> Mapping[Place, Result
 
 def _checked(request: Request, batches: Sequence[Any]) -> list[Acknowledgement]:
     """Acknowledgements in order, of types that there are."""
-    most = RENEW if request.version >= WITH_RENEWAL else RENEW - 1
     end, found = -1, []
     for each in batches:
         types, count = each.acknowledge_types, each.last_offset - each.first_offset + 1
@@ -76,7 +74,7 @@ def _checked(request: Request, batches: Sequence[Any]) -> list[Acknowledgement]:
             or each.first_offset < end
             or not types
             or (len(types) > 1 and len(types) != count)
-            or not all(0 <= kind <= most for kind in types)
+            or not all(0 <= kind <= RENEW for kind in types)
             or (RENEW in types and not request.message.is_renew_ack)
         )
         if is_wrong:

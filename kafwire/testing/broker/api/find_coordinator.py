@@ -1,7 +1,11 @@
-"""FindCoordinator (10): which broker coordinates a group or a transactional id. See KIP-699 (several at once)."""
+"""FindCoordinator (10): which broker coordinates a group or a transactional id, or keeps a share partition's state.
+
+See KIP-699 (several at once), KIP-932.
+"""
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
@@ -13,6 +17,8 @@ if TYPE_CHECKING:
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 BATCHED = 4
+SHARED = 6  # the version from which it knows share partitions
+ID_BYTES = 16
 NO_ERROR = "NONE"  # what older versions have as the message of what is right
 
 
@@ -34,7 +40,7 @@ def _find(state: ClusterState, request: Request, key: str) -> dict[str, Any]:
     if request.message.key_type not in (GROUP, TRANSACTION, SHARE):
         return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": ErrorCode.INVALID_REQUEST.message, **nowhere}
     node = state.nodes.get(state.coordinator(key))
-    if request.message.key_type == SHARE:
+    if request.message.key_type == SHARE and (request.version < SHARED or not _is_share_partition(key)):
         code = ErrorCode.INVALID_REQUEST
     elif node is None or not node.is_up:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -42,3 +48,15 @@ def _find(state: ClusterState, request: Request, key: str) -> dict[str, Any]:
         host, port = node.address(request.connection.listener)
         return {"node_id": node.number, "host": host, "port": port}
     return {"error_code": code, "error_message": code.message if request.version < BATCHED else "", **nowhere}
+
+
+def _is_share_partition(key: str) -> bool:
+    """Whether a key is a group, a topic's id as Kafka writes it, and a partition's number."""
+    group, _, rest = key.partition(":")
+    topic_id, _, index = rest.partition(":")
+    try:
+        is_id = len(base64.b64decode(topic_id + "==", altchars=b"-_", validate=True)) == ID_BYTES
+        int(index)
+    except ValueError:
+        return False
+    return bool(group.strip()) and is_id

@@ -66,7 +66,7 @@ def _session(state: ClusterState, request: Request, *, has_said: bool) -> ShareS
     if epoch == OPENS:
         if has_said:
             raise Refusal(ErrorCode.INVALID_REQUEST, None)
-        return sessions.open(member, request.connection.number, named)
+        return sessions.begin(member, request.connection.number, named)
     session = sessions.find(member, epoch)
     if epoch != CLOSES:
         forgotten = [(topic.topic_id, index) for topic in message.forgotten_topics_data for index in topic.partitions]

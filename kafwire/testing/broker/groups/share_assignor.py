@@ -24,7 +24,8 @@ class ShareSpec:
     """What there is to assign.
 
     `wanted`: the topics that each member wants. `before`: the partitions that it was to have before.
-    `partitions`: those of each topic that may be read, topics in the order of Kafka's table of names. `is_even`: all want the same topics.
+    `partitions`: those of each topic that may be read, topics in the order of Kafka's table of names. `is_even`: all
+    want the same topics.
     """
 
     wanted: Mapping[str, frozenset[uuid.UUID]]

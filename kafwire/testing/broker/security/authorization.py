@@ -146,7 +146,7 @@ def _name_of(state: ClusterState, element: Any) -> str | None:
     """The name of what an element of a request is about; None: a topic that nobody knows by its id."""
     if isinstance(element, str):
         return element
-    for field in ("name", "topic", "group_id"):
+    for field in ("name", "topic", "topic_name", "group_id"):
         found = getattr(element, field, None)
         if found:
             return str(found)
@@ -324,6 +324,7 @@ _CHECKS: Mapping[str, tuple[Refusal, ...]] = {
     "AlterConfigs": (_configs(_O.ALTER_CONFIGS),),
     "AlterPartitionReassignments": _cluster(_O.ALTER),
     "AlterReplicaLogDirs": _cluster(_O.ALTER),
+    "AlterShareGroupOffsets": (_READ_GROUP, _topics(_O.READ)),
     "AlterUserScramCredentials": _cluster(_O.ALTER),
     "ConsumerGroupDescribe": (_each(_O.DESCRIBE, _T.GROUP),),
     "ConsumerGroupHeartbeat": (_READ_GROUP, _subscribed),
@@ -333,6 +334,7 @@ _CHECKS: Mapping[str, tuple[Refusal, ...]] = {
     "DeleteAcls": _cluster(_O.ALTER),
     "DeleteGroups": (_each(_O.DELETE, _T.GROUP),),
     "DeleteRecords": (_topics(_O.DELETE),),
+    "DeleteShareGroupOffsets": (_needs(_O.DELETE, _T.GROUP, "group_id"), _topics(_O.READ)),
     "DeleteTopics": (_delete_topics,),
     "DescribeAcls": _cluster(_O.DESCRIBE),
     "DescribeClientQuotas": _cluster(_O.DESCRIBE_CONFIGS),
@@ -341,6 +343,7 @@ _CHECKS: Mapping[str, tuple[Refusal, ...]] = {
     "DescribeLogDirs": _cluster(_O.DESCRIBE),
     "DescribeProducers": (_topics(_O.READ),),
     "DescribeQuorum": _cluster(_O.DESCRIBE),
+    "DescribeShareGroupOffsets": (_each(_O.DESCRIBE, _T.GROUP),),
     "DescribeTopicPartitions": (_described_partitions,),
     "DescribeTransactions": (_each(_O.DESCRIBE, _T.TRANSACTIONAL_ID), _topics_of_transactions),
     "DescribeUserScramCredentials": _cluster(_O.DESCRIBE),
@@ -362,6 +365,8 @@ _CHECKS: Mapping[str, tuple[Refusal, ...]] = {
     "OffsetFetch": (_offset_fetch, _committed_topics),
     "OffsetForLeaderEpoch": (_epochs,),
     "Produce": (_transaction_of_records, _topics(_O.WRITE)),
+    "ShareAcknowledge": (_READ_GROUP,),
+    "ShareFetch": (_READ_GROUP,),
     "ShareGroupDescribe": (_each(_O.DESCRIBE, _T.GROUP),),
     "ShareGroupHeartbeat": (_READ_GROUP,),
     "SyncGroup": (_READ_GROUP,),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafwire.testing.broker.share.in_flight import Delivery, InFlightBatch, RecordState
@@ -74,7 +74,7 @@ class _Acquisition:
         self, partition: SharePartition, asked: Asked, limits: Limits, offset: int, spans: Sequence[Span]
     ) -> None:
         self._partition = partition
-        self._asked = asked
+        self._asked = replace(asked, batch_size=max(1, asked.batch_size))
         self._limits = limits
         self._offset = offset
         self._spans = spans

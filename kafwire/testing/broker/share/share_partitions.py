@@ -99,7 +99,7 @@ class SharePartitions:
             stored = self._states.of(group_id, *place)
             if stored is None:
                 raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # no member of the group has subscribed to it
-            stored.leader_epoch = partition.leader_epoch
+            stored.lead(partition.leader_epoch)
             shared = SharePartition(stored, self._start(group_id, partition, stored))
             node_epoch = self._state.nodes[node].epoch
             led = Led(group_id, partition, shared, node, node_epoch, partition.leader_epoch)

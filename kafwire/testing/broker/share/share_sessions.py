@@ -63,7 +63,7 @@ class ShareSessions:
         self.of: dict[Member, ShareSession] = {}
         self._opened: dict[int, ShareSession] = {}  # by connection: the last one that it has opened
 
-    def open(self, member: Member, connection: int, partitions: Iterable[tuple[Place, bool]]) -> ShareSession:
+    def begin(self, member: Member, connection: int, partitions: Iterable[tuple[Place, bool]]) -> ShareSession:
         """A new session in the place of the one that the member has.
 
         Raises:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import uuid
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafwire.testing.broker.share.in_flight import RecordState
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
+JOURNAL = "share"  # the kind of its entries
 UNKNOWN = -1  # a start offset, or a count, that nobody has written yet
 
 
@@ -37,18 +38,35 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class ShareState:
-    """One share partition's. `complete`: how many records from `start` on are done with."""
+    """One share partition's. `complete`: how many records from `start` on are done with. `save` writes it down."""
 
     start: int = UNKNOWN
     complete: int = UNKNOWN
     leader_epoch: int = 0
     runs: list[Run] = field(default_factory=list)
+    save: Callable[[], object] = field(default=lambda: None, compare=False)
 
     def write(self, start: int, complete: int, runs: Iterable[Run]) -> None:
         """A leader has written new states of records. What lies before `start` is forgotten."""
         self.start = start
         self.complete = complete
         self.runs = _combined(self.runs, sorted(runs), start)
+        self.save()
+
+    def lead(self, leader_epoch: int) -> None:
+        """A leader has loaded it."""
+        if leader_epoch != self.leader_epoch:
+            self.leader_epoch = leader_epoch
+            self.save()
+
+    def dump(self) -> list[Any]:
+        """Its form in the journal."""
+        return [
+            self.start,
+            self.complete,
+            self.leader_epoch,
+            [[first, last, int(state), deliveries] for first, last, state, deliveries in self.runs],
+        ]
 
 
 def _combined(old: Sequence[Run], new: Sequence[Run], start: int) -> list[Run]:
@@ -77,6 +95,7 @@ class ShareStates:
     """Those of all groups: `state.part(ShareStates)`."""
 
     def __init__(self, state: ClusterState) -> None:
+        self._state = state
         self._by_group: dict[str, dict[uuid.UUID, dict[int, ShareState]]] = {}
         state.topics.deletion_watchers.append(lambda topic: self._forget_topic(topic.topic_id))
 
@@ -94,23 +113,47 @@ class ShareStates:
 
     def initialize(self, group_id: str, topic_id: uuid.UUID, partitions: int) -> None:
         """All partitions of a topic may be read by a group; those that may already stay as they are."""
-        its = self._by_group.setdefault(group_id, {}).setdefault(topic_id, {})
+        known = self._by_group.get(group_id, {}).get(topic_id, {})
         for index in range(partitions):
-            its.setdefault(index, ShareState())
+            if index not in known:
+                self.reset(group_id, topic_id, index, UNKNOWN)
 
     def reset(self, group_id: str, topic_id: uuid.UUID, index: int, start: int) -> None:
         """A group is to begin anew at an offset."""
-        its = self._by_group.setdefault(group_id, {}).setdefault(topic_id, {})
-        its[index] = ShareState(start)
+        self._keep(group_id, topic_id, index, ShareState(start)).save()
+
+    def _keep(self, group_id: str, topic_id: uuid.UUID, index: int, stored: ShareState) -> ShareState:
+        key = [group_id, str(topic_id), index]
+        stored.save = lambda: self._state.journal.write(JOURNAL, key, stored.dump())
+        self._by_group.setdefault(group_id, {}).setdefault(topic_id, {})[index] = stored
+        return stored
+
+    def restore(self, group_id: str, topic_id: uuid.UUID, index: int, value: list[Any]) -> None:
+        """Bring back what the journal has of one."""
+        start, complete, leader_epoch, runs = value
+        known = [Run(first, last, RecordState(state), deliveries) for first, last, state, deliveries in runs]
+        self._keep(group_id, topic_id, index, ShareState(start, complete, leader_epoch, known))
+
+    def entries(self) -> Iterator[tuple[str, list[Any], list[Any]]]:
+        """All that there is, for the journal."""
+        for group_id, topics in self._by_group.items():
+            for topic_id, its in topics.items():
+                for index, stored in its.items():
+                    yield JOURNAL, [group_id, str(topic_id), index], stored.dump()
 
     def forget(self, group_id: str, topic_id: uuid.UUID) -> bool:
         """Forget a topic of a group. Returns whether there was something."""
-        return self._by_group.get(group_id, {}).pop(topic_id, None) is not None
+        found = self._by_group.get(group_id, {}).pop(topic_id, None)
+        for index in found or ():
+            self._state.journal.write(JOURNAL, [group_id, str(topic_id), index], None)
+        return found is not None
 
     def forget_group(self, group_id: str) -> None:
         """A group is there no more."""
+        for topic_id in [*self.ready(group_id)]:
+            self.forget(group_id, topic_id)
         self._by_group.pop(group_id, None)
 
     def _forget_topic(self, topic_id: uuid.UUID) -> None:
-        for topics in self._by_group.values():
-            topics.pop(topic_id, None)
+        for group_id in self._by_group:
+            self.forget(group_id, topic_id)

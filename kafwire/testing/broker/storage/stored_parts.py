@@ -1,4 +1,4 @@
-"""What parts of a broker keep, as the journal's values, and back: offsets, transactions, users, ACLs, quotas, options.
+"""What parts of a broker keep, as the journal's values, and back: offsets, share groups, transactions, users, options.
 
 The parts say what changes with `state.journal.write`. The forms of their values are here, and nowhere else.
 """
@@ -6,13 +6,16 @@ The parts say what changes with `state.journal.write`. The forms of their values
 from __future__ import annotations
 
 import base64
+import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.groups.offsets import Committed, OffsetStore
 from kafwire.testing.broker.quotas import Quotas
 from kafwire.testing.broker.security.acls import Acl
 from kafwire.testing.broker.security.credentials import Credentials, ScramCredential
+from kafwire.testing.broker.share.share_states import JOURNAL, ShareStates
 from kafwire.testing.broker.storage.journal import Journal, Key
 from kafwire.testing.broker.topics.config_store import ConfigStore
 from kafwire.testing.broker.transactions.transactions import Transactions
@@ -29,6 +32,8 @@ def dump_parts(state: ClusterState) -> Iterator[Entry]:
     transactions: Transactions = state.part(Transactions)
     yield from offsets.dump()
     yield from transactions.dump()
+    shared: ShareStates = state.part(ShareStates)
+    yield from shared.entries()
     credentials: Credentials = state.part(Credentials)
     for (mechanism, user), credential in credentials.scram.items():
         yield "scram", [mechanism, user], credential.dump()
@@ -59,6 +64,11 @@ def load_parts(state: ClusterState, journal: Journal) -> None:
         offsets.restore(group, (topic, partition), Committed(*value[:4]), value[4])
     for (group, producer_id, topic, partition), value in journal.of("pending"):
         offsets.restore_pending(group, producer_id, value[5], (topic, partition), Committed(*value[:4]), value[4])
+    shared: ShareStates = state.part(ShareStates)
+    groups: GroupCoordinator = state.part(GroupCoordinator)
+    for (group, topic_id, partition), value in journal.of(JOURNAL):
+        shared.restore(group, uuid.UUID(topic_id), partition, value)
+        groups.add_share(groups.to_share(group, creates=True))
     transactions: Transactions = state.part(Transactions)
     for _, value in journal.of("producer-ids"):
         transactions.restore_ids(value)

@@ -285,7 +285,7 @@ def described(group: ConsumerMembers) -> dict[str, tuple[str, int]]:
 
 def test_a_group_has_options_of_its_own() -> None:
     group = ConsumerMembers()
-    assert described(group) == {
+    assert {name: value for name, value in described(group).items() if name.startswith("consumer.")} == {
         "consumer.assignment.interval.ms": ("0", 4),
         "consumer.heartbeat.interval.ms": ("5000", 5),
         "consumer.session.timeout.ms": ("45000", 5),

@@ -4,10 +4,13 @@ import pytest
 
 from kafwire.producer.sequencer import Identity
 from kafwire.records import encode_batch
+from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.groups.offsets import Committed, OffsetStore
 from kafwire.testing.broker.quotas import Quotas
 from kafwire.testing.broker.security.acls import Acl
 from kafwire.testing.broker.security.credentials import Credentials
+from kafwire.testing.broker.share.in_flight import RecordState
+from kafwire.testing.broker.share.share_states import Run, ShareStates
 from kafwire.testing.broker.state import ClusterState
 from kafwire.testing.broker.storage.data_folder import FolderError
 from kafwire.testing.broker.storage.storage import Storage
@@ -86,6 +89,28 @@ def test_what_parts_keep_is_back(tmp_path: Any, how: Any) -> None:
     assert again.group_config_int("g", "consumer.session.timeout.ms") == 50000
     again.part(OffsetStore).end_transaction(1000, offsets.place_of("g")[1], commit=True)
     assert again.part(OffsetStore).of("g")[("a", 1)].offset == 8
+
+
+@ENDS
+def test_how_far_share_groups_have_come_is_back(tmp_path: Any, how: Any) -> None:
+    state, storage = begin(tmp_path)
+    topics = [state.topics.create(name, 2).topic_id for name in "ab"]
+    shared: ShareStates = state.part(ShareStates)
+    for topic_id in topics:
+        shared.initialize("g", topic_id, 2)
+    stored = shared.of("g", topics[0], 1)
+    assert stored is not None
+    stored.write(3, 2, [Run(4, 5, RecordState.ACKNOWLEDGED, 1), Run(6, 6, RecordState.AVAILABLE, 2)])
+    stored.lead(7)
+    shared.reset("g", topics[0], 0, 9)
+    shared.forget("g", topics[1])
+    shared.initialize("gone", topics[0], 1)
+    shared.forget_group("gone")
+    end(storage, how)
+    again, _ = begin(tmp_path)
+    assert sorted(again.part(ShareStates).entries()) == sorted(shared.entries())
+    groups: GroupCoordinator = again.part(GroupCoordinator)
+    assert {name: group.type.value for name, group in groups.groups.items()} == {"g": "share"}
 
 
 @ENDS
