@@ -42,8 +42,8 @@ class Shop:
         self.path = folder / "shop.db"
         self.run(lambda database: database.executescript(sqlite_schema()))
 
-    def connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=0.05)
+    def connect(self, timeout: float = deadlines.PATIENCE_S) -> sqlite3.Connection:
+        return sqlite3.connect(self.path, timeout=timeout)
 
     def run(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
         with closing(self.connect()) as database, database:
@@ -64,9 +64,11 @@ def shop(tmp_path: Path) -> Shop:
     return Shop(tmp_path)
 
 
+OPTIONS: dict[str, Any] = {"transactional_id": "shop", "retry_backoff_ms": 1, "poll_interval": 1000}
+
+
 def outbox_of(shop: Shop, kafka: EmbeddedKafka, **options: Any) -> Outbox:
-    made = {"transactional_id": "shop", "retry_backoff_ms": 1, "poll_interval": 1000, **options}
-    return Outbox(shop.connect, kafka.bootstrap, **made)
+    return Outbox(shop.connect, kafka.bootstrap, **{**OPTIONS, **options})
 
 
 def values(kafka: EmbeddedKafka, topic: str = "orders") -> list[str]:
@@ -209,7 +211,8 @@ def test_a_database_that_is_busy_when_rows_are_to_be_removed(
         if step is Step.COMMITTED:
             writer.execute("BEGIN IMMEDIATE")
 
-    with caplog.at_level(logging.WARNING, "kafwire"), outbox_of(shop, kafka, on_step=on_step) as outbox:
+    busy = Outbox(lambda: shop.connect(timeout=0), kafka.bootstrap, **OPTIONS, on_step=on_step)
+    with caplog.at_level(logging.WARNING, "kafwire"), busy as outbox:
         with running(outbox):
             deadlines.until(lambda: outbox.metrics()["retries"] >= 2)
             writer.rollback()
@@ -223,7 +226,7 @@ def test_a_database_that_is_busy_when_rows_are_to_be_removed(
 
 def test_the_database_does_not_take_a_lower_id_later(shop: Shop) -> None:
     """In SQLite one transaction writes at a time, so ids are in the order of commits."""
-    with closing(shop.connect()) as one, closing(shop.connect()) as other:
+    with closing(shop.connect()) as one, closing(shop.connect(timeout=0)) as other:
         one.execute("INSERT INTO outbox (topic, payload) VALUES ('orders', 'a')")
         with pytest.raises(sqlite3.OperationalError, match="locked"):
             other.execute("INSERT INTO outbox (topic, payload) VALUES ('orders', 'b')")

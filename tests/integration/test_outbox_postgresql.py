@@ -119,6 +119,8 @@ class Aggregates:
                     self.stage.write(connection, (key, str(version)))
                 connection.commit()
             except OperationalError:
+                if connection is not None:
+                    connection.close()
                 connection = None
         if connection is not None:
             connection.close()
