@@ -9,6 +9,7 @@
 # make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/producing.md
 # make fuzz     fuzz every decoder, with sanitizers too, which needs clang (SECONDS=60, SEED=random; FUZZ=targets)
 # make soak     run producers under faults, and read everything back (MINUTES=3, SEED=random, RATE=1, SECURITY=sasl_ssl; DETACH=1; RESUME=folder)
+# make rebalances  force rebalances of groups under load (REBALANCES=30, SEED=random, CLIENT=kafwire, EXACTLY_ONCE=1)
 # make soak-status  show the progress of the last soak
 # make simulate run clients in simulated worlds, each decided by its seed, under random faults (SEEDS=200, SEED=0)
 # make mutants  draw mutants, and run the unit tests on them (SEED=random, COUNT=60, AREA=net; AREA=simulation: planted ones, simulated)
@@ -51,7 +52,7 @@ KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*ke
 POSTGRESQL_TESTS := $(shell find tests -name 'test_*postgresql*.py')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all test-kerberos test-postgresql demo bench bench-strategies bench-sweep dist fuzz soak soak-status simulate mutants lint format loc jars ready clean
+.PHONY: build test test-all test-kerberos test-postgresql demo bench bench-strategies bench-sweep dist fuzz soak soak-status rebalances simulate mutants lint format loc jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -95,6 +96,9 @@ fuzz: build $(VENV)/has-fuzz
 soak: build $(VENV)/has-test jars
 	$(BIN)/python -m tests.soak $(if $(RESUME),--resume $(RESUME),--minutes $(MINUTES) --rate $(RATE) $(if $(SEED),--seed $(SEED)) $(addprefix --security ,$(SECURITY))) \
 	    $(if $(DETACH),--detach)
+
+rebalances: build $(VENV)/has-test jars
+	$(BIN)/python -m tests.soak.rebalances --rebalances $(or $(REBALANCES),30) $(if $(SEED),--seed $(SEED)) $(if $(CLIENT),--client $(CLIENT)) $(if $(EXACTLY_ONCE),--exactly-once)
 
 soak-status:
 	@$(BIN)/python -m tests.soak --status

@@ -11,7 +11,7 @@ import base64
 import logging
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kafwire import protocol
@@ -390,6 +390,22 @@ class GroupMembership:
         log.warning("group %r: %d partitions are lost", self.group_id, len(lost))
         self.handlers.tell(self.handlers.handlers.on_lost, lost)
         self._wake()
+
+    def made_anew(self, topics: Iterable[str]) -> list[Partition]:
+        """See `AssignedPartitions`."""
+        if self._driver is None or not self.is_active:
+            return []
+        metadata = self._cluster.metadata
+        known = {name: metadata.topics[name].topic_id for name in topics if name in metadata.topics}
+        found = [
+            (cursor.topic, cursor.partition)
+            for cursor in self._fetcher.cursors.values()
+            if cursor.topic not in metadata.errors and known.get(cursor.topic, cursor.topic_id) != cursor.topic_id
+        ]
+        if found:
+            self.lose(found)
+        # By the consumer protocol topics are assigned by their ids: the coordinator gives the new one.
+        return found if isinstance(self._driver.membership, ClassicMembership) else []
 
     def fail(self, error: KafkaError) -> None:
         """The membership is over: who reads is told."""

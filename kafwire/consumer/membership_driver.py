@@ -32,6 +32,7 @@ from kafwire.consumer.group.membership import (
     State,
 )
 from kafwire.consumer.membership_metrics import MembershipMetrics
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
 
 log = logging.getLogger("kafwire")
@@ -48,6 +49,9 @@ class AssignedPartitions(Protocol):
 
     def lose(self, partitions: Sequence[Partition]) -> None:
         """These belong to others."""
+
+    def made_anew(self, topics: Iterable[str]) -> Sequence[Partition]:
+        """The metadata of these topics changed. Partitions of those that were made anew are lost, and to be taken."""
 
     def fail(self, error: KafkaError) -> None:
         """The membership is over."""
@@ -261,4 +265,11 @@ class MembershipDriver:
         return found
 
     def _on_metadata(self, changed: set[str]) -> None:
-        self._do(self.membership.changed(self.known(changed), self._engine.now_ms()))
+        metadata = self._cluster.metadata
+        gone = [name for name in changed if metadata.errors.get(name) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        anew = self._assigned.made_anew(changed)
+        if anew:
+            self._carry_out(Assign(tuple(anew)))
+        found: dict[str, Sequence[frozenset[str]]] = dict.fromkeys(gone, ())
+        found.update(self.known(changed))
+        self._do(self.membership.changed(found, self._engine.now_ms()))

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kafwire.cluster.cluster import Cluster
@@ -107,6 +107,10 @@ class ShareCore:
         """Fetch no more from these."""
         self._owned -= set(partitions)
         self._assign()
+
+    def made_anew(self, topics: Iterable[str]) -> Sequence[Partition]:  # noqa: ARG002
+        """Topics are assigned by their ids: the coordinator gives those that were made anew."""
+        return ()
 
     def fail(self, error: KafkaError) -> None:
         """The membership is over."""
