@@ -174,6 +174,30 @@ def test_arguments_of_handlers(handler: Any, threads: Any, reason: str) -> None:
         consumer.for_each_partition(handler, threads=threads)
 
 
+# --- records one by one -----------------------------------------------------------------------------------------------
+
+
+def test_records_of_a_lost_partition_are_not_handed_out_from_the_batch_in_hand(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            async with group.producing(10, pause_s=0.0):
+                pass
+            member = group.member(**protocol, auto_commit_interval_ms=600_000)
+            records = aiter(member.consumer)
+            assert [(await anext(records)).offset for _ in range(5)] == [0, 1, 2, 3, 4]
+            await member.consumer.commit({TopicPartition("t", 0): 2})
+            group.world.link(1).is_refusing = True  # until the group goes on without it
+            group.world.break_connections(1)
+            await asyncio.sleep(100.0)
+            group.world.link(1).heal()
+            await asyncio.sleep(20.0)
+            assert (await member.consumer.metrics())["group"]["lost_partitions"] == 1
+            assert (await anext(records)).offset == 2
+
+        group.world.run(main())
+
+
 # --- poll intervals -------------------------------------------------------------------------------------------------
 
 
