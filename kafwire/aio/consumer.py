@@ -356,7 +356,7 @@ class AsyncConsumer:
 
     @property
     def subscription(self) -> set[str]:
-        """The topics that are read with all their partitions: those of `topics=` or of `subscribe`."""
+        """The topics of `topics=`, `pattern=` or `subscribe`: all their partitions are read, or the group's share."""
         return self._core.topics
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -518,7 +518,7 @@ class AsyncConsumer:
         return await self._run(self._core.snapshot())
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109  # of the last commit
-        """Commit what is processed, and close the connections, as `Consumer.close` does.
+        """Commit what is processed, leave the group, and close the connections, as `Consumer.close` does.
 
         A call that is cancelled leaves nothing open.
         """

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import kafwire
-from kafwire.errors import CommitFailedError, ConfigError, KafkaError, PollIntervalError
+from kafwire.errors import AuthorizationError, CommitFailedError, ConfigError, KafkaError, PollIntervalError
 from kafwire.testing import EmbeddedKafka
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import PROTOCOLS, GroupWorld
@@ -79,6 +79,24 @@ def test_errors_of_members_travel_between_processes() -> None:
     for error in (CommitFailedError("lost", partitions=(("t", 0),)), PollIntervalError("late")):
         copy = pickle.loads(pickle.dumps(error))
         assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
+
+
+@pytest.mark.parametrize(
+    ("name", "api", "operation"),
+    [
+        ("consumer", "FindCoordinator", "Describe"),
+        ("consumer", "ConsumerGroupHeartbeat", "Read"),
+        ("classic", "FindCoordinator", "Describe"),
+        ("classic", "JoinGroup", "Read"),
+    ],
+)
+def test_who_may_not_be_a_member_is_told_and_the_next_call_joins(name: str, api: str, operation: str) -> None:
+    with kafka_with(3) as kafka:
+        kafka.fail_next(api, "GROUP_AUTHORIZATION_FAILED")
+        with kafwire.Consumer(kafka.bootstrap, **OPTIONS, group_protocol=name) as consumer:
+            with pytest.raises(AuthorizationError, match=f"permits {operation} on Group 'g'"):
+                consumer.poll(30.0)
+            assert [len(batch) for batch in consumer.poll(30.0)] == [3]
 
 
 # --- streams --------------------------------------------------------------------------------------------------------
