@@ -177,7 +177,7 @@ class ClassicMembership:
         return self._on_sync(answer, now)
 
     def failed(self, message: Any, error: KafkaError, now: float) -> list[Action]:
-        """See `Membership`: a request without an answer is sent again. One that cannot, or must not, be sent is the end."""
+        """See `Membership`: a request without an answer is sent again. One that cannot or must not be sent ends it."""
         if message is self._beating:
             self._beating = None
             return self._retry_beat(now)

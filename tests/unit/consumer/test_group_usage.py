@@ -93,7 +93,7 @@ def test_errors_of_members_travel_between_processes() -> None:
 def test_who_may_not_be_a_member_is_told_and_the_next_call_joins(name: str, api: str, operation: str) -> None:
     with kafka_with(3) as kafka:
         kafka.fail_next(api, "GROUP_AUTHORIZATION_FAILED")
-        with kafwire.Consumer(kafka.bootstrap, **OPTIONS, group_protocol=name) as consumer:
+        with kafwire.Consumer(kafka.bootstrap, **OPTIONS | {"group_protocol": name}) as consumer:
             with pytest.raises(AuthorizationError, match=f"permits {operation} on Group 'g'"):
                 consumer.poll(30.0)
             assert [len(batch) for batch in consumer.poll(30.0)] == [3]
