@@ -61,6 +61,7 @@ _PERMISSIONS: Mapping[str, Mapping[int, Permission]] = {
         _CLUSTER: Permission("IdempotentWrite", "Write on any Topic"),
         _TRANSACTIONAL_ID: Permission("Write"),
     },
+    "JoinGroup": {_TOPIC: Permission("Describe"), _GROUP: Permission("Read")},
     "ListOffsets": {_TOPIC: Permission("Describe"), _CLUSTER: Permission("ClusterAction")},
     "Metadata": {_TOPIC: Permission("Describe")},
     "OffsetCommit": {_TOPIC: Permission("Read"), _GROUP: Permission("Read")},

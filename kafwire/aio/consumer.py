@@ -107,6 +107,7 @@ class AsyncConsumer:
         self._reading = BatchReading(self._core, self._engine, self.start, self._return)
         self._fed: list[Batch] = []
         self._hand = InProgressBatch(self._core.fetcher, _Fed(self._fed))
+        self._core.assignment.on_drop = self._hand.forget
         self._begun = self._started = False
         self._closed = False
         self._returning = False
@@ -360,7 +361,7 @@ class AsyncConsumer:
 
     @property
     def subscription(self) -> set[str]:
-        """The topics that are read with all their partitions: those of `topics=` or of `subscribe`."""
+        """The topics of `topics=`, `pattern=` or `subscribe`: all their partitions are read, or the group's share."""
         return self._core.topics
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -522,7 +523,7 @@ class AsyncConsumer:
         return await self._run(self._core.snapshot())
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109  # of the last commit
-        """Commit what is processed, and close the connections, as `Consumer.close` does.
+        """Commit what is processed, leave the group, and close the connections, as `Consumer.close` does.
 
         A call that is cancelled leaves nothing open.
         """

@@ -42,6 +42,9 @@ class Assignment:
         self._claimed: dict[FetchCursor, weakref.ref[Claim]] = {}
         self.feed: PartitionFeed | None = None  # who gets each partition for himself, as it comes
         self.on_claims: Callable[[], object] = lambda: None  # called when a claim ends, or is given back
+        self.on_drop: Callable[[TopicPartition], object] = lambda _: (
+            None
+        )  # called when a partition is not read any more
         self._ending: set[FetchCursor] = set()  # nothing more of these is handed out
         self._counts: dict[str, int] = {}  # partitions of topics, when this consumer first saw them
         self._stop_listening: Callable[[], None] = lambda: None
@@ -271,6 +274,7 @@ class Assignment:
 
     def _drop(self, cursor: FetchCursor, *, is_lost: bool = False) -> None:
         self._fetcher.remove(cursor, claimed=cursor in self._claimed)
+        self.on_drop(TopicPartition(cursor.topic, cursor.partition))
         if cursor in self._claimed:
             claim = self._claimed.pop(cursor)()
             if claim is not None:

@@ -50,6 +50,15 @@ class InProgressBatch:
             else None
         )
 
+    def forget(self, where: TopicPartition) -> None:
+        """The partition is not read any more: what is left of its batch is not handed out. May be called in any thread.
+
+        The group may have given it to another member already, which reads those records.
+        """
+        batch = self.records.batch
+        if batch is not None and (batch.topic, batch.partition) == where:
+            self.records.drop()
+
     def _processed(self) -> int:
         """The offset of the record that was handed out last: those before it are processed. -1: none was."""
         return self.records.offset

@@ -42,11 +42,12 @@ class Consumer:
     Reading begins at `start`: "earliest", "latest", a datetime with a time zone, `kafwire.Offset(n)`, `kafwire.Tail(n)`
     (the last n of each partition), or a mapping of `TopicPartition` to one of these or to an offset. Without `start`,
     and for partitions that the mapping leaves out, reading begins at the group's committed offset; where there is none,
-    at `auto_offset_reset`. An offset that does not exist is reset by `auto_offset_reset`. With `topics`, partitions
-    that are added later are read from their beginning.
+    at `auto_offset_reset`. A member of a group begins at the committed offset also where there is a `start`. An offset
+    that does not exist is reset by `auto_offset_reset`. With `topics`, partitions that are added later are read from
+    their beginning.
 
     A batch, or in a loop over records a record, counts as processed when you ask for the next one or commit it. Leaving
-    a loop by an exception does not count.
+    a loop by an exception, or by `break`, does not count. docs/consuming.md is the manual for groups.
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
@@ -115,8 +116,8 @@ class Consumer:
         """Make a consumer from Kafka's own option names.
 
         Args:
-            options: names as Java's clients and librdkafka have them, with their values; and the arguments `topics`,
-                `assign`, `start`, `columns` and `layout`.
+            options: names as Java's clients and librdkafka have them, with their values; and the arguments of
+                `Consumer`, such as `topics` and `on_revoked`.
             engine: what it runs on; the process's own without one.
 
         Returns:
@@ -151,9 +152,11 @@ class Consumer:
         Raises:
             CorruptBatchError: a batch cannot be decoded.
             LogTruncatedError: records that were read are no longer in the log.
-            AuthorizationError: this client must not read a partition.
-            BrokerError: a partition cannot be read any further.
+            AuthorizationError: this client must not read a partition, or be a member of the group.
+            BrokerError: a partition cannot be read any further, or the group's coordinator refuses this member.
+            PollIntervalError: the member has left, as nothing was taken for `max_poll_interval_ms`.
             SerializationError: a deserializer failed.
+            Exception: what a handler of rebalances raised.
 
         Example:
             >>> [len(batch) for batch in consumer.batches(timeout=1.0)]
@@ -311,8 +314,8 @@ class Consumer:
     def stop(self) -> None:
         """Hand out nothing more: `partitions()` and all streams end, and so do loops over batches and records.
 
-        What is in hand can still be processed and committed; then `close`. May be called in any thread, and in a signal
-        handler.
+        What is in hand can still be processed and committed; then `close`: a consumer that was stopped does not start
+        again. May be called in any thread, and in a signal handler.
         """
         self._check()
         self._engine.start(self._core.stop)
@@ -351,12 +354,12 @@ class Consumer:
 
     @property
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read."""
+        """The partitions that are read; of a member of a group, those that it has been assigned so far."""
         return set(self._core.assignment.partitions)
 
     @property
     def subscription(self) -> set[str]:
-        """The topics that are read with all their partitions: those of `topics=` or of `subscribe`."""
+        """The topics of `topics=`, `pattern=` or `subscribe`: all their partitions are read, or the group's share."""
         return self._core.topics
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -724,6 +727,7 @@ class Consumer:
 
         Raises:
             ConfigError: the consumer has no `group_id`, or an offset is not valid.
+            CommitFailedError: a partition belongs to another member of the group now.
             BrokerError: the coordinator refuses the commit.
             KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
 
@@ -817,9 +821,10 @@ class Consumer:
         return self._engine.run(self._core.snapshot)
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """Commit what is processed (with `group_id` and `enable_auto_commit`), and close the connections.
+        """Commit what is processed (with `group_id` and `enable_auto_commit`), leave the group, close the connections.
 
-        A commit that fails is logged. A second close does nothing, nor does one in a forked child.
+        A member's `on_revoked` is called before. A commit that fails is logged. A second close does nothing, nor does
+        one in a forked child.
 
         Args:
             timeout: seconds for the commit, and never more than `default_api_timeout_ms`.

@@ -140,6 +140,15 @@ class PartitionStream:
         Raises:
             KafkaError: the stream is not `explicit`.
             ValueError: the range ends before it begins.
+
+        Example:
+            >>> stream = consumer.partition_stream(partition, explicit=True)
+            >>> batch = next(stream)
+            >>> for record in reversed(list(batch)):
+            ...     stream.complete(record.offset, record.offset + 1)
+            >>> stream.commit()
+            >>> consumer.committed()[partition]
+            3
         """
         if not self._explicit:
             raise not_explicit(self.topic, self.partition)

@@ -37,7 +37,7 @@ def fill(kafka: EmbeddedKafka, count: int) -> Counter[bytes]:
     """So many records more in each partition; the lines that all records of the topic make."""
     for partition in range(PARTITIONS):
         kafka.append("t", [b"x"] * count, partition=partition)
-    return Counter(b"%d:%d" % (r.partition, r.offset) for r in kafka.records("t"))
+    return Counter(f"{record.partition}:{record.offset}".encode() for record in kafka.records("t"))
 
 
 def start(kafka: EmbeddedKafka, *arguments: str) -> subprocess.Popen[bytes]:

@@ -12,8 +12,35 @@ import pytest
 from tests.support.doc_blocks import ADDRESS, DOCS, ROOT, Block, blocks, run_python
 
 IMPORTS = "import kafwire\nimport pyarrow as pa\n"
+ORDERS = """
+import kafwire
+with kafwire.Producer("localhost:9092") as producer:
+    producer.send("orders", b"book").result(30)
+"""
+# Programs without end are told to end when they have printed something.
+TERMINATED = (
+    ORDERS
+    + """
+def print(*values):
+    import builtins, os, signal
+    builtins.print(*values)
+    os.kill(os.getpid(), signal.SIGTERM)
+"""
+)
+STOPPED = (
+    ORDERS
+    + """
+def print(*values):
+    import builtins
+    builtins.print(*values)
+    consumer.stop()
+"""
+)
 # What the text around a block has said already.
 SETUP = {
+    **dict.fromkeys([f"consuming-python-{number}" for number in (1, 2, 6, 7, 8)], ORDERS),
+    **dict.fromkeys(["consuming-python-3", "consuming-python-4"], TERMINATED),
+    "consuming-python-5": STOPPED,
     "outbox-python-1": """
 import kafwire
 with kafwire.Client("localhost:9092") as client:

@@ -33,7 +33,7 @@ from kafwire.consumer.group.membership import (
 )
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE, assigned, assignment, member_of, subscription
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import ERROR_CODES, KafkaError, ProtocolError
+from kafwire.errors import ERROR_CODES, AuthorizationError, KafkaError, ProtocolError
 from kafwire.types import ConsumerGroupMetadata
 
 NO_GENERATION = -1
@@ -177,7 +177,7 @@ class ClassicMembership:
         return self._on_sync(answer, now)
 
     def failed(self, message: Any, error: KafkaError, now: float) -> list[Action]:
-        """See `Membership`: a request that had no answer is sent again. One that cannot be sent at all is the end."""
+        """See `Membership`: a request without an answer is sent again. One that cannot or must not be sent ends it."""
         if message is self._beating:
             self._beating = None
             return self._retry_beat(now)
@@ -187,7 +187,7 @@ class ClassicMembership:
         if self.state is State.LEAVING:
             self.state = State.OUT
             return []
-        if isinstance(error, ProtocolError):
+        if isinstance(error, ProtocolError | AuthorizationError):
             return self._fail(Fail(error))
         return self._retry_join(now)
 

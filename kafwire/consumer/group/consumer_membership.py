@@ -30,7 +30,7 @@ from kafwire.consumer.group.membership import (
     why_fatal,
 )
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import ERROR_CODES, KafkaError, ProtocolError
+from kafwire.errors import ERROR_CODES, AuthorizationError, KafkaError, ProtocolError
 from kafwire.types import ConsumerGroupMetadata
 
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2  # in the place of an epoch
@@ -177,7 +177,7 @@ class ConsumerMembership:
         if self.state is State.LEAVING:
             self.state = State.OUT
             return []
-        if isinstance(error, ProtocolError):
+        if isinstance(error, ProtocolError | AuthorizationError):
             return self._fail(Fail(error))
         return self._retry(now)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import kafwire
-from kafwire.errors import CommitFailedError, ConfigError, KafkaError, PollIntervalError
+from kafwire.errors import AuthorizationError, CommitFailedError, ConfigError, KafkaError, PollIntervalError
 from kafwire.testing import EmbeddedKafka
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import PROTOCOLS, GroupWorld
@@ -79,6 +79,24 @@ def test_errors_of_members_travel_between_processes() -> None:
     for error in (CommitFailedError("lost", partitions=(("t", 0),)), PollIntervalError("late")):
         copy = pickle.loads(pickle.dumps(error))
         assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
+
+
+@pytest.mark.parametrize(
+    ("name", "api", "operation"),
+    [
+        ("consumer", "FindCoordinator", "Describe"),
+        ("consumer", "ConsumerGroupHeartbeat", "Read"),
+        ("classic", "FindCoordinator", "Describe"),
+        ("classic", "JoinGroup", "Read"),
+    ],
+)
+def test_who_may_not_be_a_member_is_told_and_the_next_call_joins(name: str, api: str, operation: str) -> None:
+    with kafka_with(3) as kafka:
+        kafka.fail_next(api, "GROUP_AUTHORIZATION_FAILED")
+        with kafwire.Consumer(kafka.bootstrap, **OPTIONS | {"group_protocol": name}) as consumer:
+            with pytest.raises(AuthorizationError, match=f"permits {operation} on Group 'g'"):
+                consumer.poll(30.0)
+            assert [len(batch) for batch in consumer.poll(30.0)] == [3]
 
 
 # --- streams --------------------------------------------------------------------------------------------------------
@@ -172,6 +190,30 @@ def test_arguments_of_handlers(handler: Any, threads: Any, reason: str) -> None:
         pytest.raises(ConfigError, match=reason),
     ):
         consumer.for_each_partition(handler, threads=threads)
+
+
+# --- records one by one -----------------------------------------------------------------------------------------------
+
+
+def test_records_of_a_lost_partition_are_not_handed_out_from_the_batch_in_hand(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            async with group.producing(10, pause_s=0.0):
+                pass
+            member = group.member(**protocol, auto_commit_interval_ms=600_000)
+            records = aiter(member.consumer)
+            assert [(await anext(records)).offset for _ in range(5)] == [0, 1, 2, 3, 4]
+            await member.consumer.commit({TopicPartition("t", 0): 2})
+            group.world.link(1).is_refusing = True  # until the group goes on without it
+            group.world.break_connections(1)
+            await asyncio.sleep(100.0)
+            group.world.link(1).heal()
+            await asyncio.sleep(20.0)
+            assert (await member.consumer.metrics())["group"]["lost_partitions"] == 1
+            assert (await anext(records)).offset == 2
+
+        group.world.run(main())
 
 
 # --- poll intervals -------------------------------------------------------------------------------------------------
