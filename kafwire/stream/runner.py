@@ -93,8 +93,12 @@ class StreamRun:
 
     async def run(self, stop: StopRequest) -> StreamSummary:
         """Until the source ends, `stop` is requested, or something fails; the source is closed in any case."""
-        if self._cycle is not None:
-            await self._cycle.sink.start()
+        try:
+            if self._cycle is not None:
+                await self._cycle.sink.start()
+        except BaseException:
+            await self.source.close()
+            raise
         if self.pool is not None:
             self.pool.start()
         self._assigning = asyncio.ensure_future(self._assign())
@@ -187,6 +191,7 @@ class StreamRun:
         if self._cycle is None or not run.taken:
             await run.close()
             self.partitions.remove(run)
+            self._tasks.pop(run, None)
 
     async def on_batch(self, run: PartitionRun, batch: Batch) -> None:
         """A partition is about to process a batch."""

@@ -189,7 +189,7 @@ class TransactionCycle:
         if stream.pool is not None:
             await stream.pool.restart()
         await self.sink.abort()
-        self._is_open = False
+        self._is_open, self._beginning = False, None
         stream.counters.aborts += 1
         stream.schedule.on_commit()
         with contextlib.suppress(Abandoned):

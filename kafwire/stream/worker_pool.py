@@ -80,8 +80,9 @@ class WorkerPool:
             if element.is_done or element.owner.partition.is_lost:
                 element.abandon()
                 self._leave(element)
-                continue
-            await self._attempt(element)
+            else:
+                await self._attempt(element)
+            del element  # its partition may go while this waits for the next
 
     async def _attempt(self, element: Element) -> None:
         try:

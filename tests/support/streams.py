@@ -25,15 +25,24 @@ def run_simulated(
 ) -> StreamSummary:
     """Run a pipeline in simulated time; `beside` runs at the same time, and may stop it."""
 
+    async def watch(stop: StopRequest) -> None:
+        try:
+            if beside is not None:
+                await beside(stop)
+        except Exception:  # it failed: nobody else would stop the stream
+            stop.request()
+            raise
+
     async def main(clock: Any) -> StreamSummary:
         stop = StopRequest()
-        other = None if beside is None else asyncio.ensure_future(beside(stop))
+        other = asyncio.ensure_future(watch(stop))
         try:
             return await pipeline.run_async(source, sink, stop=stop, clock=clock, random=random.Random(seed), **options)
         finally:
-            if other is not None:
-                other.cancel()
-                await asyncio.gather(other, return_exceptions=True)
+            other.cancel()
+            (problem,) = await asyncio.gather(other, return_exceptions=True)
+            if isinstance(problem, Exception):
+                raise problem
 
     return run_in_simulated_time(main)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -251,6 +253,28 @@ def test_a_lost_partition_that_comes_again_is_processed(by: Any) -> None:
     run_simulated(Pipeline().for_each(second, by=by).commit(within=0.1), source, sink, beside=beside)
     assert set(sink.values) == set(range(6))
     assert source.committed == {ORDERS: 6}
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_partitions_that_went_are_forgotten(guarantee: Any) -> None:
+    source = MemorySource({"orders": numbered(200)}, batch_records=10, ends=False)
+    sink = MemorySink(source)
+    gone: list[weakref.ref[Any]] = []
+
+    async def beside(stop: StopRequest) -> None:
+        for _ in range(20):
+            await asyncio.sleep(5)
+            gone.append(weakref.ref(source.revoke("orders")))
+            await asyncio.sleep(5)
+            source.assign("orders")
+        gc.collect()
+        assert len([one for one in gone if one() is not None]) <= 1
+        stop.request()
+
+    pipeline = Pipeline().for_each(second, workers=20, by=None).limits(max_in_flight=1).commit(within=1.0)
+    run_simulated(pipeline, source, sink, beside=beside, guarantee=guarantee)
+    assert len(gone) == 20
+    assert sorted(sink.values) == list(range(200))
 
 
 def test_a_partition_that_comes_later_is_read() -> None:

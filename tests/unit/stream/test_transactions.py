@@ -156,6 +156,20 @@ def test_a_result_that_is_not_stored_aborts(failures: int) -> None:
         assert (sink.values, source.committed) == ([], {})
 
 
+def test_a_sink_that_cannot_start_ends_the_stream() -> None:
+    class Refused(MemorySink):
+        """Its transactional id is not permitted."""
+
+        async def start(self) -> None:
+            """Refuse."""
+            raise ProducerFencedError("not permitted")
+
+    source = MemorySource({"orders": numbered(3)})
+    with pytest.raises(ProducerFencedError):
+        run_simulated(Pipeline().map(number), source, Refused(source), **ONCE)
+    assert source.closed
+
+
 def test_a_fenced_producer_ends_the_stream() -> None:
     source = MemorySource({"orders": numbered(10)})
     sink = FailingSink(source, commits={1})
