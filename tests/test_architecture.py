@@ -140,6 +140,7 @@ RIGHT_IN_TESTS = [
     ("tests/integration/test_async_producer.py", "*.result()", 2, "an awaitable's, which does not wait"),
     ("tests/integration/test_async_producer.py", "asyncio.sleep", 2, "until it is cancelled, under a timeout"),
     ("tests/integration/test_async_scan.py", "asyncio.sleep", 1, "cancelled at various moments"),
+    ("tests/integration/test_stream_groups.py", "asyncio.sleep", 2, "orders come one by one, and take time to bill"),
     ("tests/integration/test_consumer_claims.py", "asyncio.sleep", 1, "cancelled at random moments"),
     ("tests/integration/test_consumer_claims.py", "time.sleep", 2, "keeps a thread busy, so that another is first"),
     (

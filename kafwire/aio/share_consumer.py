@@ -44,6 +44,14 @@ class AsyncShareConsumer:
 
     Raises:
         ConfigError: an argument or an option has a bad value.
+
+    Example:
+        >>> async def main():
+        ...     async with kafwire.AsyncShareConsumer(bootstrap, topics=topic, group_id=share_group) as consumer:
+        ...         async for batch in consumer.batches():
+        ...             return [record.value for record in batch]
+        >>> asyncio.run(main())
+        [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
     """
 
     def __init__(
@@ -132,7 +140,11 @@ class AsyncShareConsumer:
             self._waiting.append(batch)
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        """Iterate over single records, for ever, as `ShareConsumer` does."""
+        """Iterate over single records, for ever, as `ShareConsumer.__iter__` does.
+
+        Returns:
+            An async iterator of `Record`.
+        """
         async for batch in self.batches():
             for record in batch:
                 yield record
@@ -164,7 +176,14 @@ class AsyncShareConsumer:
         return set(self._core.topics)
 
     async def metrics(self) -> dict[str, Any]:
-        """Return a snapshot of counters, as `ShareConsumer.metrics` does."""
+        """Return a snapshot of counters, as `ShareConsumer.metrics` does.
+
+        Returns:
+            Counters by their names.
+
+        Raises:
+            KafkaError: the consumer is closed.
+        """
         self._check()
         return await on_engine(self._engine, self._core.snapshot())
 

@@ -51,6 +51,13 @@ class ShareConsumer:
         BrokerError: a topic does not exist.
         KafkaConnectionError: no broker could be reached.
         KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+    Example:
+        >>> with kafwire.ShareConsumer(bootstrap, topics=topic, group_id=share_group) as consumer:
+        ...     for batch in consumer.batches():
+        ...         print(batch.delivery_count, [record.value for record in batch])
+        ...         break
+        1 [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
     """
 
     def __init__(
@@ -205,7 +212,11 @@ class ShareConsumer:
         return set(self._core.topics)
 
     def metrics(self) -> dict[str, Any]:
-        """Return a snapshot of counters: records acquired, acknowledged, and expired before they were handed out.
+        """Return a snapshot of counters.
+
+        Returns:
+            `acquired`, `acknowledged`, and `expired` (before they were handed out): records. `member_id`, `state`,
+            `partitions`: the membership. `connections`: requests, bytes and latencies of each connection.
 
         Raises:
             KafkaError: the consumer is closed.

@@ -1,9 +1,10 @@
 """The examples in public docstrings that need a broker run as they stand.
 
 They find `bootstrap`, the broker's address; `topic`, which has three records in its one `partition`; `other_topic`,
-which has one partition and no records; `new_topic`, a name that is free; a `client`, a `producer`, and a `consumer` of
-the partition that begins with the first record; and `cluster`, the `KafkaCluster` itself. `sasl_options` are those of a
-client of a secured cluster, where it is `admin`. `folder` is an empty one.
+which has one partition and no records; `new_topic`, a name that is free; a `client`, a `producer`, and a `consumer`
+of the partition that begins with the first record; and `cluster`, the `KafkaCluster` itself. `share_group` is a share
+group that begins with the first record too. `sasl_options` are those of a client of a secured cluster, where it is
+`admin`. `folder` is an empty one.
 """
 
 from __future__ import annotations
@@ -46,12 +47,21 @@ def names(cluster: KafkaCluster, topic_name: str, tmp_path: Path) -> Iterator[di
                 "partition": partition,
                 "other_topic": other_topic,
                 "new_topic": f"{topic_name}-new",
+                "share_group": share_group(client, f"{topic_name}-workers"),
                 "client": client,
                 "producer": producer,
                 "consumer": consumer,
                 "cluster": cluster,
                 "folder": tmp_path,
             }
+
+
+def share_group(client: kafwire.Client, name: str) -> str:
+    """Have a share group begin with the first records."""
+    alter = kafwire.protocol.IncrementalAlterConfigsRequest
+    config = alter.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
+    client.call(alter(resources=[alter.AlterConfigsResource(resource_type=32, resource_name=name, configs=[config])]))
+    return name
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ class Shop:
                 await producer.send("orders", b"%d" % number, key=key, partition=number % PARTITIONS)
                 await asyncio.sleep(0.002)
 
-    async def join(self) -> None:
+    async def add(self) -> None:
         """One more stream; wait until it has partitions."""
         stop = StopRequest()
         consumer = kafwire.AsyncConsumer(
@@ -98,7 +98,7 @@ def test_streams_come_and_go_and_each_order_is_billed_once(
         async with asyncio.timeout(PATIENCE_S):
             writing = asyncio.ensure_future(shop.write())
             for _ in range(3):
-                await shop.join()
+                await shop.add()
             summaries = [await shop.leave()]
             await writing
             await shop.all_committed()

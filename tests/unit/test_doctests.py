@@ -26,7 +26,7 @@ MADE = re.compile(r"\bmakes it\b")
 # What is asked at the end of a client's life is told by the log, and by nobody in particular.
 SILENT = ("close", "__aexit__")
 # Written by scripts/option_types.py, whose names and types are all there is; `kafwire.config` describes each.
-GENERATED = ("kafwire.ClientOptions", "kafwire.ConsumerOptions", "kafwire.ProducerOptions", "kafwire.ScanOptions")
+GENERATED = tuple(f"kafwire.{kind}Options" for kind in ("Client", "Consumer", "Producer", "Scan", "ShareConsumer"))
 # Users call these first.
 FIRST = {
     "kafwire.Client": ["call", "topic", "metadata", "offsets", "scan", "create_topic", "delete_topic", "topic_config"],

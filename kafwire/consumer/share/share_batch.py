@@ -27,6 +27,18 @@ class ShareBatch:
 
     `topic`, `partition`, `base_offset`, `next_offset` are those of a `Batch`. `delivery_count` says how often these
     records were delivered, this time included. `lock_ms` is how long the locks last from now on, in ms.
+    `ShareConsumer.batches` makes it.
+
+    Example:
+        >>> with kafwire.ShareConsumer(
+        ...     bootstrap, topics=topic, group_id=share_group, share_acknowledgement_mode="explicit"
+        ... ) as consumer:
+        ...     (batch,) = consumer.poll(timeout=30.0)
+        ...     for record in batch:
+        ...         batch.reject(record) if record.value == b"JFK-MIA" else batch.accept(record)
+        ...     consumer.commit()
+        ...     consumer.metrics()["acknowledged"]
+        3
     """
 
     def __init__(self, core: ShareCore, batch: Batch, acquired: AcquiredRange) -> None:
@@ -61,7 +73,11 @@ class ShareBatch:
         return self._batch[index]
 
     def to_arrow(self) -> pa.RecordBatch:
-        """The records as a `pyarrow.RecordBatch`, as `Batch.to_arrow` has them."""
+        """Return the records as Arrow data, as `Batch.to_arrow` does.
+
+        Returns:
+            A `pyarrow.RecordBatch`.
+        """
         return self._batch.to_arrow()
 
     def __arrow_c_schema__(self) -> object:
