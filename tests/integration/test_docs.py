@@ -69,6 +69,17 @@ import kafwire
 with kafwire.Producer("localhost:9092") as producer:
     producer.send("orders", b'{"books": 2}', key=b"order 7")
 """
+SHARED = (
+    ORDERS
+    + """
+alter = kafwire.protocol.IncrementalAlterConfigsRequest
+config = alter.AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
+group = alter.AlterConfigsResource(resource_type=32, resource_name="packers", configs=[config])
+with kafwire.Client("localhost:9092") as client:
+    client.call(alter(resources=[group]))
+"""
+)
+SETUP |= dict.fromkeys([f"share-groups-python-{number}" for number in (1, 2, 3)], SHARED)
 SETUP["streams-python-1"] = SETUP["streams-python-5"] = ORDERS
 SPARK = """
 import kafwire
