@@ -124,7 +124,7 @@ class Outbox:
         if transactional_id is None:
             raise ConfigError("an outbox needs a transactional_id, which names its relay")
         _check("state_topic", some_text, state_topic)
-        _check("batch_rows", number(1, 100_000), batch_rows)
+        _check("batch_rows", number(1, 10_000), batch_rows)
         _seconds("poll_interval", poll_interval)
         _seconds("long_transaction_s", long_transaction_s)
         if keep_s is not None:

@@ -264,6 +264,20 @@ def test_kept_rows_that_cannot_be_deleted_hold_nothing_up(stage_of: Callable[...
         deadlines.ended(runner)
 
 
+@pytest.mark.parametrize(("given", "then"), [("off", "on"), ("remote_apply", "remote_apply")])
+def test_a_removal_is_on_disk_when_it_is_done(stage_of: Callable[..., Stage], given: str, then: str) -> None:
+    stage = stage_of()
+    found: list[Any] = []
+
+    def connect() -> Any:
+        found.append(psycopg.connect(stage.database.dsn, options=f"-c synchronous_commit={given}"))
+        return found[-1]
+
+    with Outbox(connect, stage.kafka.bootstrap, **stage.options()) as outbox:
+        assert outbox.relay() == 0
+        assert found[0].execute("SHOW synchronous_commit").fetchone() == (then,)
+
+
 @pytest.mark.parametrize("kind", ["dict_row", "namedtuple_row"])
 def test_rows_of_other_shapes(stage_of: Callable[..., Stage], kind: str) -> None:
     stage = stage_of()
