@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from kafwire.errors import ConfigError
@@ -125,15 +125,18 @@ def bound(parameters: Sequence[object], style: str) -> Any:
 
 
 def execute(connection: Connection, style: str, statement: str, *parameters: object) -> tuple[list[Any], int]:
-    """Run a statement whose parameters are written as `?`: the rows that it returns, and how many it changed."""
+    """Run a statement whose parameters are written as `?`: the rows that a SELECT returns, and how many it changed.
+
+    Rows are tuples, whatever the user's connection makes of them.
+    """
     cursor: Cursor = connection.cursor()
     try:
         if parameters:
             cursor.execute(marked(statement, style), bound(parameters, style))
         else:
             cursor.execute(statement)
-        rows = cursor.fetchall() if statement.lstrip().upper().startswith(("SELECT", "WITH")) else []
-        return rows, cursor.rowcount
+        rows = cursor.fetchall() if statement.startswith("SELECT") else []
+        return [tuple(row.values() if isinstance(row, Mapping) else row) for row in rows], cursor.rowcount
     finally:
         cursor.close()
 

@@ -124,7 +124,7 @@ class Outbox:
         if transactional_id is None:
             raise ConfigError("an outbox needs a transactional_id, which names its relay")
         _check("state_topic", some_text, state_topic)
-        _check("batch_rows", number(1, 100_000), batch_rows)
+        _check("batch_rows", number(1, 10_000), batch_rows)
         _seconds("poll_interval", poll_interval)
         _seconds("long_transaction_s", long_transaction_s)
         if keep_s is not None:
@@ -257,8 +257,12 @@ class Outbox:
         if self._looked_at is not None and now - self._looked_at < _LOOK_S:
             return
         self._looked_at = now
-        self._metrics.purged += self._table.purge()
-        found = self._table.longest_transaction()
+        try:
+            self._metrics.purged += self._table.purge()
+            found = self._table.longest_transaction()
+        except Exception:
+            self._drop_connection()  # its transaction may have failed
+            raise
         self._metrics.longest_transaction_s = 0.0 if found is None else found[0]
         if found is not None and found[0] > self._long_transaction_s:
             log.warning(

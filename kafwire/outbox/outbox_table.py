@@ -61,6 +61,9 @@ class OutboxTable:
         try:
             if self._statements is None:
                 self._learn(connection)
+            if self._known.durable:
+                execute(connection, self._style, self._known.durable)
+                connection.commit()
         except BaseException:
             connection.close()
             raise

@@ -22,6 +22,7 @@ class Statements:
     remove: str  # (first, last): these have been relayed
     purge: str  # (seconds): delete what was relayed so long ago
     careless_ids: str  # (table) -> a row if ids could come out of order, or again
+    durable: str  # have commits of the session on disk when they return, if they would not be; "": they always are
     longest_transaction: str  # -> the age in seconds and the process id of the oldest transaction; "" if there is none
 
 
@@ -57,6 +58,7 @@ def statements(kind: Kind, table: str, *, keeps: bool) -> Statements:
         ),
         purge=f"DELETE FROM {table} WHERE relayed_at <= {now} - ?",
         careless_ids=_SQLITE_IDS if is_sqlite else _POSTGRESQL_IDS,
+        durable="" if is_sqlite else _DURABLE,
         longest_transaction="" if is_sqlite else _LONGEST_TRANSACTION,
     )
 
@@ -69,6 +71,8 @@ _POSTGRESQL_IDS = (
     "CAST(quote_ident(schemaname) || '.' || quote_ident(sequencename) AS regclass) = "
     "CAST(pg_get_serial_sequence(?, 'id') AS regclass)"
 )
+# A removal that a crash of the database undoes would have its rows relayed again.
+_DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
 _LONGEST_TRANSACTION = (
     "SELECT CAST(extract(epoch FROM clock_timestamp() - xact_start) AS double precision), pid FROM pg_stat_activity "
     "WHERE (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL) AND xact_start IS NOT NULL "

@@ -416,6 +416,7 @@ def test_progress_that_cannot_be_read(shop: Shop, kafka: EmbeddedKafka) -> None:
         ({"channel": "a b"}, "a name of letters"),
         ({"state_topic": ""}, "state_topic"),
         ({"batch_rows": 0}, "batch_rows=0"),
+        ({"batch_rows": 10_001}, "batch_rows=10001"),
         ({"batch_rows": "many"}, "batch_rows='many'"),
         ({"poll_interval": -1}, "poll_interval=-1"),
         ({"keep_s": True}, "keep_s=True"),

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+import kafwire
 from kafwire.outbox import Step, sqlite_schema
-from kafwire.testing import EmbeddedKafka
+from kafwire.testing import KafkaCluster
 from tests.support.outbox_relays import IN_TURN, OF_LEFTOVERS, Relays, by_key, relayed, relays
+
+pytestmark = pytest.mark.either_kafka
 
 KEYS = 3
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka() as kafka:
-        yield kafka
+def create(bootstrap: str, topic: str, partitions: int) -> None:
+    with kafwire.Client(bootstrap) as client:
+        client.create_topic(topic, partitions=partitions)
 
 
 def written(path: Path, topic: str, numbers: range) -> list[tuple[bytes, bytes]]:
@@ -37,7 +38,7 @@ def left(path: Path) -> int:
         return int(database.execute("SELECT count(*) FROM outbox WHERE relayed_at IS NULL").fetchone()[0])
 
 
-def killed_at_each_step(kafka: EmbeddedKafka, path: Path, process: Relays, topic: str) -> list[tuple[bytes, bytes]]:
+def killed_at_each_step(cluster: KafkaCluster, path: Path, process: Relays, topic: str) -> list[tuple[bytes, bytes]]:
     """Rows, of which a relay that dies at each of its steps in turn relays some; all of them in the end."""
     rows = []
     for number, step in enumerate(Step):
@@ -48,36 +49,38 @@ def killed_at_each_step(kafka: EmbeddedKafka, path: Path, process: Relays, topic
         before = left(path)
         assert process.run() == 0
         assert left(path) == 0 < before, step
-        assert relayed(kafka, topic) == by_key(rows), step
+        assert relayed(cluster.bootstrap, topic) == by_key(rows), step
     return rows
 
 
 @pytest.mark.parametrize("keep_s", [None, 3600])
-def test_a_relay_is_killed_at_each_step(kafka: EmbeddedKafka, tmp_path: Path, keep_s: int | None) -> None:
-    path, topic = tmp_path / "shop.db", f"orders-{keep_s}"
-    kafka.create_topic(topic, 2)
+def test_a_relay_is_killed_at_each_step(
+    cluster: KafkaCluster, tmp_path: Path, topic_name: str, keep_s: int | None
+) -> None:
+    path, topic = tmp_path / "shop.db", topic_name
+    create(cluster.bootstrap, topic, 2)
     with closing(sqlite3.connect(path)) as database:
         database.executescript(sqlite_schema())
     options = {"transactional_id": topic, "batch_rows": 4, "keep_s": keep_s, "retry_backoff_ms": 5}
-    with relays(("sqlite3", str(path)), kafka.bootstrap, **options) as process:
-        rows = killed_at_each_step(kafka, path, process, topic)
+    with relays(("sqlite3", str(path)), cluster.bootstrap, **options) as process:
+        rows = killed_at_each_step(cluster, path, process, topic)
     with closing(sqlite3.connect(path)) as database:
         kept = database.execute("SELECT payload FROM outbox ORDER BY id").fetchall()
     assert kept == ([] if keep_s is None else [(value,) for _, value in rows])
 
 
-def test_a_relay_is_killed_again_and_again(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_a_relay_is_killed_again_and_again(cluster: KafkaCluster, tmp_path: Path, topic_name: str) -> None:
     """Each at another step than the one before it, until nothing is left."""
-    path, topic = tmp_path / "shop.db", "again"
-    kafka.create_topic(topic)
+    path, topic = tmp_path / "shop.db", topic_name
+    create(cluster.bootstrap, topic, 1)
     with closing(sqlite3.connect(path)) as database:
         database.executescript(sqlite_schema())
     rows = written(path, topic, range(30))
     died = []
     with relays(
-        ("sqlite3", str(path)), kafka.bootstrap, transactional_id=topic, batch_rows=6, retry_backoff_ms=5
+        ("sqlite3", str(path)), cluster.bootstrap, transactional_id=topic, batch_rows=6, retry_backoff_ms=5
     ) as process:
         while left(path):
             died += [step for step in IN_TURN if process.run(step) == -9]
-    assert relayed(kafka, topic) == by_key(rows)
+    assert relayed(cluster.bootstrap, topic) == by_key(rows)
     assert set(died) == set(Step)

@@ -16,13 +16,15 @@ from typing import Any
 import pytest
 
 from kafwire.errors import ConfigError, ProducerFencedError
-from kafwire.outbox import Step
+from kafwire.outbox import Outbox, Step
 from kafwire.outbox.wakeup import Notifications
 from tests.support import deadlines, postgresql
 from tests.support.outbox_relays import relays
 from tests.support.outbox_stage import Stage, stages
 
 postgresql.needed()
+
+import psycopg  # noqa: E402 - it need not be there
 
 
 @pytest.fixture(scope="module")
@@ -239,6 +241,54 @@ def test_a_row_that_was_changed_after_it_was_relayed(stage_of: Callable[..., Sta
         assert outbox.relay() == 1
         assert outbox.metrics()["leftovers"] == 3
     assert stage.relayed() == {b"0": [b"0", b"3"], b"1": [b"1", b"changed"], b"2": [b"2"]}
+
+
+def test_kept_rows_that_cannot_be_deleted_hold_nothing_up(stage_of: Callable[..., Stage]) -> None:
+    """The database ends a transaction by an error: the next one is over another connection."""
+    stage = stage_of()
+    stage.commit(range(2))
+
+    def connect() -> Any:
+        return psycopg.connect(stage.database.dsn, options="-c lock_timeout=20ms")
+
+    outbox = Outbox(connect, stage.kafka.bootstrap, **stage.options(keep_s=0, poll_interval=0.02))
+    with outbox, closing(stage.database.connect()) as locking:
+        assert outbox.relay() == 2
+        locking.execute(f"SELECT FROM {stage.table} FOR UPDATE")
+        runner = threading.Thread(target=outbox.run)
+        runner.start()
+        deadlines.until(lambda: outbox.metrics()["retries"])
+        stage.commit(range(2, 4))
+        deadlines.until(lambda: stage.left() == 0)
+        outbox.stop()
+        deadlines.ended(runner)
+
+
+@pytest.mark.parametrize(("given", "then"), [("off", "on"), ("remote_apply", "remote_apply")])
+def test_a_removal_is_on_disk_when_it_is_done(stage_of: Callable[..., Stage], given: str, then: str) -> None:
+    stage = stage_of()
+    found: list[Any] = []
+
+    def connect() -> Any:
+        found.append(psycopg.connect(stage.database.dsn, options=f"-c synchronous_commit={given}"))
+        return found[-1]
+
+    with Outbox(connect, stage.kafka.bootstrap, **stage.options()) as outbox:
+        assert outbox.relay() == 0
+        assert found[0].execute("SHOW synchronous_commit").fetchone() == (then,)
+
+
+@pytest.mark.parametrize("kind", ["dict_row", "namedtuple_row"])
+def test_rows_of_other_shapes(stage_of: Callable[..., Stage], kind: str) -> None:
+    stage = stage_of()
+    stage.commit(range(4))
+
+    def connect() -> Any:
+        return psycopg.connect(stage.database.dsn, row_factory=getattr(psycopg.rows, kind))
+
+    with Outbox(connect, stage.kafka.bootstrap, **stage.options()) as outbox:
+        assert outbox.relay() == 4
+    assert sum(map(len, stage.relayed().values())) == 4
 
 
 def test_a_long_transaction_is_told(stage_of: Callable[..., Stage], caplog: pytest.LogCaptureFixture) -> None:

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import kafwire
 from kafwire.outbox import Step
-from kafwire.testing import EmbeddedKafka
 from tests.support.deadlines import PATIENCE_S
 
 _ROOT = Path(__file__).parents[2]
@@ -111,6 +111,12 @@ def by_key(rows: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
     return dict(found)
 
 
-def relayed(kafka: EmbeddedKafka, topic: str) -> dict[Any, list[Any]]:
-    """The values of each key in a topic, in the order in which a reader of committed records gets them."""
-    return by_key((record.key, record.value) for record in kafka.records(topic, committed=True))
+def relayed(bootstrap: str, topic: str) -> dict[Any, list[Any]]:
+    """The values of each key in a topic, in the order in which a reader of committed records gets them.
+
+    It waits until all transactions have their markers: a commit returns before that.
+    """
+    with kafwire.Client(bootstrap) as client:
+        ends = client.offsets(kafwire.TopicPartition(topic, number) for number in client.partitions_for(topic))
+        with client.scan(topic, end=ends, isolation_level="read_committed") as scan:
+            return by_key((record.key, record.value) for batch in scan.batches() for record in batch)

@@ -54,7 +54,7 @@ class Stage:
 
     def relayed(self) -> dict[Any, list[Any]]:
         """The values of each key in the topic, in order."""
-        return relayed(self.kafka, self.table)
+        return relayed(self.kafka.bootstrap, self.table)
 
     def options(self, **options: Any) -> dict[str, Any]:
         """Those of an outbox here."""

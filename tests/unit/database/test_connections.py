@@ -118,3 +118,10 @@ def test_statements_run_in_the_styles_of_sqlite(database: sqlite3.Connection, st
     assert execute(database, style, "INSERT INTO t VALUES (?, ?)", 1, "x")[1] == 1
     assert execute(database, style, "UPDATE t SET b = ? WHERE a = ?", "y", 1)[1] == 1
     assert execute(database, style, "SELECT a, b FROM t WHERE b = ?", "y")[0] == [(1, "y")]
+
+
+def test_rows_are_tuples_whatever_the_user_has_made_them(database: sqlite3.Connection) -> None:
+    database.row_factory = lambda cursor, row: dict(zip([column[0] for column in cursor.description], row, strict=True))
+    assert execute(database, "qmark", "SELECT 1 AS b, 2 AS a")[0] == [(1, 2)]
+    database.row_factory = sqlite3.Row
+    assert execute(database, "qmark", "SELECT 1 AS b, 2 AS a")[0] == [(1, 2)]
