@@ -107,7 +107,7 @@ class AsyncConsumer:
         self._reading = BatchReading(self._core, self._engine, self.start, self._return)
         self._fed: list[Batch] = []
         self._hand = InProgressBatch(self._core.fetcher, _Fed(self._fed))
-        self._core.assignment.on_drop = self._hand.forget
+        self._core.assignment.on_drop(self._hand.forget)
         self._begun = self._started = False
         self._closed = False
         self._returning = False

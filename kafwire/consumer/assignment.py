@@ -42,9 +42,7 @@ class Assignment:
         self._claimed: dict[FetchCursor, weakref.ref[Claim]] = {}
         self.feed: PartitionFeed | None = None  # who gets each partition for himself, as it comes
         self.on_claims: Callable[[], object] = lambda: None  # called when a claim ends, or is given back
-        self.on_drop: Callable[[TopicPartition], object] = lambda _: (
-            None
-        )  # called when a partition is not read any more
+        self._drop_listener: weakref.WeakMethod[Callable[[TopicPartition], object]] | None = None
         self._ending: set[FetchCursor] = set()  # nothing more of these is handed out
         self._counts: dict[str, int] = {}  # partitions of topics, when this consumer first saw them
         self._stop_listening: Callable[[], None] = lambda: None
@@ -137,6 +135,10 @@ class Assignment:
         self.know(info.name for info, _ in pairs)
         new = {(info.name, number) for info, number in pairs if number >= self._counts.get(info.name, 0)}
         return await self._add(pairs, of_group=True, new=new, held=held)
+
+    def on_drop(self, listener: Callable[[TopicPartition], object]) -> None:
+        """Have a method called with each partition that is not read any more. It is not kept alive by that."""
+        self._drop_listener = weakref.WeakMethod(listener)
 
     def know(self, topics: Iterable[str]) -> None:
         """How many partitions these topics have: those that come later are read from their beginning."""
@@ -274,7 +276,9 @@ class Assignment:
 
     def _drop(self, cursor: FetchCursor, *, is_lost: bool = False) -> None:
         self._fetcher.remove(cursor, claimed=cursor in self._claimed)
-        self.on_drop(TopicPartition(cursor.topic, cursor.partition))
+        listener = None if self._drop_listener is None else self._drop_listener()
+        if listener is not None:
+            listener(TopicPartition(cursor.topic, cursor.partition))
         if cursor in self._claimed:
             claim = self._claimed.pop(cursor)()
             if claim is not None:

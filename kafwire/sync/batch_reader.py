@@ -26,7 +26,7 @@ class BatchReader:
         self._check = check
         self._reader = core.reader()
         self.in_progress = InProgressBatch(core.fetcher, _Batches(self))
-        core.assignment.on_drop = self.in_progress.forget
+        core.assignment.on_drop(self.in_progress.forget)
         self._asked = self._returning = False
 
     def next(self, timeout: float | None) -> Batch | None:

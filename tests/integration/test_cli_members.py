@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
 
@@ -12,9 +13,11 @@ import pytest
 
 from kafwire.testing import EmbeddedKafka
 from tests.support.complaints import complaints
-from tests.support.deadlines import until
+from tests.support.deadlines import ended, until
 
-COMMAND = [sys.executable, "-m", "kafwire", "consume", "-G", "g", "-f", r"%p:%o\n"]
+# What is committed is committed when partitions go, or at the end, however slow the machine is.
+RARELY = ["-X", "auto.commit.interval.ms=600000"]
+COMMAND = [sys.executable, "-m", "kafwire", "consume", "-G", "g", "-f", r"%p:%o\n", *RARELY]
 CONFIGS = {
     "group.consumer.heartbeat.interval.ms": 50,
     "group.consumer.min.heartbeat.interval.ms": 50,
@@ -46,6 +49,20 @@ def start(kafka: EmbeddedKafka, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+def take(process: subprocess.Popen[bytes], count: int) -> list[bytes]:
+    """The next lines that it writes."""
+    found: list[bytes] = []
+
+    def read() -> None:
+        assert process.stdout is not None
+        found.extend(process.stdout.readline().strip() for _ in range(count))
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    ended(thread)
+    return found
+
+
 def end(process: subprocess.Popen[bytes], number: int = signal.SIGINT) -> list[bytes]:
     """Tell it to end; the lines that it had written and nobody had read."""
     process.send_signal(number)
@@ -63,20 +80,17 @@ def test_members_share_a_topic_and_leave_what_they_have_printed(kafka: EmbeddedK
     lines = fill(kafka, 20)
     first = start(kafka, "t", *options)
     try:
-        assert first.stdout is not None
-        seen = [first.stdout.readline().strip() for _ in range(PARTITIONS * 20)]
+        seen = take(first, PARTITIONS * 20)
         second = start(kafka, "t", *options)
         try:
             # Half of the partitions are given up, and what was printed of them is committed before.
             until(lambda: len(committed(kafka)) >= PARTITIONS // 2, "partitions are committed")
-            assert second.stdout is not None
             lines = fill(kafka, 5)
-            first_of_second = second.stdout.readline().strip()
+            seen += take(second, 1)
             seen += end(first, signal.SIGTERM)
             lines = fill(kafka, 1)
-            missing = lines.total() - len(seen) - 1
-            ours = [second.stdout.readline().strip() for _ in range(missing)]
-            seen += [first_of_second, *ours, *end(second)]
+            seen += take(second, lines.total() - len(seen))
+            seen += end(second)
         finally:
             second.kill()
     finally:
@@ -90,8 +104,7 @@ def test_what_a_slow_reader_did_not_take_is_not_committed(kafka: EmbeddedKafka) 
     lines = fill(kafka, 20_000)
     slow = start(kafka, "t", "-X", "group.protocol=consumer")
     try:
-        assert slow.stdout is not None
-        taken = slow.stdout.readline().strip()
+        taken = take(slow, 1)
         assert committed(kafka) == {}
         out = subprocess.run(
             [*COMMAND, "-b", kafka.bootstrap, "t", "-c", "20000", "-X", "group.protocol=consumer"],
@@ -99,7 +112,7 @@ def test_what_a_slow_reader_did_not_take_is_not_committed(kafka: EmbeddedKafka) 
             timeout=60,
             check=True,
         ).stdout
-        rest = [taken, *(slow.stdout.readline().strip() for _ in range(3 * 20_000 - 1))]
+        rest = taken + take(slow, 3 * 20_000 - 1)
         assert Counter(out.splitlines()) + Counter(rest) == lines
         assert end(slow) == []
     finally:
@@ -113,7 +126,7 @@ def test_a_reader_that_goes_away_leaves_the_rest_to_the_next(kafka: EmbeddedKafk
     try:
         assert first.stdout is not None
         assert first.stderr is not None
-        first.stdout.readline()
+        take(first, 1)
         first.stdout.close()
         assert first.wait(30) == 141
         assert first.stderr.read() == b""
