@@ -52,7 +52,10 @@ def test_who_leaves_makes_room() -> None:
         group.beat(member_id, 0)
     epoch = group.beat("a", 0).member_epoch
     before = group.beat("a", epoch)
+    described = protocol.ShareGroupDescribeRequest(group_ids=[GROUP])
+    known = group.ask(described).groups[0].group_epoch
     assert group.beat("b", -1).member_epoch == -1
+    assert group.ask(described).groups[0].group_epoch == known + 1
     after = group.beat("a", before.member_epoch)
     assert after.member_epoch == before.member_epoch + 1
     assert after.assignment.topic_partitions[0].partitions == [0, 1]
@@ -124,6 +127,16 @@ def test_a_lock_that_is_renewed_ends_later_than_those_that_are_not() -> None:
     assert group.fetch("b", 1) == {0: [(1, 1, 2)]}
 
 
+def test_a_group_may_have_no_renewal() -> None:
+    group = SharingMembers(share_renew_acknowledge_enable="false")
+    group.append(2)
+    group.fetch("a", 0)
+    code = ErrorCode.INVALID_RECORD_STATE
+    assert group.say("a", 1, {0: [(0, 1, [RENEW])]}, renews=True) == [code]
+    assert group.say("a", 2, {0: [(0, 0, [ACCEPT]), (1, 1, [RENEW])]}, renews=True) == [code]
+    assert group.say("a", 3, {0: [(0, 1, [ACCEPT])]}) == [0], "nothing was changed"
+
+
 def test_locks_have_the_duration_of_the_time_when_they_begin() -> None:
     group = SharingMembers(share_record_lock_duration_ms="20000")
     group.append(1)
@@ -155,6 +168,15 @@ def test_what_a_request_releases_is_not_in_its_own_answer_unless_it_waits() -> N
     assert group.fetch("a", 1, {0: [(0, 1, [RELEASE])]}) == {0: []}
     assert group.fetch("a", 2) == {0: [(0, 1, 2)]}
     assert group.fetch("a", 3, {0: [(0, 1, [RELEASE])]}, max_wait_ms=100) == {0: [(0, 1, 3)]}
+
+
+def test_a_partition_in_which_nothing_has_moved_comes_first() -> None:
+    group = SharingMembers(2)
+    for partition in (0, 0, 1):
+        group.append(1, partition)
+    assert group.fetch("a", 0, max_records=1) == {0: [(0, 0, 1)], 1: []}
+    assert group.fetch("b", 0, max_records=1) == {0: [], 1: [(0, 0, 1)]}
+    assert group.fetch("b", 1, max_records=1) == {0: [(1, 1, 1)]}
 
 
 def test_who_waits_in_vain_is_answered_in_time() -> None:
