@@ -323,6 +323,25 @@ def test_offsets_are_told_altered_and_deleted() -> None:
     assert codes(answer) == [ErrorCode.UNKNOWN_SERVER_ERROR], "as in Kafka, who reads it has to subscribe first"
 
 
+def test_a_group_of_a_name_that_was_deleted_begins_anew() -> None:
+    group = SharingMembers()
+    group.append(2)
+    assert group.fetch("a", 0) == {0: [(0, 1, 1)]}
+    assert group.say("a", 1, {0: [(0, 1, [ACCEPT])]}) == [0]
+    assert group.ask(protocol.DeleteGroupsRequest(groups_names=[GROUP])).results[0].error_code == 0
+    assert group.say("a", 2, {0: [(0, 1, [ACCEPT])]}) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    group.beat("a", 0)
+    assert group.fetch("a", 3) == {0: [(0, 1, 1)]}
+
+
+def test_who_waits_is_told_that_the_topic_is_gone() -> None:
+    group = SharingMembers()
+    waiting = group.wait("a", 0)
+    group.state.topics.delete(group.topic)
+    group.pass_ms(0)
+    assert codes(group.late[waiting]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
 # --- access
 
 
