@@ -32,7 +32,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
         return response(error_code=refusal.code, error_message=refusal.message)
     if group.state is not GroupState.EMPTY:
         return response(error_code=ErrorCode.NON_EMPTY_GROUP, error_message=NOT_EMPTY)
-    groups.add_share(group)
+    if any(asked.topic_name in state.topics.by_name for asked in message.topics):
+        groups.add_share(group)
     return response(responses=[_alter(state, message.group_id, asked) for asked in message.topics])
 
 
