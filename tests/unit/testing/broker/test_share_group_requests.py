@@ -323,6 +323,29 @@ def test_offsets_are_told_altered_and_deleted() -> None:
     assert codes(answer) == [ErrorCode.UNKNOWN_SERVER_ERROR], "as in Kafka, who reads it has to subscribe first"
 
 
+def test_offsets_of_topics_that_there_are_not_make_no_group() -> None:
+    group = SharingMembers()
+    alter = protocol.AlterShareGroupOffsetsRequest(group_id="other")
+    part = alter.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=3)
+    alter.topics = [alter.AlterShareGroupOffsetsRequestTopic(topic_name="none", partitions=[part])]
+    assert codes(group.ask(alter)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    coordinator: GroupCoordinator = group.state.part(GroupCoordinator)
+    assert not coordinator.exists("other")
+    alter.topics[0].topic_name = "t"
+    assert codes(group.ask(alter)) == [0]
+    assert coordinator.exists("other")
+
+
+def test_offsets_of_no_partitions_of_a_topic_are_an_error() -> None:
+    group = SharingMembers()
+    request = protocol.DescribeShareGroupOffsetsRequest()
+    topic = request.DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=[])
+    request.groups = [request.DescribeShareGroupOffsetsRequestGroup(group_id=GROUP, topics=[topic])]
+    assert group.ask(request).groups[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    topic.topic_name = "none"
+    assert group.ask(request).groups[0].error_code == 0
+
+
 def test_a_group_of_a_name_that_was_deleted_begins_anew() -> None:
     group = SharingMembers()
     group.append(2)
