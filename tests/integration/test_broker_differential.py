@@ -21,9 +21,9 @@ ROUNDS, MORE_ROUNDS = 8, 100  # requests of each version of an API: every day, a
 ELR = (
     "eligible.leader.replicas.version is 1 in a new cluster, whose controller sets min.insync.replicas for the cluster"
 )
-FEATURES = "what a broker without replication, share groups and a quorum of its own does not have"
+FEATURES = "what a broker without replication, streams groups and a quorum of its own does not have"
 LISTED = {
-    ("ApiVersions", "api_keys[]"): "APIs of brokers among themselves and of share and streams groups are not served",
+    ("ApiVersions", "api_keys[]"): "APIs of brokers among themselves and of streams groups are not served",
     ("ApiVersions", "finalized_features_epoch"): "a real one is the controller's last offset when they were read",
     ("ApiVersions", "finalized_features[]"): FEATURES,
     ("ApiVersions", "supported_features[]"): FEATURES,
@@ -39,6 +39,8 @@ LISTED = {
         "results[].configs[].synonyms[].value",
     ): "the default of log.retention.ms is log.retention.hours",
     ("DescribeConfigs", "results[].configs[].synonyms[].source"): "the order of the above",
+    ("ShareFetch", "error_code"): "a real broker trips over the id of a topic that it does not know",
+    ("ShareFetch", "responses[]"): "that, and it answers before it has loaded a share partition",
 }
 
 

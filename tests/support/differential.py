@@ -80,6 +80,9 @@ def drawn(api: str, version: int, seed: int) -> Any:
         message.validate_only = True
     if api == "JoinGroup":
         message.session_timeout_ms = message.rebalance_timeout_ms = 600_000
+    if api == "DescribeShareGroupOffsets":  # a real broker looks 30 s for partitions that do not exist
+        for topic in [each for group in message.groups for each in group.topics or ()]:
+            topic.partitions = [index for index in topic.partitions if 0 <= index < TOPICS.get(topic.topic_name, 0)]
     if api == "ListTransactions":
         message.producer_id_filters = [1 << 40 for _ in message.producer_id_filters]
     if api == "DescribeTopicPartitions" and not message.topics:

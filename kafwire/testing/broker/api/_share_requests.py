@@ -102,8 +102,10 @@ def _acknowledge(state: ClusterState, request: Request, place: Place, said: Sequ
     if led is None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOT_HERE)
     limits = partitions.limits(message.group_id)
+    may_renew = state.group_config(message.group_id, "share.renew.acknowledge.enable").strip().lower() == "true"
+    ends_ms = limits.lock_ends_ms if may_renew else None
     try:
-        acknowledge(led.shared, message.member_id, said, limit=limits.deliveries, lock_ends_ms=limits.lock_ends_ms)
+        acknowledge(led.shared, message.member_id, said, limit=limits.deliveries, lock_ends_ms=ends_ms)
     finally:
         partitions.watch_locks(led)
     led.notify()

@@ -10,7 +10,6 @@ from kafwire.testing.broker.api._share_requests import NOT_EMPTY, NOT_HERE
 from kafwire.testing.broker.groups.group import GroupState
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.share.share_partitions import SharePartitions
 from kafwire.testing.broker.share.share_states import ShareStates
 from kafwire.testing.broker.topics.config_store import Refusal
 
@@ -33,14 +32,14 @@ def handle(state: ClusterState, request: Request) -> Answer:
         return response(error_code=refusal.code, error_message=refusal.message)
     if group.state is not GroupState.EMPTY:
         return response(error_code=ErrorCode.NON_EMPTY_GROUP, error_message=NOT_EMPTY)
-    groups.add_share(group)
+    if any(asked.topic_name in state.topics.by_name for asked in message.topics):
+        groups.add_share(group)
     return response(responses=[_alter(state, message.group_id, asked) for asked in message.topics])
 
 
 def _alter(state: ClusterState, group_id: str, asked: Any) -> Any:
     response = protocol.AlterShareGroupOffsetsResponse
     states: ShareStates = state.part(ShareStates)
-    partitions: SharePartitions = state.part(SharePartitions)
     answer = response.AlterShareGroupOffsetsResponseTopic(topic_name=asked.topic_name)
     topic = state.topics.by_name.get(asked.topic_name)
     if topic is not None:
@@ -53,6 +52,4 @@ def _alter(state: ClusterState, group_id: str, asked: Any) -> Any:
             part.error_message = NOT_HERE
             continue
         states.reset(group_id, topic.topic_id, each.partition_index, each.start_offset)
-    if topic is not None:
-        partitions.forget_topic(group_id, topic.topic_id)
     return answer

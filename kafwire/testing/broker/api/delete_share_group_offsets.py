@@ -10,7 +10,6 @@ from kafwire.testing.broker.api._share_requests import NOT_EMPTY, NOT_HERE
 from kafwire.testing.broker.groups.group import GroupState
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.share.share_partitions import SharePartitions
 from kafwire.testing.broker.share.share_states import ShareStates
 from kafwire.testing.broker.topics.config_store import Refusal
 
@@ -52,6 +51,4 @@ def _delete(state: ClusterState, group_id: str, name: str) -> Any:
         answer.error_message = "There is no offset information to delete."
     else:
         answer.topic_id = topic.topic_id
-        partitions: SharePartitions = state.part(SharePartitions)
-        partitions.forget_topic(group_id, topic.topic_id)
     return answer

@@ -40,6 +40,10 @@ def _group(state: ClusterState, request: Request, asked: Any) -> Any:
         named = [(name, its) for name, its in named if _may_see(state, request, name)]
     else:
         named = [(topic.topic_name, topic.partitions) for topic in asked.topics]
+        known_names = [each for each in named if each[0] in state.topics.by_name and _may_see(state, request, each[0])]
+        if known_names and not (asked.group_id and all(indexes for _, indexes in known_names)):
+            group.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka, which does not look at such requests
+            return group
     group.topics = [_topic(state, request, asked.group_id, name, indexes) for name, indexes in named]
     return group
 

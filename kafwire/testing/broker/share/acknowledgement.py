@@ -42,9 +42,11 @@ def acknowledge(
     acknowledgements: Sequence[Acknowledgement],
     *,
     limit: int,
-    lock_ends_ms: float,
+    lock_ends_ms: float | None,
 ) -> None:
-    """A member is done with records, or asks for more time. `limit`: how often a record may be delivered.
+    """A member is done with records, or asks for more time.
+
+    `limit`: how often a record may be delivered. `lock_ends_ms`: when a lock ends that is renewed; None: it may not be.
 
     Raises:
         Refusal: no record has another state than before. Locks that were renewed first stay so, as in Kafka.
@@ -85,7 +87,7 @@ def _batches_of(partition: SharePartition, said: Acknowledgement) -> list[InFlig
 class _Change:
     """What one request changes. `runs`: the new states."""
 
-    def __init__(self, partition: SharePartition, member_id: str, limit: int, lock_ends_ms: float) -> None:
+    def __init__(self, partition: SharePartition, member_id: str, limit: int, lock_ends_ms: float | None) -> None:
         self.runs: list[Run] = []
         self._partition = partition
         self._member_id = member_id
@@ -125,6 +127,9 @@ class _Change:
 
     def _end(self, first: int, last: int, delivery: Delivery, kind: int) -> None:
         if kind == RENEW:
+            if self._lock_ends_ms is None:
+                message = "Renewing acquisition locks is not enabled for the group."
+                raise Refusal(ErrorCode.INVALID_RECORD_STATE, message)
             delivery.lock_ends_ms = self._lock_ends_ms
             return
         self._before.append((delivery, replace(delivery)))

@@ -77,12 +77,12 @@ class SharePartitions:
         led = self._led.get((group_id, *place))
         if led is None or led.node != node:
             return None
-        its = self._state.nodes[node]
-        is_current = led.partition.leader == node and led.partition.leader_epoch == led.leader_epoch
-        if not is_current or its.epoch != led.node_epoch:
-            del self._led[group_id, *place]
-            return None
-        return led
+        is_leader = led.partition.leader == node and led.partition.leader_epoch == led.leader_epoch
+        is_same = self._state.nodes[node].epoch == led.node_epoch
+        if is_leader and is_same and led.shared.stored is self._states.of(group_id, *place):
+            return led
+        del self._led[group_id, *place]
+        return None
 
     def load(self, node: int, group_id: str, partition: Partition) -> Led:
         """A share partition at its leader.
@@ -142,10 +142,6 @@ class SharePartitions:
             if led.timer is not None:
                 led.timer.cancel()
             led.notify()
-
-    def forget_topic(self, group_id: str, topic_id: uuid.UUID) -> None:
-        """Leaders forget a topic of a group: what is kept of it counts when it is loaded again."""
-        self._forget(lambda key: key[:2] == (group_id, topic_id))
 
     # --- locks
 

@@ -70,3 +70,22 @@ def test_nobody_coordinates(driver: BrokerDriver, version: int) -> None:
 def test_kinds_that_there_are_not(driver: BrokerDriver, kind: int) -> None:
     for version in (2, 6):
         assert find(driver, kind=kind, version=version).error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "code"),
+    [
+        ("g:AAAAAAAAAAAAAAAAAAAAAQ:0", 6, 0),
+        ("g:AAAAAAAAAAAAAAAAAAAAAQ:0", 5, ErrorCode.INVALID_REQUEST),
+        ("g", 6, ErrorCode.INVALID_REQUEST),
+        (" :AAAAAAAAAAAAAAAAAAAAAQ:0", 6, ErrorCode.INVALID_REQUEST),
+        ("g:AAAAAAAAAAAAAAAAAAAAAQ:a", 6, ErrorCode.INVALID_REQUEST),
+        ("g:00000000-0000-0000-0000-000000000001:0", 6, ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_a_share_partition_is_found_by_group_topic_id_and_number(
+    driver: BrokerDriver, key: str, version: int, code: int
+) -> None:
+    found = find(driver, key, SHARE, version)
+    assert found.error_code == code
+    assert (found.node_id > 0) == (code == 0)

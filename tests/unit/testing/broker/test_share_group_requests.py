@@ -52,7 +52,10 @@ def test_who_leaves_makes_room() -> None:
         group.beat(member_id, 0)
     epoch = group.beat("a", 0).member_epoch
     before = group.beat("a", epoch)
+    described = protocol.ShareGroupDescribeRequest(group_ids=[GROUP])
+    known = group.ask(described).groups[0].group_epoch
     assert group.beat("b", -1).member_epoch == -1
+    assert group.ask(described).groups[0].group_epoch == known + 1
     after = group.beat("a", before.member_epoch)
     assert after.member_epoch == before.member_epoch + 1
     assert after.assignment.topic_partitions[0].partitions == [0, 1]
@@ -124,6 +127,16 @@ def test_a_lock_that_is_renewed_ends_later_than_those_that_are_not() -> None:
     assert group.fetch("b", 1) == {0: [(1, 1, 2)]}
 
 
+def test_a_group_may_have_no_renewal() -> None:
+    group = SharingMembers(share_renew_acknowledge_enable="false")
+    group.append(2)
+    group.fetch("a", 0)
+    code = ErrorCode.INVALID_RECORD_STATE
+    assert group.say("a", 1, {0: [(0, 1, [RENEW])]}, renews=True) == [code]
+    assert group.say("a", 2, {0: [(0, 0, [ACCEPT]), (1, 1, [RENEW])]}, renews=True) == [code]
+    assert group.say("a", 3, {0: [(0, 1, [ACCEPT])]}) == [0], "nothing was changed"
+
+
 def test_locks_have_the_duration_of_the_time_when_they_begin() -> None:
     group = SharingMembers(share_record_lock_duration_ms="20000")
     group.append(1)
@@ -155,6 +168,15 @@ def test_what_a_request_releases_is_not_in_its_own_answer_unless_it_waits() -> N
     assert group.fetch("a", 1, {0: [(0, 1, [RELEASE])]}) == {0: []}
     assert group.fetch("a", 2) == {0: [(0, 1, 2)]}
     assert group.fetch("a", 3, {0: [(0, 1, [RELEASE])]}, max_wait_ms=100) == {0: [(0, 1, 3)]}
+
+
+def test_a_partition_in_which_nothing_has_moved_comes_first() -> None:
+    group = SharingMembers(2)
+    for partition in (0, 0, 1):
+        group.append(1, partition)
+    assert group.fetch("a", 0, max_records=1) == {0: [(0, 0, 1)], 1: []}
+    assert group.fetch("b", 0, max_records=1) == {0: [], 1: [(0, 0, 1)]}
+    assert group.fetch("b", 1, max_records=1) == {0: [(1, 1, 1)]}
 
 
 def test_who_waits_in_vain_is_answered_in_time() -> None:
@@ -299,6 +321,48 @@ def test_offsets_are_told_altered_and_deleted() -> None:
     assert group.offsets() == []
     answer = group.ask(group.fetch_request("b", 1))
     assert codes(answer) == [ErrorCode.UNKNOWN_SERVER_ERROR], "as in Kafka, who reads it has to subscribe first"
+
+
+def test_offsets_of_topics_that_there_are_not_make_no_group() -> None:
+    group = SharingMembers()
+    alter = protocol.AlterShareGroupOffsetsRequest(group_id="other")
+    part = alter.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=3)
+    alter.topics = [alter.AlterShareGroupOffsetsRequestTopic(topic_name="none", partitions=[part])]
+    assert codes(group.ask(alter)) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    coordinator: GroupCoordinator = group.state.part(GroupCoordinator)
+    assert not coordinator.exists("other")
+    alter.topics[0].topic_name = "t"
+    assert codes(group.ask(alter)) == [0]
+    assert coordinator.exists("other")
+
+
+def test_offsets_of_no_partitions_of_a_topic_are_an_error() -> None:
+    group = SharingMembers()
+    request = protocol.DescribeShareGroupOffsetsRequest()
+    topic = request.DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=[])
+    request.groups = [request.DescribeShareGroupOffsetsRequestGroup(group_id=GROUP, topics=[topic])]
+    assert group.ask(request).groups[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    topic.topic_name = "none"
+    assert group.ask(request).groups[0].error_code == 0
+
+
+def test_a_group_of_a_name_that_was_deleted_begins_anew() -> None:
+    group = SharingMembers()
+    group.append(2)
+    assert group.fetch("a", 0) == {0: [(0, 1, 1)]}
+    assert group.say("a", 1, {0: [(0, 1, [ACCEPT])]}) == [0]
+    assert group.ask(protocol.DeleteGroupsRequest(groups_names=[GROUP])).results[0].error_code == 0
+    assert group.say("a", 2, {0: [(0, 1, [ACCEPT])]}) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    group.beat("a", 0)
+    assert group.fetch("a", 3) == {0: [(0, 1, 1)]}
+
+
+def test_who_waits_is_told_that_the_topic_is_gone() -> None:
+    group = SharingMembers()
+    waiting = group.wait("a", 0)
+    group.state.topics.delete(group.topic)
+    group.pass_ms(0)
+    assert codes(group.late[waiting]) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 # --- access

@@ -284,6 +284,22 @@ def test_what_a_new_leader_has_read_of_a_gap_is_not_read_again() -> None:
     assert partition.next_offset == 2
     assert acquire(partition, Asked("a", 100, 100), limits, 2, [Span(2, 3)]) == [Acquired(2, 3, 1)]
     assert partition.next_offset == 4
+    acknowledge(partition, "a", [Acknowledgement(0, 3, [ACCEPT])], limit=5, lock_ends_ms=0)
+    assert partition.start == 4
+
+
+def test_what_lies_before_the_start_is_not_counted_as_done() -> None:
+    partition, limits = SharePartition(ShareState(), 0), Limits(5, 1000, LOCK_MS)
+    for span in (Span(0, 4), Span(5, 9), Span(10, 12)):
+        acquire(partition, Asked("a", 100, 100), limits, span.first, [span])
+    acknowledge(partition, "a", [Acknowledgement(5, 9, [ACCEPT])], limit=5, lock_ends_ms=0)
+    assert (partition.stored.start, partition.stored.complete) == (0, 5)
+    partition.move_start(7)
+    acknowledge(partition, "a", [Acknowledgement(10, 12, [RELEASE])], limit=5, lock_ends_ms=0)
+    assert (partition.stored.start, partition.stored.complete) == (7, 3)
+    assert partition.start == 7, "as in Kafka, locks before it hold it up"
+    partition.expire(LOCK_MS, 5)
+    assert partition.start == 10
 
 
 def test_runs_are_of_about_the_size_that_is_asked_for_and_of_whole_batches() -> None:
