@@ -157,7 +157,7 @@ class PartitionRun:
         await stream.on_batch(self, batch)
         self.offsets.hand_out(batch.next_offset)
         if stream.plan.is_batchwise:
-            stream.counters.records += len(batch)
+            await stream.on_records(len(batch))
             await self._process([batch], [batch], batch.next_offset)
             return
         records = list(batch)
@@ -170,7 +170,7 @@ class PartitionRun:
                 await self._wait_for_turn(part[0] if self._is_delayed and part else None)
                 if stream.is_stopping or self._is_taken():
                     return
-            stream.counters.records += len(part)
+            await stream.on_records(len(part))
             end = records[at + size].offset if at + size < len(records) else batch.next_offset
             await self._process(part, part, end)
 
