@@ -363,6 +363,22 @@ def test_a_revoked_partition_is_committed_before_others_are_read_on() -> None:
     assert Counter(sink.values) == Counter([*range(30), *range(30)])
 
 
+def test_a_revoked_partition_is_processed_again_as_a_whole() -> None:
+    source = MemorySource({"orders": numbered(3000)}, batch_records=1500, ends=False)
+    sink = FailingSink(source, commits={1})
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(0.01)
+        source.revoke("orders")
+        await asyncio.sleep(5)
+        stop.request()
+
+    run_simulated(Pipeline().map(number).commit(within=60), source, sink, beside=beside, **ONCE)
+    assert sink.aborted == 1
+    assert sink.values == list(range(3000))
+    assert source.committed == {ORDERS: 3000}
+
+
 def test_a_lost_partition_aborts_and_others_are_processed_again() -> None:
     source = MemorySource({"orders": numbered(30), "bills": numbered(30)}, ends=False)
     sink = MemorySink(source)
