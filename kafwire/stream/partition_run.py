@@ -72,8 +72,8 @@ class PartitionRun:
     async def run(self) -> None:
         """Until the partition ends, or the stream."""
         try:
-            while (batch := await self._next()) is not None:
-                await self._take(batch)
+            while (batch := await self._next()) is not None and await self._take(batch):
+                pass
             if not self.partition.is_lost:
                 await self._flush()
         except Abandoned:
@@ -149,7 +149,8 @@ class PartitionRun:
         uncommitted = 0 if self.offsets is None else self.offsets.uncommitted
         return self.in_flight >= limits.max_in_flight or (self.in_flight > 0 and uncommitted >= limits.max_uncommitted)
 
-    async def _take(self, batch: Batch) -> None:
+    async def _take(self, batch: Batch) -> bool:
+        """Process a batch. Whether all of it: behind what is left out nothing may be processed."""
         stream = self._stream
         if self.offsets is None:
             self.offsets = CompletedOffsets(batch.base_offset)
@@ -157,33 +158,38 @@ class PartitionRun:
         await stream.on_batch(self, batch)
         self.offsets.hand_out(batch.next_offset)
         if stream.plan.is_batchwise:
-            stream.counters.records += len(batch)
+            await stream.on_records(len(batch))
             await self._process([batch], [batch], batch.next_offset)
-            return
+            return True
         records = list(batch)
         if batch.base_offset < self._seen:
             records = [record for record in records if record.offset >= self._seen]
         size = 1 if self._is_delayed else SLICE_RECORDS
         for at in range(0, max(len(records), 1), size):
             part = records[at : at + size]
-            if at or self._is_delayed:
-                await self._wait_for_turn(part[0] if self._is_delayed and part else None)
-                if stream.is_stopping or self._is_taken():
-                    return
-            stream.counters.records += len(part)
+            delayed = part[0] if self._is_delayed and part else None
+            if (at or delayed is not None) and not await self._wait_for_turn(delayed):
+                return False
+            await stream.on_records(len(part))
             end = records[at + size].offset if at + size < len(records) else batch.next_offset
             await self._process(part, part, end)
+        return True
 
-    async def _wait_for_turn(self, delayed: Record | None) -> None:
-        """Let others have theirs, until there is room and the record is due."""
+    async def _wait_for_turn(self, delayed: Record | None) -> bool:
+        """Let others have theirs, until there is room and the record is due; False if that is not waited for."""
         await asyncio.sleep(0)
         paused = False
         while True:
             await self._breathe()
-            if self._stream.is_stopping or self._is_taken():
+            if self._stream.is_stopping or self.partition.is_lost:
+                goes_on = False
                 break
             wait_s = 0.0 if delayed is None else (due_ms(delayed) - self._stream.failures.wall_ms()) / 1000
             if wait_s <= 0 and not self._is_blocked():
+                goes_on = True
+                break
+            if wait_s > 0 and self._has_no_more():
+                goes_on = False
                 break
             if wait_s > 0 and not paused:
                 paused = True
@@ -194,12 +200,14 @@ class PartitionRun:
             await self._sleep(min((time for time in times if time is not None), default=None))
         if paused:
             self.resume()
+        return goes_on
 
-    def _is_taken(self) -> bool:
+    def _has_no_more(self) -> bool:
         """Whether the source has ended it, though records of it are in hand."""
         coming = self._coming
-        ended = coming is not None and coming.done() and coming.exception() is None and coming.result() is None
-        return ended or self.partition.is_lost
+        if coming is None or not coming.done() or coming.cancelled():
+            return False
+        return coming.exception() is None and coming.result() is None
 
     def pause(self) -> None:
         """Have the source fetch nothing of it."""

@@ -196,11 +196,17 @@ class StreamRun:
     async def on_batch(self, run: PartitionRun, batch: Batch) -> None:
         """A partition is about to process a batch."""
         if self._cycle is not None:
-            await self._cycle.on_batch(run, batch)
+            run.taken.append(batch)
         elif self._is_at_most_once:
             run.partition.complete(batch.base_offset, batch.next_offset)
             await run.partition.commit()
             self.counters.commits += 1
+
+    async def on_records(self, count: int) -> None:
+        """So many records of a batch are about to be processed."""
+        self.counters.records += count
+        if self._cycle is not None:
+            await self._cycle.on_records(count)
 
     def on_completed(self, run: PartitionRun, first_offset: int, next_offset: int) -> None:
         """A partition has completed offsets."""

@@ -1,6 +1,6 @@
 """`TransactionCycle`: exactly once, by transactions that hold results and offsets (KIP-98, KIP-447).
 
-A transaction begins with a batch. When it is due, all partitions park: they read nothing, and what they have in hand
+A transaction begins with records. When it is due, all partitions park: they read nothing, and what they have in hand
 goes on to the sink. With nothing in flight, each partition's committable offset is just behind what the transaction
 holds; these offsets are committed with it.
 
@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from kafwire.cluster.backoff import delay_ms
 from kafwire.errors import KafkaError, TransactionAbortableError, TransactionAbortedError, TransactionTimeoutError
-from kafwire.records._records import Batch
 from kafwire.stream.interfaces import TransactionalSink
-from kafwire.stream.partition_run import Abandoned, PartitionRun
+from kafwire.stream.partition_run import Abandoned
 
 if TYPE_CHECKING:
     from kafwire.stream.runner import StreamRun
@@ -45,16 +44,16 @@ class TransactionCycle:
         self._waker: asyncio.Future[None] | None = None
         self._ended: list[asyncio.Future[None]] = []  # who waits for the open transaction's commit
 
-    async def on_batch(self, run: PartitionRun, batch: Batch) -> None:
-        """A partition is about to process a batch, in the open transaction or a new one."""
-        run.taken.append(batch)
+    async def on_records(self, count: int) -> None:
+        """A partition is about to process records, in the open transaction or a new one."""
         if not self._is_open:
             if self._beginning is None:
                 self._beginning = asyncio.ensure_future(self._begin())
             await asyncio.shield(self._beginning)
-        before = self._stream.schedule.due_at
-        self._stream.schedule.on_completed(batch.next_offset - batch.base_offset, asyncio.get_running_loop().time())
-        if self._stream.schedule.due_at != before:
+        schedule = self._stream.schedule
+        before = schedule.due_at
+        schedule.on_completed(count, asyncio.get_running_loop().time())
+        if schedule.due_at != before:
             self.wake()
 
     async def _begin(self) -> None:

@@ -66,9 +66,11 @@ class Observed(MemorySource):
 class Results(MemorySink):
     """Loses a commit now and then."""
 
-    def __init__(self, source: MemorySource, rng: random.Random) -> None:
+    def __init__(self, source: Observed, rng: random.Random, *, is_transactional: bool) -> None:
         super().__init__(source)
+        self.source = source
         self.rng = rng
+        self.is_transactional = is_transactional
 
     async def commit(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata) -> None:
         """Commit, or not."""
@@ -79,6 +81,8 @@ class Results(MemorySink):
 
     async def write(self, value: Any) -> Any:
         """Keep it, now or a little later; or not now."""
+        if self.is_transactional and self._open is None:
+            self.source.problems.append("written outside of a transaction")
         if self.rng.random() < 0.02:
             raise NotNow(0.1)
         if self._open is not None and self.rng.random() < 0.01:
@@ -187,11 +191,12 @@ async def trouble(rng: random.Random, source: Observed, stop: StopRequest) -> No
 
 @seeds.several(40)
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
-def test_nothing_is_lost_and_nothing_overtakes(seed: int, guarantee: Any) -> None:
+def test_nothing_is_lost_and_nothing_overtakes(seed: int, guarantee: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
+    monkeypatch.setattr("kafwire.stream.partition_run.SLICE_RECORDS", rng.choice([1, 3, 1024]))
     processed: set[tuple[int, int]] = set()
     source = Observed(processed)
-    sink = Results(source, rng)
+    sink = Results(source, rng, is_transactional=guarantee == "exactly_once")
     for _ in range(200):
         handler = Handler(rng, processed, ordered_by=rng.choice(["key", "partition", None]))
         pipeline = pipeline_of(rng, handler)

@@ -66,10 +66,12 @@ def test_a_stop_flushes_a_batch_that_is_not_full() -> None:
 def test_a_stop_leaves_what_waits_for_its_next_attempt(by: Any) -> None:
     source = MemorySource({"orders": numbered(20, keys=2)}, ends=False)
     handled: list[int] = []
+    refused: list[int] = []
 
     async def handle(record: Record) -> None:
         await asyncio.sleep(0.1)
         if number(record) == 3:
+            refused.append(3)
             raise ValueError("no")
         handled.append(number(record))
 
@@ -80,6 +82,7 @@ def test_a_stop_leaves_what_waits_for_its_next_attempt(by: Any) -> None:
     pipeline = Pipeline().for_each(handle, workers=2, by=by).retry(99, backoff_s=60.0)
     run_simulated(pipeline, source, beside=beside)
     assert source.committed == {ORDERS: 3}
+    assert refused == [3], "its next attempt is not waited for"
     if by == "key":
         assert not {5, 7, 9} & set(handled), "what follows in its key does not overtake it"
     if by == "partition":
@@ -116,6 +119,25 @@ def test_a_failure_after_the_stop_is_not_tried_again(by: Any) -> None:
     assert calls.count(0) == 1
     assert times[1] - times[0] < 10, "it does not wait until it is forced"
     assert calls == {"key": [0, 1, 3, 5, 7], "partition": [0], None: list(range(8))}[by]
+
+
+def test_a_list_that_a_stop_flushes_does_not_overtake() -> None:
+    source = MemorySource({"orders": numbered(5)}, ends=False)
+    handled: list[list[int]] = []
+
+    async def handle(values: list[int]) -> None:
+        if values[0] == 0:
+            raise ValueError("no")
+        handled.append(values)
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(1)
+        stop.request()
+
+    pipeline = Pipeline().map(number).batch(3).for_each(handle, by="partition").retry(9, backoff_s=60.0)
+    run_simulated(pipeline, source, beside=beside)
+    assert handled == []
+    assert source.committed == {}
 
 
 def test_a_stop_leaves_a_step_that_waits_for_its_next_attempt() -> None:

@@ -156,6 +156,33 @@ def test_a_result_that_is_not_stored_aborts(failures: int) -> None:
         assert (sink.values, source.committed) == ([], {})
 
 
+def test_a_batch_that_is_committed_in_part_is_processed_again_from_there() -> None:
+    source = MemorySource({"orders": numbered(4000)}, batch_records=4000)
+    sink = FailingSink(source, commits={2})
+    run_simulated(Pipeline().map(number).commit(within=0.0), source, sink, **ONCE)
+    assert sink.aborted == 1
+    assert 0 < sink.committed[0][ORDERS] < 4000, "the first transaction ended within the batch"
+    assert sink.values == list(range(4000))
+
+
+def test_a_partition_that_comes_while_a_transaction_is_aborted_is_processed_once() -> None:
+    source = MemorySource({"orders": numbered(5)}, ends=False)
+    sink = FailingSink(source, commits={1})
+
+    async def beside(stop: StopRequest) -> None:
+        for _ in range(100):
+            await asyncio.sleep(0.01)
+            if sink.aborted:
+                break
+        source.append("bills", numbered(5))
+        await asyncio.sleep(5)
+        stop.request()
+
+    run_simulated(Pipeline().map(number), source, sink, beside=beside, **ONCE)
+    assert sink.aborted == 1
+    assert sorted(sink.values) == sorted([*range(5), *range(5)])
+
+
 def test_a_sink_that_cannot_start_ends_the_stream() -> None:
     class Refused(MemorySink):
         """Its transactional id is not permitted."""
@@ -334,6 +361,22 @@ def test_a_revoked_partition_is_committed_before_others_are_read_on() -> None:
     run_simulated(PIPELINES["for_each"].commit(within=60), source, sink, beside=beside, **ONCE)
     assert seen[0][ORDERS] == 30
     assert Counter(sink.values) == Counter([*range(30), *range(30)])
+
+
+def test_a_revoked_partition_is_processed_again_as_a_whole() -> None:
+    source = MemorySource({"orders": numbered(3000)}, batch_records=1500, ends=False)
+    sink = FailingSink(source, commits={1})
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(0.01)
+        source.revoke("orders")
+        await asyncio.sleep(5)
+        stop.request()
+
+    run_simulated(Pipeline().map(number).commit(within=60), source, sink, beside=beside, **ONCE)
+    assert sink.aborted == 1
+    assert sink.values == list(range(3000))
+    assert source.committed == {ORDERS: 3000}
 
 
 def test_a_lost_partition_aborts_and_others_are_processed_again() -> None:
