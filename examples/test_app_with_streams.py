@@ -65,14 +65,18 @@ def charging(bank: Bank) -> Pipeline:
 
 
 async def charge_orders(
-    servers: str, bank: Bank, *, partitions: int, stop: StopRequest | None = None, idle_s: float | None = None
+    servers: str, bank: Bank, *, stop: StopRequest | None = None, idle_s: float | None = None
 ) -> StreamSummary:
-    """Charge orders until a stop is requested: each receipt is written with its order's offset, or not at all."""
-    read = [
-        kafwire.TopicPartition(topic, number) for topic in ("orders", "orders.retry") for number in range(partitions)
-    ]
+    """Charge orders until a stop is requested: each receipt is written with its order's offset, or not at all.
+
+    Processes that do so share the orders as a group. Each needs a transactional id of its own.
+    """
     consumer = kafwire.AsyncConsumer(
-        servers, assign=read, group_id="charging", auto_offset_reset="earliest", enable_auto_commit=False
+        servers,
+        topics=["orders", "orders.retry"],
+        group_id="charging",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
     )
     async with kafwire.AsyncProducer(servers, transactional_id="charging-0") as producer:
         return await charging(bank).run_async(
@@ -203,7 +207,7 @@ def shop(kafka: EmbeddedKafka) -> EmbeddedKafka:
 def charge_all(kafka: EmbeddedKafka, bank: TestBank) -> StreamSummary:
     """Run the app until there is nothing left to charge."""
     bank.seconds = 0.01
-    return asyncio.run(asyncio.wait_for(charge_orders(kafka.bootstrap, bank, partitions=2, idle_s=1.0), 30))
+    return asyncio.run(asyncio.wait_for(charge_orders(kafka.bootstrap, bank, idle_s=1.0), 30))
 
 
 def receipts(kafka: EmbeddedKafka) -> list[bytes | None]:

@@ -144,10 +144,15 @@ class StreamRun:
         """Until all partitions are assigned and at their ends."""
         assert self._assigning is not None
         await asyncio.wait({self._assigning})
+        await self._end_transaction()
         while running := [task for task in self._tasks.values() if not task.done()]:
             await asyncio.wait(running)
-            if self._cycle is not None and not self._is_forced:
-                await self._cycle.commit_now()  # what is aborted comes again
+            await self._end_transaction()
+
+    async def _end_transaction(self) -> None:
+        """What was in a transaction that is aborted comes again, also of partitions that had come to their ends."""
+        if self._cycle is not None and not self._is_forced:
+            await self._cycle.commit_now()
 
     async def _last_commit(self) -> None:
         if self._cycle is None and self.schedule.has_completed:
