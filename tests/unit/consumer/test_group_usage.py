@@ -225,7 +225,7 @@ def test_who_reads_streams_takes_from_the_consumer(monkeypatch: pytest.MonkeyPat
         membership = consumer._core.membership
         assert membership is not None
 
-        def reads(*, begun: bool) -> None:
+        def reads(_: object, *, begun: bool) -> None:
             told.append(begun)
 
         monkeypatch.setattr(membership, "reads", reads)
