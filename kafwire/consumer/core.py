@@ -237,9 +237,11 @@ class ConsumerCore:
 
     def processed(self) -> dict[TopicPartition, int]:
         """How far each partition is processed, for who commits that in a transaction. In the thread that reads."""
-        if self.membership is not None:
-            self.membership.hold_metadata()
-        return self.commits.processed()
+        if self.membership is None:
+            return self.commits.processed()
+        transactions = self.membership.transactions
+        transactions.hold()
+        return self.commits.processed() | transactions.taken  # in this order: nothing that goes meanwhile is missed
 
     def settled(self) -> None:
         """Who reads has processed what he had in hand. In the thread that reads."""

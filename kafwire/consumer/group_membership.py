@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-import threading
 import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -31,6 +30,7 @@ from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.rebalance_handlers import Handlers, RebalanceHandlers
 from kafwire.consumer.revocation import Revocation
 from kafwire.consumer.topic_pattern import TopicPattern
+from kafwire.consumer.transaction_identity import TransactionIdentity
 from kafwire.errors import (
     AuthorizationError,
     BrokerError,
@@ -80,9 +80,7 @@ class GroupMembership:
         self._matching: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._is_told = False
-        self._read_as: ConsumerGroupMetadata | None = None  # see `metadata_of_read`
-        self._is_read_as_told = True
-        self._read_lock = threading.Lock()
+        self.transactions = TransactionIdentity(self._known_as)
         self._reading: set[int] = set()  # readers of users' that wait for records or decode them
         self._took_ms = self._engine.now_ms()
         self._patience: asyncio.TimerHandle | None = None
@@ -253,34 +251,18 @@ class GroupMembership:
         return self._driver.membership.metadata()
 
     def metadata_of_read(self) -> ConsumerGroupMetadata:
-        """See `CommittingMember`. May be called in any thread.
+        """See `CommittingMember`. May be called in any thread."""
+        return self.transactions.tell()
 
-        Brokers compare a member's generation when a transaction commits offsets (KIP-447), and do not look whether the
-        partitions are the member's. So while a transaction may hold records of a partition that was taken away, this is
-        who the member was before that: the coordinator refuses it before others begin to read. Who was told that, and
-        reads on, is who the member is now.
-        """
-        with self._read_lock:
-            self._is_read_as_told = True
-            return self._identity()
-
-    def hold_metadata(self) -> None:
-        """The user commits what is processed now as who the member is now, until he reads on. In any thread."""
-        with self._read_lock:
-            self._read_as, self._is_read_as_told = self._identity(), True
-
-    def _identity(self) -> ConsumerGroupMetadata:
-        if self._read_as is not None:
-            return self._read_as
+    def _known_as(self) -> ConsumerGroupMetadata:
         return self.metadata() if self._driver is None else self._driver.known_as
 
     def _take_away(self, cursors: Sequence[FetchCursor], *, is_lost: bool = False) -> None:
-        """Drop these; see `metadata_of_read`."""
-        with self._read_lock:
-            for cursor in cursors:
-                if self.revocation.is_in_hand(cursor) or self._commits.is_uncommitted(cursor):
-                    self._read_as, self._is_read_as_told = self._identity(), False
-                    self._commits.take_away(cursor)
+        """Drop these. Who has read more of them than he has committed does not commit that any more."""
+        for cursor in cursors:
+            if self.revocation.is_in_hand(cursor) or self._commits.is_uncommitted(cursor):
+                where = TopicPartition(cursor.topic, cursor.partition)
+                self.transactions.take_away(where, self._fetcher.queue.position(cursor.number))
         self._assignment.drop(cursors, is_lost=is_lost)
 
     def fenced(self) -> None:
@@ -450,10 +432,7 @@ class GroupMembership:
     def reads(self, who: object, *, begun: bool) -> None:
         """A user's read by this reader begins, or is over. May be called in any thread."""
         if begun:
-            with self._read_lock:
-                if self._is_read_as_told and self._read_as is not None:
-                    self._read_as = None
-                    self._commits.forget_taken_away()
+            self.transactions.read_on()
             self._reading.add(id(who))
         else:
             self._reading.discard(id(who))

@@ -32,7 +32,6 @@ class OffsetCommits:
         self._committed: dict[FetchCursor, int] = {}
         self._handed_over: dict[FetchCursor, int] = {}  # how far transactions went that asked who commits them
         self._asks_processed = False  # and whether they asked what is processed
-        self._taken_away: dict[TopicPartition, int] = {}  # read, and neither committed nor handed over
         self._committed_since_ms = self._engine.now_ms()
         self.is_automatic = self.group is not None and config.enable_auto_commit
 
@@ -106,8 +105,7 @@ class OffsetCommits:
         found = {cursor: self._processed_of(cursor) for cursor in list(self._fetcher.cursors.values())}
         self._asks_processed = True
         self._handed_over = {cursor: offset for cursor, offset in found.items() if offset >= 0}
-        mine = {TopicPartition(cursor.topic, cursor.partition): o for cursor, o in self._handed_over.items()}
-        return mine | self._taken_away
+        return {TopicPartition(cursor.topic, cursor.partition): o for cursor, o in self._handed_over.items()}
 
     def is_uncommitted(self, cursor: FetchCursor) -> bool:
         """Whether more of it was read than its user has committed, or has asked for to commit it in a transaction."""
@@ -116,14 +114,6 @@ class OffsetCommits:
             return False
         read = processed if self._asks_processed else queue.position(cursor.number)
         return read > max(self._handed_over.get(cursor, -1), self._committed.get(cursor, -1))
-
-    def take_away(self, cursor: FetchCursor) -> None:
-        """A partition goes of which a transaction may have records: its offset is one of those to be refused."""
-        self._taken_away[TopicPartition(cursor.topic, cursor.partition)] = self._fetcher.queue.position(cursor.number)
-
-    def forget_taken_away(self) -> None:
-        """That transaction is over."""
-        self._taken_away = {}
 
     def uncommitted(self, cursor: FetchCursor) -> int | None:
         """Offsets that were handed out beyond what the group has committed; None when it has committed nothing."""

@@ -60,6 +60,7 @@ class MemberProcess:
         self._process.kill()
         self._process.wait()
         self._close()
+        self._process = None
         self.is_in = self.is_paused = False
 
     def pause(self) -> None:
@@ -97,28 +98,23 @@ class MemberProcess:
             progress.take(line)
 
     def close(self) -> None:
-        """End it: in order if it does."""
-        if self._process is None:
+        """End it: in order if it does. Raises `RuntimeError` if it does not leave."""
+        process = self._process
+        if process is None:
             return
         self.resume()
         if self.is_in:
             self._say("leave")
             self.is_in = False
         self._close()
+        self._process = None
         try:
-            self._process_wait()
-        finally:
-            self._process = None
-
-    def _process_wait(self) -> None:
-        assert self._process is not None
-        try:
-            self._process.wait(_END_S)
+            process.wait(_END_S)
         except subprocess.TimeoutExpired:
-            self._process.send_signal(signal.SIGUSR1)
+            process.send_signal(signal.SIGUSR1)  # it writes down where its threads are
             time.sleep(1.0)
-            self._process.kill()
-            self._process.wait()
+            process.kill()
+            process.wait()
             raise RuntimeError(f"{self.name} did not leave within {_END_S:g} s") from None
 
     def _close(self) -> None:
@@ -126,8 +122,6 @@ class MemberProcess:
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
-        if self._process.poll() is not None:
-            self._process = None
 
     def _say(self, line: str) -> None:
         assert self._process is not None

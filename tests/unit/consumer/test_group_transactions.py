@@ -207,3 +207,23 @@ def test_what_was_committed_before_it_is_revoked_costs_no_transaction(protocol: 
                 assert group.world.loop.time() < before + 10.0
 
         group.world.run(main())
+
+
+def test_who_joins_anew_is_refused_meanwhile_and_not_taken_for_nobody(protocol: dict[str, Any]) -> None:
+    """Brokers let who names no member commit in transactions, even for a group that has members."""
+    with GroupWorld(partitions=2) as group:
+
+        async def main() -> None:
+            lost: list[list[TopicPartition]] = []
+            member = await started(group, **protocol, on_lost=lost.append)
+            before = member.consumer.group_metadata()
+            group.world.link(1).is_refusing = True
+            group.world.break_connections(1)
+            await asyncio.sleep(100.0)
+            group.world.link(1).heal()
+            membership = member.consumer._core.membership
+            assert membership is not None
+            await group.until(lambda: membership.handlers.are_pending)
+            assert member.consumer.group_metadata() == before
+
+        group.world.run(main())
