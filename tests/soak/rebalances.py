@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,12 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 HOW = ("poll", "batches-commit", "streams", "poll-commit", "batches", "streams-commit")
 LOOPS = ("loop-upto", "loop-processed")
 _LOOK_S = 0.05
+# Who reads a sink too that is not what it should be.
+OTHER_READERS = (
+    ("confluent-kafka", "read_committed"),
+    ("kafwire", "read_uncommitted"),
+    ("confluent-kafka", "read_uncommitted"),
+)
 _TELL_S = 10.0
 _CALL_MS = 30_000
 
@@ -179,14 +185,20 @@ class Run:
                     return
                 time.sleep(_LOOK_S)
 
+    def _outputs(self, group: Group, client: str, isolation_level: str) -> Iterator[bytes]:
+        rows = read_all(self._cluster.direct, [self._sink(group.name)], client=client, isolation_level=isolation_level)
+        return (value or b"" for _, _, _, values, _ in rows for value in values)
+
     def _judge(self, group: Group, ends: dict[int, int]) -> dict[str, Any]:
         found = list(group.violations)
         progress = group.progress
         if self._options.exactly_once:
-            rows = read_all(
-                self._cluster.direct, [self._sink(group.name)], client="kafwire", isolation_level="read_committed"
-            )
-            found += not_once(ends, (value or b"" for _, _, _, values, _ in rows for value in values))
+            wrong = not_once(ends, self._outputs(group, "kafwire", "read_committed"))
+            found += wrong
+            # Whether it is the log that is wrong, or a reader.
+            for client, level in OTHER_READERS if wrong else ():
+                others = not_once(ends, self._outputs(group, client, level))
+                found += [f"{client} reads {level}: {each}" for each in others or ["each once"]]
         else:
             found += findings(progress, ends, commits_of(self._cluster.direct, group.name))
         self.violations += [f"{group.name}: {one}" for one in found]
