@@ -78,6 +78,7 @@ demo: build $(VENV)/has-demo $(if $(filter real,$(KAFKA)),jars)
 
 bench: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks $(BENCH)
+	$(if $(BENCH),,$(BIN)/python -m benchmarks.groups)
 
 bench-strategies: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks.strategies

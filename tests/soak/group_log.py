@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
+from typing import Any
 
 import kafwire
+from kafwire.protocol import FetchRequest
+from kafwire.records import RecordBatch, decode_batches
 from kafwire.types import TopicPartition
 from tests.soak.group_judgement import Commit
 
@@ -28,6 +32,47 @@ def commits_of(bootstrap: str, group: str) -> list[Commit]:
                         commit = commit_of(group, record.key, record.value)
                         found += [] if commit is None else [commit]
     return found
+
+
+def write_batches(bootstrap: str, topic: str, partition: int, file: Path) -> None:
+    """All batches and markers of a partition, a line each, and then which transactions brokers call aborted, by fetch.
+
+    It tells whether what committed readers miss was aborted, or is hidden from them.
+    """
+    with kafwire.Client(bootstrap) as client, file.open("w") as out:
+        for level in (0, 1):
+            at = 0
+            while part := _fetched(client, topic, partition, at, level):
+                batches = decode_batches(part.records or b"")
+                if not batches:
+                    break
+                if level:
+                    aborted = [(each.producer_id, each.first_offset) for each in part.aborted_transactions or ()]
+                    print(f"fetch from {at}: aborted {aborted}", file=out)
+                for batch in () if level else batches:
+                    print(_line(batch), file=out)
+                at = batches[-1].last_offset + 1
+
+
+def _fetched(client: kafwire.Client, topic: str, partition: int, offset: int, isolation_level: int) -> Any:
+    request = FetchRequest
+    info = client.topic(topic)
+    wanted = request.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    message = request(
+        max_wait_ms=0,
+        min_bytes=0,
+        isolation_level=isolation_level,
+        topics=[request.FetchTopic(topic=topic, topic_id=info.topic_id, partitions=[wanted])],
+    )
+    answer = client.call(message, broker=info.partitions[partition].leader)
+    return answer.responses[0].partitions[0]
+
+
+def _line(batch: RecordBatch) -> str:
+    what = f"{batch[0].value!r} to {batch[-1].value!r}" if not batch.is_control else f"marker {batch[0].key!r}"
+    producer = f"producer {batch.producer_id} epoch {batch.producer_epoch} sequence {batch.base_sequence}"
+    written = f"leader epoch {batch.partition_leader_epoch}, at {batch.max_timestamp_ms}"
+    return f"{batch.base_offset} to {batch.last_offset}, {producer}, {written}: {what}"
 
 
 def commit_of(group: str, key: bytes, value: bytes) -> Commit | None:

@@ -32,7 +32,7 @@ from tests.soak.cluster import Unwell
 from tests.soak.group_director import SESSION_MS, STUCK_S, Group
 from tests.soak.group_judgement import findings, not_once
 from tests.soak.group_load import PARTITIONS, Load
-from tests.soak.group_log import commits_of
+from tests.soak.group_log import commits_of, write_batches
 from tests.soak.group_processes import MemberProcess
 from tests.soak.group_strikes import Strikes
 from tests.soak.matrix import Topic
@@ -196,6 +196,9 @@ class Run:
             wrong = not_once(ends, self._outputs(group, "kafwire", "read_committed"))
             found += wrong
             # Whether it is the log that is wrong, or a reader.
+            for number in range(PARTITIONS) if wrong else ():
+                sink = self._sink(group.name)
+                write_batches(self._cluster.direct, sink, number, self._folder / f"{sink}-{number}.log")
             for client, level in OTHER_READERS if wrong else ():
                 others = not_once(ends, self._outputs(group, client, level))
                 found += [f"{client} reads {level}: {each}" for each in others or ["each once"]]

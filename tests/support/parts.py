@@ -27,6 +27,7 @@ FIRST = ("spark", "three nodes")
 # that judge the tests, and programs whose parts have tests of their own.
 IN_TURN = (
     "tests/integration/test_benchmark_programs.py",
+    "tests/integration/test_broker_share_groups_compared.py",
     "tests/integration/test_cluster_parted.py",
     "tests/integration/test_concealed_aborts.py",
     "tests/integration/test_database_offsets_postgresql.py",
