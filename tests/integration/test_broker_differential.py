@@ -41,6 +41,7 @@ LISTED = {
     ("DescribeConfigs", "results[].configs[].synonyms[].source"): "the order of the above",
     ("ShareFetch", "error_code"): "a real broker trips over the id of a topic that it does not know",
     ("ShareFetch", "responses[]"): "that, and it answers before it has loaded a share partition",
+    ("ShareFetch", "responses[].partitions[]"): "both",
 }
 
 

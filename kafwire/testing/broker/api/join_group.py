@@ -48,7 +48,7 @@ def _response(request: Request, joined: Joined) -> Any:
         error_code=joined.error_code,
         generation_id=joined.generation,
         protocol_type=joined.protocol_type,
-        protocol_name=joined.protocol_name or no_name,
+        protocol_name=no_name if joined.protocol_name is None else joined.protocol_name,
         leader=joined.leader,
         skip_assignment=joined.skip_assignment,
         member_id=joined.member_id,

@@ -37,6 +37,12 @@ def test_every_version_of_joining(version: int) -> None:
     assert decoded.leader == joined.member_id
 
 
+def test_a_protocol_may_have_an_empty_name() -> None:
+    group = Members()
+    joined = group.answer(group.join(group.new_id(), protocols=[("", b"metadata")]))
+    assert (joined.error_code, joined.protocol_name) == (0, "")
+
+
 def test_a_second_member_makes_the_first_join_again() -> None:
     group = Members()
     (first,) = group.stable()
