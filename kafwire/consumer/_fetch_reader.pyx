@@ -33,8 +33,8 @@ cdef class FetchReader(ColumnReader):
     `schema` is the layout that a stream shows. `only` is the number of the one partition to read; without it those are
     read that nobody claimed. With `timestamps` only records of [from, to), in ms, are given. `on_close` is called once,
     with the GIL, when nothing more will be read. `on_refuse` is called with a partition's number, its new generation
-    and an offset when rows from there on could be handed out to nobody: they are to be queued again. `on_wake` is called
-    in the reader's thread when the queue was woken: what it raises, the read raises. A reader that
+    and an offset when rows from there on could be handed out to nobody: they are to be queued again. `on_wake` is
+    called in the reader's thread when the queue was woken: what it raises, the read raises. A reader that
     `owns` the queue closes it at the end. `what` is how errors name it. `deserializer` is what its batches use.
     `waiter` is how `read` waits; a stream waits in its thread in any case.
     """
