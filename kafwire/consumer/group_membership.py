@@ -7,9 +7,7 @@ where the group has committed; what is revoked is committed as far as it is proc
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
-import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,7 +18,7 @@ from kafwire.consumer.assignment import Assignment
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.group.classic_membership import ClassicMembership
 from kafwire.consumer.group.consumer_membership import ConsumerMembership
-from kafwire.consumer.group.member import Partition
+from kafwire.consumer.group.member import Partition, new_member_id
 from kafwire.consumer.group.membership import MemberOptions, Membership, State
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE
 from kafwire.consumer.membership_driver import MembershipDriver
@@ -158,7 +156,7 @@ class GroupMembership:
         options = MemberOptions(
             group_id=self.group_id,
             random=self._engine.random.random,
-            new_id=self._new_id,
+            new_id=lambda: new_member_id(self._engine.random.getrandbits(128)),
             name_of=self._cluster.metadata.names.get,
             instance_id=config.group_instance_id,
             rack=config.client_rack or None,
@@ -200,10 +198,6 @@ class GroupMembership:
         if not group.error_code and group.protocol_type == PROTOCOL_TYPE and group.members:
             return "the group has members that speak it"
         return None
-
-    def _new_id(self) -> str:
-        made = uuid.UUID(int=self._engine.random.getrandbits(128), version=4)
-        return base64.urlsafe_b64encode(made.bytes).decode().rstrip("=")
 
     # --- what it subscribes to
 

@@ -161,8 +161,21 @@ def test_a_lock_that_runs_out_gives_the_records_to_others_and_is_told(bootstrap:
             assert again.delivery_count == 2
             assert values(again) == list(range(RECORDS))
             batch.accept()
-            with pytest.raises(BrokerError, match="locks ran out"):
+            with pytest.raises(BrokerError, match="others get them"):
                 slow.commit()
+
+
+def test_what_was_said_in_a_session_that_is_lost_is_told(topic: str, bootstrap: str) -> None:
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as consumer:
+        (batch,) = consumer.poll(10.0)
+        for connection in consumer._core.cluster.connections:
+            if connection.role == "share":
+                connection.fail("a test breaks it")
+        batch.accept()
+        with pytest.raises(BrokerError, match="session with the broker was lost"):
+            consumer.commit()
+        (again,) = consumer.poll(20.0)
+        assert (again.delivery_count, values(again)) == (2, values(batch))
 
 
 def test_a_renewed_lock_lasts(bootstrap: str, topic: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -34,6 +36,12 @@ class GroupMember:
         if self.instance_id is not None:
             return 0, in_order(self.instance_id)
         return 1, in_order(self.member_id)
+
+
+def new_member_id(bits: int) -> str:
+    """The id that a member gives itself, of 128 random bits, written as Kafka writes a UUID (KIP-1082)."""
+    made = uuid.UUID(int=bits, version=4)
+    return base64.urlsafe_b64encode(made.bytes).decode().rstrip("=")
 
 
 def in_order(text: str) -> bytes:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import Coordinator
 from kafwire.config import ShareConsumerConfig
-from kafwire.consumer.group.member import Partition
+from kafwire.consumer.group.member import Partition, new_member_id
 from kafwire.consumer.group.membership import MemberOptions
 from kafwire.consumer.group.share_membership import ShareMembership
 from kafwire.consumer.membership_driver import MembershipDriver
@@ -21,7 +19,7 @@ from kafwire.consumer.share.acquired import ACCEPT, REJECT, AcquiredRange, Place
 from kafwire.consumer.share.acquired_decoder import AcquiredDecoder
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.share_fetcher import FetchedRange, ShareFetcher
-from kafwire.errors import CorruptBatchError, KafkaError
+from kafwire.errors import CorruptBatchError, KafkaError, KafkaTimeoutError
 from kafwire.records._arrow import Layout
 from kafwire.serializer_calls import Deserializers
 
@@ -47,7 +45,7 @@ class ShareCore:
         self.topics = tuple(topics)
         self.explicit = config.share_acknowledgement_mode == "explicit"
         self.closed = False
-        self._member_id = self._new_id()
+        self._member_id = new_member_id(cluster.engine.random.getrandbits(128))
         self.fetcher = ShareFetcher(cluster, config, lambda: self._member_id)
         self._decoder = AcquiredDecoder(config, layout, deserializers)
         self._owned: set[Partition] = set()
@@ -87,10 +85,6 @@ class ShareCore:
     async def _find(self, topics: Sequence[str]) -> None:
         await self.cluster.topics(topics, fresh=True)
         self.cluster.keep_fresh(topics)
-
-    def _new_id(self) -> str:
-        made = uuid.UUID(int=self.cluster.engine.random.getrandbits(128), version=4)
-        return base64.urlsafe_b64encode(made.bytes).decode().rstrip("=")
 
     # --- what becomes of partitions (see `AssignedPartitions`)
 
@@ -173,8 +167,14 @@ class ShareCore:
 
     async def commit(self, timeout_ms: float) -> None:
         """Return once all that was said is known to the brokers. Raises `BrokerError` for what they refused."""
-        async with asyncio.timeout(timeout_ms / 1000):
-            await self.fetcher.told()
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self.fetcher.told()
+        except TimeoutError:
+            raise KafkaTimeoutError(
+                f"brokers did not answer acknowledgements of group {self.config.group_id!r} within "
+                f"{timeout_ms / 1000:g} s: some records may be delivered again"
+            ) from None
 
     # --- the rest
 

@@ -119,6 +119,8 @@ class ShareFetcher:
         refused, self.refused = self.refused, []
         if refused:
             raise refused[0]
+        if self.error is not None:
+            raise self.error
 
     def assign(self, places: dict[Place, tuple[str, int]]) -> None:
         """Fetch these partitions from now on."""
@@ -186,11 +188,12 @@ class ShareFetcher:
     async def _step(self, node: ShareNode, wanted: Iterable[Place], *, fetches: bool) -> None:
         """One request to a broker, and its answer."""
         wait_ms = node.not_before_ms - self._engine.now_ms()
+        said: Said = {}
         try:
             if wait_ms > 0:
                 await asyncio.sleep(wait_ms / 1000)
             if not node.session.is_open:
-                node.outgoing.forget()  # what was acquired in an earlier one is released by now
+                self._drop_said(node)  # what was acquired in an earlier one is released by now
             said = node.outgoing.take()
             renews = any(RENEW in kinds for batches in said.values() for _, _, kinds in batches)
             if said and (renews or not fetches):
@@ -199,21 +202,27 @@ class ShareFetcher:
                 await self._fetch(node, wanted, said)
             node.failures = 0
         except (KafkaConnectionError, KafkaTimeoutError) as error:
-            self._lost(node, error)
+            self._lost(node, error, said)
         except BrokerError as error:
             if not error.retriable and error.code not in _SESSION_ERRORS:
                 raise
-            self._lost(node, error)
+            self._lost(node, error, said)
         finally:
             node.is_busy = False
             self._news.set()
         self.tasks.soon(self.pump)
 
-    def _lost(self, node: ShareNode, error: KafkaError) -> None:
+    def _drop_said(self, node: ShareNode, said: Said | None = None) -> None:
+        """What was said of records of a session that is gone comes too late."""
+        for place, batches in ((said or {}) | node.outgoing.take()).items():
+            self._note_acknowledged(place, batches, ErrorCode.INVALID_RECORD_STATE)
+        node.outgoing.forget()
+
+    def _lost(self, node: ShareNode, error: KafkaError, said: Said) -> None:
         """The session is gone, and what was acquired in it belongs to nobody."""
         log.debug("kafwire: share session with broker %d is lost: %s", node.number, error)
         node.session.reset()
-        node.outgoing.forget()
+        self._drop_said(node, said)
         node.failures += 1
         base, limit = self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
         node.not_before_ms = self._engine.now_ms() + min(base * 2.0 ** min(node.failures - 1, 20), limit)
@@ -308,7 +317,7 @@ class ShareFetcher:
         spans = ", ".join(f"{first} to {last}" for first, last, _ in batches)
         advice = ""
         if code == ErrorCode.INVALID_RECORD_STATE:
-            advice = ": their locks ran out, so others get them; acknowledge sooner, or renew"
+            advice = ": their locks ran out, or the session with the broker was lost; others get them"
         doing = f"acknowledging {topic}-{number}, offsets {spans}{advice}"
         error = broker_error(code, doing, api="ShareAcknowledge", topic=topic)
         self.refused.append(error)
