@@ -11,7 +11,7 @@
 # make soak     run producers under faults, and read everything back (MINUTES=3, SEED=random, RATE=1, SECURITY=sasl_ssl; DETACH=1; RESUME=folder)
 # make rebalances  force rebalances of groups under load (REBALANCES=30, SEED=random, CLIENT=kafwire, EXACTLY_ONCE=1)
 # make soak-status  show the progress of the last soak
-# make simulate run clients in simulated worlds, each decided by its seed, under random faults (SEEDS=200, SEED=0)
+# make simulate run clients, and then groups, in simulated worlds, each decided by its seed, under random faults (SEEDS=200, SEED=0)
 # make mutants  draw mutants, and run the unit tests on them (SEED=random, COUNT=60, AREA=net; AREA=simulation: planted ones, simulated)
 # make lint     run ruff, cython-lint, mypy, basedpyright, import-linter
 # make format   apply ruff's automatic fixes
@@ -106,6 +106,7 @@ soak-status:
 
 simulate: build
 	$(BIN)/python -m kafwire.testing.simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.soak.group_schedules --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
 
 mutants: build $(VENV)/has-test
 	$(if $(filter simulation,$(AREA)),$(BIN)/python -m scripts.mutants.simulated,\

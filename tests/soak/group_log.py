@@ -14,6 +14,7 @@ from tests.soak.group_judgement import Commit
 
 _TOPIC = "__consumer_offsets"
 _SHORT, _OFFSET, _TIME = struct.Struct(">h"), struct.Struct(">hqi"), struct.Struct(">q")
+_FEW = 8  # the records of a batch that is written down whole
 _KEYS_OF_COMMITS = (0, 1)
 _FIRST_VERSION, _FIRST_FLEXIBLE_VERSION = 3, 4  # of values with one time
 
@@ -69,7 +70,8 @@ def _fetched(client: kafwire.Client, topic: str, partition: int, offset: int, is
 
 
 def _line(batch: RecordBatch) -> str:
-    what = f"{batch[0].value!r} to {batch[-1].value!r}" if not batch.is_control else f"marker {batch[0].key!r}"
+    shown = [(each.key, each.value) for each in (batch if len(batch) <= _FEW else (batch[0], batch[-1]))]
+    what = f"{len(batch)} records {shown}" if not batch.is_control else f"marker {batch[0].key!r}"
     producer = f"producer {batch.producer_id} epoch {batch.producer_epoch} sequence {batch.base_sequence}"
     written = f"leader epoch {batch.partition_leader_epoch}, at {batch.max_timestamp_ms}"
     return f"{batch.base_offset} to {batch.last_offset}, {producer}, {written}: {what}"

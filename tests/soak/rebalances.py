@@ -28,7 +28,7 @@ from kafwire.testing.cluster import ClusterError, KafkaCluster
 from kafwire.testing.history.observe import read_all
 from kafwire.testing.kafka import SetupError
 from kafwire.types import TopicPartition
-from tests.soak.cluster import Unwell
+from tests.soak.cluster import TRANSACTION_STATE, Unwell
 from tests.soak.group_director import SESSION_MS, STUCK_S, Group
 from tests.soak.group_judgement import findings, not_once
 from tests.soak.group_load import PARTITIONS, Load
@@ -199,6 +199,8 @@ class Run:
             for number in range(PARTITIONS) if wrong else ():
                 sink = self._sink(group.name)
                 write_batches(self._cluster.direct, sink, number, self._folder / f"{sink}-{number}.log")
+            if wrong:
+                write_batches(self._cluster.direct, TRANSACTION_STATE, 0, self._folder / "transactions.log")
             for client, level in OTHER_READERS if wrong else ():
                 others = not_once(ends, self._outputs(group, client, level))
                 found += [f"{client} reads {level}: {each}" for each in others or ["each once"]]

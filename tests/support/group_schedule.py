@@ -3,7 +3,7 @@
 A schedule is its seed: which protocol the members speak, what they do, how long they work, which brokers fail. Brokers
 fail one at a time and come back. What must hold: no offset is committed that was not processed by somebody, with all
 before it; in the end every record was processed; the members that are left share the partitions; and where nobody died
-and no broker failed, no record was processed twice.
+and no broker failed, no record was processed twice. `python -m tests.soak.group_schedules` runs many.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from tests.support.group_consumers import GROUP, PROTOCOLS, GroupWorld, Member
 
 BROKERS = 3
 CALM_S = 400.0  # longer than a session, a rebalance, and the retries of what failed
+LOOK_S = 2.0
+REMAINS_S = 30.0  # what is right has to stay so
 MOST_MEMBERS = 5
 
 
@@ -45,6 +47,8 @@ class GroupSchedule:
         self.live: list[Member] = []
         self.steps: list[str] = []
         self.steps_left = chance.randrange(3, 16)
+        self.pause_s = chance.choice([0.2, 1.0, 5.0])  # between records, at most
+        self.fetch_max_wait_ms = chance.choice([500, 5_000])
         self._down: int | None = None
         self._frontiers: dict[TopicPartition, tuple[int, set[int]]] = {}
         self._watch_commits()
@@ -64,7 +68,8 @@ class GroupSchedule:
 
         self.store.commit = judged
 
-    def _judge_end(self) -> None:
+    def _wrong_in_the_end(self) -> list[str]:
+        wrong = []
         for number in range(self.partitions):
             where = TopicPartition("t", number)
             partition = self.world.state.topics.partition("t", number)
@@ -72,15 +77,15 @@ class GroupSchedule:
             done = self.group.seen.counts(where)
             missing = [offset for offset in range(partition.high_watermark) if offset not in done]
             if missing:
-                self.problems.append(f"{where}: {len(missing)} records were never processed, from {missing[0]} on")
+                wrong.append(f"{where}: {len(missing)} records were never processed, from {missing[0]} on")
         # A group that changes its protocol takes what a classic member is giving up for given up.
         if not self.is_rough and self.protocol != "migration" and self.group.seen.repeated():
-            self.problems.append(f"{self.group.seen.repeated()} records were processed twice, though nothing failed")
+            wrong.append(f"{self.group.seen.repeated()} records were processed twice, though nothing failed")
         held = [member.consumer.assignment for member in self.live]
         if self.live and (sum(map(len, held)) != self.partitions or len(set().union(*held)) != self.partitions):
             has = {m.name: sorted(w.partition for w in m.consumer.assignment) for m in self.live}
-            self.problems.append(f"in the end the partitions are not shared out: {has}")
-        self.problems += [f"{member.name} ended with {member.error!r}" for member in self.live if member.error]
+            wrong.append(f"in the end the partitions are not shared out: {has}")
+        return wrong + [f"{member.name} ended with {member.error!r}" for member in self.live if member.error]
 
     # --- what befalls it
 
@@ -89,7 +94,7 @@ class GroupSchedule:
         name = self.protocol
         if name == "migration":
             name = chance.choice(["cooperative", "consumer"])
-        options = dict(PROTOCOLS[name])
+        options = PROTOCOLS[name] | {"fetch_max_wait_ms": self.fetch_max_wait_ms}
         if chance.random() < 0.2:
             options["auto_commit_interval_ms"] = chance.choice([50, 500])
         return options
@@ -166,14 +171,19 @@ class GroupSchedule:
             await self._join()
         for member in self.live:
             member.work_s = lambda: 0.0
-        await asyncio.sleep(CALM_S)
-        self._judge_end()
+        latest = self.world.loop.time() + CALM_S
+        while self._wrong_in_the_end():
+            if self.world.loop.time() > latest:
+                break
+            await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(REMAINS_S)
+        self.problems += self._wrong_in_the_end()
 
     async def _produce(self) -> None:
         async with kafwire.AsyncProducer(self.world.bootstrap, engine=self.world.engine, linger_ms=0) as producer:
             while True:
                 await producer.send("t", b"v", partition=self.chance.randrange(self.partitions))
-                await asyncio.sleep(self.chance.random() * 0.2)
+                await asyncio.sleep(self.chance.random() * self.pause_s)
 
 
 def run(seed: int) -> list[str]:
