@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# After a commit that was refused.
+COMMIT_AGAIN_S = 1.0
+
 
 class CommitSchedule:
     """Commits are due after `every` completed offsets, and `within` seconds after the first of them.
@@ -11,7 +14,7 @@ class CommitSchedule:
         within: seconds; None: only the number counts.
     """
 
-    __slots__ = ("_completed", "due_at", "every", "within")
+    __slots__ = ("_completed", "_not_before", "due_at", "every", "within")
 
     def __init__(self, every: int | None, within: float | None) -> None:
         self.every = every
@@ -19,12 +22,13 @@ class CommitSchedule:
         self.due_at: float | None = None
         """When a commit is due at the latest, on the clock of `now`; None: nothing waits for one."""
         self._completed = 0
+        self._not_before = float("-inf")
 
     def on_completed(self, offsets: int, now: float) -> None:
         """So many more offsets are completed."""
         self._completed += offsets
         if self.every is not None and self._completed >= self.every:
-            self.due_at = now
+            self.due_at = max(now, self._not_before)
         elif self.due_at is None and self.within is not None:
             self.due_at = now + self.within
 
@@ -37,7 +41,13 @@ class CommitSchedule:
         """Whether anything was completed since the last commit."""
         return self._completed > 0
 
-    def on_commit(self) -> None:
-        """A commit begins, of all that is completed."""
-        self._completed = 0
+    def on_commit(self) -> int:
+        """A commit begins, of all that is completed: so many offsets since the last one."""
+        completed, self._completed = self._completed, 0
         self.due_at = None
+        return completed
+
+    def on_refused(self, completed: int, now: float) -> None:
+        """The commit of so many offsets did not succeed: they are due again, but not at once."""
+        self._completed += completed
+        self.due_at = self._not_before = now + COMMIT_AGAIN_S

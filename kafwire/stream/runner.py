@@ -111,6 +111,7 @@ class StreamRun:
                 await asyncio.wait({main, self._failed}, return_when=asyncio.FIRST_COMPLETED)
             if not self._failed.done():
                 committing.cancel()
+                await asyncio.wait({committing})
                 await self._last_commit()
                 self._is_committed = True
         finally:
@@ -251,13 +252,17 @@ class StreamRun:
                 if timer is not None:
                     timer.cancel()
                 continue
-            self.schedule.on_commit()
+            completed = self.schedule.on_commit()
             try:
                 await self.source.commit()
                 self.counters.commits += 1
+            except asyncio.CancelledError:  # the stream ends, and commits last
+                self.schedule.on_refused(completed, loop.time())
+                raise
             except (AuthorizationError, ConfigError):
                 raise
             except KafkaError as error:
+                self.schedule.on_refused(completed, loop.time())
                 log.warning("kafwire: a stream could not commit, and tries again with its next commit: %s", error)
 
     def wake(self) -> None:

@@ -199,7 +199,7 @@ class Run:
             for number in range(PARTITIONS) if wrong else ():
                 sink = self._sink(group.name)
                 write_batches(self._cluster.direct, sink, number, self._folder / f"{sink}-{number}.log")
-            if wrong:
+            if group.progress.records and wrong:  # else there need not have been a transaction
                 write_batches(self._cluster.direct, TRANSACTION_STATE, 0, self._folder / "transactions.log")
             for client, level in OTHER_READERS if wrong else ():
                 others = not_once(ends, self._outputs(group, client, level))

@@ -37,3 +37,15 @@ def test_without_a_time_the_number_alone_counts() -> None:
     schedule.on_commit()
     schedule.on_completed(2, 10.0)
     assert schedule.due_at is None, "the number begins anew with each commit"
+
+
+def test_a_refused_commit_is_due_again_and_not_at_once() -> None:
+    schedule = CommitSchedule(3, None)
+    schedule.on_completed(3, 10.0)
+    assert schedule.on_commit() == 3
+    schedule.on_refused(3, 11.0)
+    assert schedule.has_completed
+    schedule.on_completed(5, 11.0)
+    assert not schedule.is_due(11.9)
+    assert schedule.is_due(12.0)
+    assert schedule.on_commit() == 8

@@ -9,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kafwire.errors import KafkaError
 from kafwire.records import Batch, Record
 from kafwire.stream import MemorySink, MemorySource, Message, Pipeline, StopRequest
+from kafwire.stream.commit_schedule import COMMIT_AGAIN_S
 from kafwire.types import TopicPartition
 from tests.support.streams import number, numbered, run_simulated
 
@@ -163,6 +165,64 @@ def test_commits_by_number() -> None:
     pipeline = Pipeline().for_each(Handler(), by="partition").commit(every=4)
     assert run_simulated(pipeline, source).commits == 3
     assert [commit[ORDERS] for commit in source.commits] == [4, 8, 10]
+
+
+class SlowCommits(MemorySource):
+    """Its first commit takes an hour, and what would end the wait before cancels it."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.waits: list[float] = [3600.0]
+
+    async def commit(self) -> None:
+        """Commit."""
+        if self.waits:
+            await asyncio.sleep(self.waits.pop())
+        await super().commit()
+
+
+def test_a_commit_under_way_at_the_end_is_made_again() -> None:
+    source = SlowCommits({"orders": numbered(10)}, ends=False)
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(30)
+        assert source.waits == []
+        stop.request()
+
+    summary = run_simulated(Pipeline().map(number).commit(every=10), source, beside=beside)
+    assert source.committed == {ORDERS: 10}
+    assert summary.commits == 1
+
+
+class RefusedCommits(MemorySource):
+    """Its first commits are refused."""
+
+    def __init__(self, refusals: int, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.refusals = refusals
+        self.refused_at: list[float] = []
+
+    async def commit(self) -> None:
+        """Commit."""
+        if len(self.refused_at) < self.refusals:
+            self.refused_at.append(asyncio.get_running_loop().time())
+            raise KafkaError("not now")
+        await super().commit()
+
+
+def test_what_a_refused_commit_was_about_is_committed_by_the_next() -> None:
+    source = RefusedCommits(3, {"orders": numbered(10)}, ends=False)
+    committed: list[dict[TopicPartition, int]] = []
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(60)
+        committed.append(dict(source.committed))
+        stop.request()
+
+    run_simulated(Pipeline().map(number).commit(every=10), source, beside=beside)
+    assert committed == [{ORDERS: 10}]
+    first, second, third = source.refused_at
+    assert third - second == second - first == COMMIT_AGAIN_S
 
 
 def test_batches_by_number_and_time() -> None:
