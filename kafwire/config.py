@@ -358,6 +358,20 @@ def from_config(
     return found
 
 
+# What a classic member says, and in the consumer protocol an option of the group, or of the broker for all groups.
+OF_CLASSIC_MEMBERS = {
+    "heartbeat_interval_ms": "consumer.heartbeat.interval.ms",
+    "session_timeout_ms": "consumer.session.timeout.ms",
+}
+
+
+def no_effect(name: str) -> str:
+    """Say that an option of `OF_CLASSIC_MEMBERS` is none in the consumer protocol."""
+    theirs = OF_CLASSIC_MEMBERS[name]
+    rule = f"where the group's {theirs} or the broker's group.{theirs} holds"
+    return f"{name} has no effect in the consumer protocol, {rule}"
+
+
 def _check_member(config: ConsumerConfig, given: frozenset[str]) -> None:
     """Raise `ConfigError` for options of a group's member that contradict each other."""
     if config.group_id is None:
@@ -380,6 +394,9 @@ def _check_member(config: ConsumerConfig, given: frozenset[str]) -> None:
             'partition_assignment_strategy has no effect with group_protocol="consumer", where the broker assigns: '
             "leave it out, or take group_remote_assignor"
         )
+    classic = sorted(given & OF_CLASSIC_MEMBERS.keys())
+    if config.group_protocol == "consumer" and classic:
+        raise ConfigError(f'{no_effect(classic[0])}: leave it out, or take group_protocol="classic"')
     if config.group_protocol == "classic" and config.group_remote_assignor is not None:
         raise ConfigError(
             'group_remote_assignor has no effect with group_protocol="classic": take partition_assignment_strategy'

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from typing import Any
 
 from kafwire import protocol
 from kafwire.cluster.metadata import TopicInfo
-from kafwire.config import DEFAULT_ASSIGNORS, ConsumerConfig
+from kafwire.config import DEFAULT_ASSIGNORS, OF_CLASSIC_MEMBERS, ConsumerConfig, no_effect
 from kafwire.consumer.assignment import Assignment
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.group.classic_membership import ClassicMembership
@@ -177,6 +178,9 @@ class GroupMembership:
         name = "consumer" if reason is None else "classic"
         because = "the cluster has it" if reason is None else reason
         log.info("group %r: this member speaks the %s protocol, as %s", self.group_id, name, because)
+        for option in fields(config) if reason is None else ():
+            if option.name in OF_CLASSIC_MEMBERS and getattr(config, option.name) != option.default:
+                log.warning("group %r: %s", self.group_id, no_effect(option.name))
         return ConsumerMembership(options) if reason is None else ClassicMembership(options)
 
     async def _why_classic(self) -> str | None:

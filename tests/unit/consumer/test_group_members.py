@@ -299,11 +299,13 @@ def test_auto_takes_the_consumer_protocol_where_the_cluster_has_it(caplog: pytes
     with GroupWorld() as group:
 
         async def main() -> None:
-            (member,) = await group.add()
+            (member,) = await group.add(session_timeout_ms=10_000)
             await group.balanced([member], 4)
 
         group.world.run(main())
     assert "speaks the consumer protocol" in caplog.text
+    (warning,) = (record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+    assert warning.startswith("group 'g': session_timeout_ms has no effect in the consumer protocol")
 
 
 def test_auto_does_not_convert_a_group_of_the_classic_protocol(caplog: pytest.LogCaptureFixture) -> None:
@@ -343,6 +345,8 @@ def test_a_group_changes_its_protocol_while_it_is_read() -> None:
         {"heartbeat_interval_ms": 45_000},
         {"revocation_timeout_ms": 300_000},
         {"group_protocol": "consumer", "partition_assignment_strategy": "range"},
+        {"group_protocol": "consumer", "session_timeout_ms": 10_000},
+        {"group_protocol": "consumer", "heartbeat_interval_ms": 1_000},
         {"group_protocol": "classic", "group_remote_assignor": "uniform"},
         {"partition_assignment_strategy": "best"},
         {"group_protocol": "new"},
