@@ -8,8 +8,8 @@
 # make bench-strategies   compare the fetch strategies, in docs/fetching.md
 # make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/producing.md
 # make fuzz     fuzz every decoder, with sanitizers too, which needs clang (SECONDS=60, SEED=random; FUZZ=targets)
-# make soak     run producers under faults, and read everything back (MINUTES=3, SEED=random, RATE=1, SECURITY=sasl_ssl; DETACH=1; RESUME=folder)
-# make rebalances  force rebalances of groups under load (REBALANCES=30, SEED=random, CLIENT=kafwire, EXACTLY_ONCE=1)
+# make soak     run producers under faults, read everything back, and make rebalances (MINUTES=3, SEED=random, RATE=1, SECURITY=sasl_ssl; DETACH=1; RESUME=folder)
+# make rebalances  force rebalances of groups under load (REBALANCES=30, SEED=random, CLIENT=confluent, EXACTLY_ONCE=1)
 # make soak-status  show the progress of the last soak
 # make simulate run clients, and then groups, in simulated worlds, each decided by its seed, under random faults (SEEDS=200, SEED=0)
 # make mutants  draw mutants, and run the unit tests on them (SEED=random, COUNT=60, AREA=net; AREA=simulation: planted ones, simulated)
@@ -33,6 +33,7 @@ RATE ?= 1
 SECURITY ?=
 DETACH ?=
 RESUME ?=
+REBALANCES ?= 30
 COUNT ?= 60
 SEEDS ?= 200
 KAFKA ?=
@@ -97,9 +98,10 @@ fuzz: build $(VENV)/has-fuzz
 soak: build $(VENV)/has-test jars
 	$(BIN)/python -m tests.soak $(if $(RESUME),--resume $(RESUME),--minutes $(MINUTES) --rate $(RATE) $(if $(SEED),--seed $(SEED)) $(addprefix --security ,$(SECURITY))) \
 	    $(if $(DETACH),--detach)
+	$(if $(RESUME)$(DETACH),,$(BIN)/python -m tests.soak.rebalances --rebalances $(REBALANCES) $(if $(SEED),--seed $(SEED)))
 
 rebalances: build $(VENV)/has-test jars
-	$(BIN)/python -m tests.soak.rebalances --rebalances $(or $(REBALANCES),30) $(if $(SEED),--seed $(SEED)) $(if $(CLIENT),--client $(CLIENT)) $(if $(EXACTLY_ONCE),--exactly-once)
+	$(BIN)/python -m tests.soak.rebalances --rebalances $(REBALANCES) $(if $(SEED),--seed $(SEED)) $(if $(CLIENT),--client $(CLIENT)) $(if $(EXACTLY_ONCE),--exactly-once)
 
 soak-status:
 	@$(BIN)/python -m tests.soak --status
