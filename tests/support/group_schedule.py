@@ -48,7 +48,9 @@ class GroupSchedule:
         self.steps: list[str] = []
         self.steps_left = chance.randrange(3, 16)
         self.pause_s = chance.choice([0.2, 1.0, 5.0])  # between records, at most
-        self.fetch_max_wait_ms = chance.choice([500, 5_000])
+        # By default a reader makes ten times as many requests, which tell little about groups.
+        self.reading = chance.choice([{"fetch_strategy": "per_node"}, {"fetch_strategy": "per_partition"}, {}])
+        self.reading |= {"fetch_max_wait_ms": chance.choice([500, *[5_000] * 5])}
         self._down: int | None = None
         self._frontiers: dict[TopicPartition, tuple[int, set[int]]] = {}
         self._watch_commits()
@@ -94,7 +96,7 @@ class GroupSchedule:
         name = self.protocol
         if name == "migration":
             name = chance.choice(["cooperative", "consumer"])
-        options = PROTOCOLS[name] | {"fetch_max_wait_ms": self.fetch_max_wait_ms}
+        options = PROTOCOLS[name] | self.reading
         if chance.random() < 0.2:
             options["auto_commit_interval_ms"] = chance.choice([50, 500])
         return options
