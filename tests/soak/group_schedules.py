@@ -16,6 +16,7 @@ import time
 from tests.support.group_schedule import run
 
 RUNS_OF_A_PROCESS = 500
+_TELL_EVERY = 1_000
 
 
 def judged(seed: int) -> tuple[int, list[str], float]:
@@ -40,8 +41,10 @@ def main() -> int:
     context = multiprocessing.get_context("spawn")
     silent = (logging.CRITICAL,)  # what befalls members is told by them
     with context.Pool(os.cpu_count(), logging.disable, silent, maxtasksperchild=RUNS_OF_A_PROCESS) as pool:
-        for seed, wrong, took in pool.imap_unordered(judged, seeds):
+        for done, (seed, wrong, took) in enumerate(pool.imap_unordered(judged, seeds), start=1):
             seconds += took
+            if not done % _TELL_EVERY:
+                print(f"{done} of {len(seeds)}, {seconds:,.0f} s of processors: {failed} failed", flush=True)
             if wrong:
                 failed += 1
                 print(f"seed {seed}: {'; '.join(wrong)}", flush=True)
