@@ -57,7 +57,6 @@ class GroupSchedule:
         strategy = chance.choice(["per_node", "per_partition", "hybrid"])
         self.reading = {"fetch_strategy": strategy, "fetch_max_wait_ms": chance.choice([500, *[5_000] * 5])}
         self._down: int | None = None
-        self._frontiers: dict[TopicPartition, tuple[int, set[int]]] = {}
         self._watch_commits()
 
     # --- judges
@@ -149,14 +148,14 @@ class GroupSchedule:
         self.forgets |= self.protocol == "migration" and is_preparing
 
     async def _stop_broker(self) -> None:
-        self._look_at_coordinator()
         if self._down is None:
+            self._look_at_coordinator()
             self._down = self.chance.randrange(1, BROKERS + 1)
             self.world.kill(self._down, clean=self.chance.random() < 0.5)
 
     async def _start_broker(self) -> None:
-        self._look_at_coordinator()
         if self._down is not None:
+            self._look_at_coordinator()
             self.world.revive(self._down)
             self._down = None
 
