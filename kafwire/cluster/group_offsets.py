@@ -396,6 +396,15 @@ def lost_to_others(partitions: Sequence[Partition], group_id: str) -> CommitFail
     )
 
 
+def came_back(partition: Partition, group_id: str) -> CommitFailedError:
+    """The error of who commits what he read before his partition was taken away and given back."""
+    return CommitFailedError(
+        f"{_names([partition])} of group {group_id!r} was another member's since this batch was read: what follows its "
+        "last commit is read again here",
+        partitions=(partition,),
+    )
+
+
 class _Final(KafkaError):
     """Ends the retries with `cause`."""
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit, lost_to_others
+from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit, came_back, lost_to_others
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import cursor_of, partitions_of
 from kafwire.consumer.fetcher import Fetcher
@@ -51,7 +51,10 @@ class OffsetCommits:
         elif what.topic is None or what.partition is None:
             raise ConfigError("this batch was decoded from bytes alone: it has no partition to commit for")
         else:
-            chosen = {self._owned(TopicPartition(what.topic, what.partition)): what.next_offset}
+            cursor = self._owned(TopicPartition(what.topic, what.partition))
+            if group.member is not None and (cursor.lowest < 0 or what.next_offset < cursor.lowest):
+                raise came_back((cursor.topic, cursor.partition), group.group_id)
+            chosen = {cursor: what.next_offset}
         if what is not None:
             for cursor, offset in chosen.items():
                 self._fetcher.queue.process(cursor.number, offset)

@@ -77,6 +77,7 @@ class FetchCursor:
     partition: int
     generation: int = 0  # rises with every seek; what was asked for in an older one is not taken
     position: int = UNKNOWN  # the next offset to ask for
+    lowest: int = UNKNOWN  # nothing before this offset was asked for
     end: int = NO_END  # nothing is wanted from here on
     ended: bool = False  # there is nothing between the position and the end, nor will be
     last_epoch: int = UNKNOWN  # leader epoch of the batch before it
@@ -131,6 +132,8 @@ class FetchCursor:
 
     def seek(self, position: int, generation: int, *, last_epoch: int = UNKNOWN) -> None:
         """Go on at `position`."""
+        if position >= 0:
+            self.lowest = position if self.lowest < 0 else min(self.lowest, position)
         self.position = position
         self.generation = generation
         self.last_epoch = last_epoch

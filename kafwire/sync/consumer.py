@@ -727,7 +727,7 @@ class Consumer:
 
         Raises:
             ConfigError: the consumer has no `group_id`, or an offset is not valid.
-            CommitFailedError: a partition belongs to another member of the group now.
+            CommitFailedError: a partition belongs to another member of the group now, or did since the batch was read.
             BrokerError: the coordinator refuses the commit.
             KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
 

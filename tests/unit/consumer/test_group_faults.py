@@ -124,6 +124,41 @@ def test_0106_what_is_committed_in_on_lost_is_refused(protocol: dict[str, Any]) 
         group.world.run(main())
 
 
+def test_a_batch_from_before_the_partition_was_lost_and_came_back_is_not_committed(protocol: dict[str, Any]) -> None:
+    """What others have processed meanwhile would be processed again."""
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            async with group.producing(10, pause_s=0.0):
+                pass
+            told: list[str] = []
+            handlers = {"on_lost": lambda _: told.append("lost"), "on_assigned": lambda _: told.append("assigned")}
+            member, batch = await in_hand(group, **protocol, **handlers, enable_auto_commit=False)
+            async with standing_still(member):
+                (other,) = await group.add(**protocol)
+                await group.until(lambda: group.seen.total() == 10)
+                async with group.producing(10, pause_s=0.0):
+                    pass
+                await group.until(lambda: group.seen.total() == 20)
+                await other.leave()
+            await group.until(lambda: group.committed() == {("t", 0): 20})
+            while told != ["assigned", "lost", "assigned"]:
+                await member.consumer.poll(1.0)
+            with pytest.raises(CommitFailedError, match="t-0 of group 'g' was another member's"):
+                await member.consumer.commit(batch)
+            assert group.committed() == {("t", 0): 20}
+            # What its user seeks and reads again is his to commit.
+            where = TopicPartition("t", 0)
+            await member.consumer.seek(where, 5)
+            (again,) = await member.consumer.poll(30.0)
+            await member.consumer.commit({where: 7})
+            assert group.committed() == {("t", 0): 7}
+            await member.consumer.commit(again)
+            assert group.committed() == {("t", 0): 20}
+
+        group.world.run(main())
+
+
 def test_0091_slow_processing_keeps_the_session_and_loses_nothing(protocol: dict[str, Any]) -> None:
     """Heartbeats do not wait for who processes, however long."""
     with GroupWorld(partitions=1) as group:
