@@ -80,6 +80,7 @@ demo: build $(VENV)/has-demo $(if $(filter real,$(KAFKA)),jars)
 bench: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks $(BENCH)
 	$(if $(BENCH),,$(BIN)/python -m benchmarks.groups)
+	$(if $(BENCH),,$(BIN)/python -m benchmarks.streams)
 
 bench-strategies: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks.strategies
