@@ -78,18 +78,18 @@ def test_requests_in_one_record_after_one_that_waits_are_answered(secured: Embed
 
 def test_a_client_that_hangs_in_its_handshake_is_let_go_and_hinders_nobody() -> None:
     with EmbeddedKafka(security=Security("SSL")) as kafka:
-        kafka.ask(lambda _: setattr(kafka._server, "handshake_ms", 300))
+        kafka.ask(lambda _: setattr(kafka._server, "handshake_ms", 1_500))
         hanging = [socket.create_connection(address(kafka, "SSL"), timeout=10) for _ in range(20)]
         hanging[0].sendall(b"\x16\x03\x01\x02")  # the beginning of a ClientHello
         began = time.monotonic()
         with encrypted(kafka) as connection:
             answer = exchange(connection, protocol.ApiVersionsRequest(), 0)
             assert answer.api_keys
-            assert time.monotonic() - began < 0.3
+            assert time.monotonic() - began < 1.5  # the others hang still
             for each in hanging:
                 assert each.recv(1) == b""
                 each.close()
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 8
             assert exchange(connection, protocol.ApiVersionsRequest(), 0).api_keys
         until(lambda: not kafka.ask(lambda _: kafka._server._peers), "no connection left")
 
