@@ -136,7 +136,9 @@ def execute(connection: Connection, style: str, statement: str, *parameters: obj
         else:
             cursor.execute(statement)
         rows = cursor.fetchall() if statement.startswith("SELECT") else []
-        return [tuple(row.values() if isinstance(row, Mapping) else row) for row in rows], cursor.rowcount
+        if rows and type(rows[0]) is not tuple:  # all of them have one shape, and thousands are asked for
+            rows = [tuple(row.values() if isinstance(row, Mapping) else row) for row in rows]
+        return rows, cursor.rowcount
     finally:
         cursor.close()
 

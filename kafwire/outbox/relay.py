@@ -19,7 +19,8 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kafwire.errors import ConfigError, KafkaError, TransactionFatalError, TransactionTimeoutError
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import BrokerError, ConfigError, KafkaError, TransactionFatalError, TransactionTimeoutError
 from kafwire.outbox.outbox_table import OutboxTable
 from kafwire.outbox.progress import Progress
 from kafwire.outbox.rows import OutboxRow
@@ -33,6 +34,8 @@ log = logging.getLogger("kafwire")
 
 # Whoever is interrupted wants to end, and not to wait for a coordinator that cannot be reached.
 INTERRUPTED_S = 5.0
+# The coordinator has forgotten a transactional id that was not used for `transactional.id.expiration.ms`.
+FORGOTTEN = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID)
 
 
 class Step(StrEnum):
@@ -208,6 +211,10 @@ class Relay:
         """Abort because of `error`, which goes on."""
         self.aborted += 1
         self._aborting = True
+        if isinstance(error.__cause__, BrokerError) and error.__cause__.code in FORGOTTEN:
+            # The producer gets another id. Other relays may have come and gone, and been forgotten too, meanwhile: what
+            # they have relayed is read again.
+            self._taken_over = False
         try:
             self._end_abort(None if isinstance(error, Exception) else INTERRUPTED_S)
         except TransactionFatalError as fatal:  # a fenced producer often learns of it by the abort

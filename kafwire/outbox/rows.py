@@ -44,12 +44,14 @@ def row_of(columns: Sequence[Any]) -> OutboxRow:
             raise ValueError("ids count from 1")
         if not isinstance(topic, str) or not topic:
             raise TypeError("its topic is not a text")
-        row = OutboxRow(
-            int(number), topic, _bytes(key, "aggregate_key"), _bytes(value, "payload"), _headers(headers), 0
-        )
+        number = int(number)
+        key = _bytes(key, "aggregate_key")
+        value = _bytes(value, "payload")
+        headers = () if headers is None else _headers(headers)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"row {number} of the outbox cannot be sent: {error}; correct or delete it") from None
-    return row._replace(check=zlib.crc32(repr((*row[:5], created_at)).encode()))
+    check = zlib.crc32(repr((number, topic, key, value, headers, created_at)).encode())
+    return OutboxRow(number, topic, key, value, headers, check)
 
 
 def _bytes(value: Any, column: str) -> bytes | None:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from kafwire.outbox import Step
+from kafwire.testing import KafkaCluster
 from tests.support import deadlines, postgresql, seeds
-from tests.support.outbox_relays import IN_TURN, OF_LEFTOVERS, by_key, relays
+from tests.support.outbox_relays import IN_TURN, OF_LEFTOVERS, by_key, committed, relays
 from tests.support.outbox_stage import Stage, stages
+from tests.support.outbox_writers import Aggregates
 
 postgresql.needed()
 
-from psycopg import OperationalError  # noqa: E402 - it need not be there
+pytestmark = pytest.mark.either_kafka
 
 
 @pytest.fixture(scope="module")
-def stage_of() -> Iterator[Callable[..., Stage]]:
-    with stages() as made:
+def stage_of(cluster: KafkaCluster) -> Iterator[Callable[..., Stage]]:
+    with stages(cluster.bootstrap) as made:
         yield made
 
 
@@ -35,8 +38,8 @@ def test_rows_become_records(stage_of: Callable[..., Stage], driver: str) -> Non
     with stage.outbox(driver) as outbox:
         assert outbox.relay() == 2
         assert outbox.relay() == 0
-    found = {(record.key, record.value, tuple(record.headers)) for record in stage.kafka.records(table, committed=True)}
-    assert found == {(b"k", b"v", (("a", b"b"), ("c", None))), (None, None, ())}
+    found = Counter((one.key, one.value, tuple(one.headers)) for one in committed(stage.bootstrap, table))
+    assert found == Counter([(b"k", b"v", (("a", b"b"), ("c", None))), (None, None, ())])
     assert stage.left() == 0
 
 
@@ -46,7 +49,7 @@ def test_a_relay_is_killed_at_each_step(stage_of: Callable[..., Stage], driver: 
     rows = stage.commit(range(60))
     died = []
     database = (driver, stage.database.dsn)
-    with relays(database, stage.kafka.bootstrap, **stage.options(batch_rows=6)) as process:
+    with relays(database, stage.bootstrap, **stage.options(batch_rows=6)) as process:
         for step in IN_TURN:
             rows += stage.commit(range(len(rows), len(rows) + 2))
             if process.run(step) == -9:
@@ -89,69 +92,21 @@ def test_the_database_is_killed_at_each_step(stage_of: Callable[..., Stage], kee
     assert kept == ([] if keep_s is None else [(value,) for _, value in rows])
 
 
-class Aggregates:
-    """What several threads change at once: each has a version, which a row of the outbox names.
-
-    Whatever became of a commit whose answer was lost, the versions that the database has in the end are those that have
-    to be in the topic.
-    """
-
-    def __init__(self, stage: Stage, keys: int) -> None:
-        self.stage = stage
-        self.table = f"{stage.table}_aggregates"
-        stage.database.execute(
-            f"CREATE TABLE {self.table} (key text PRIMARY KEY, version bigint NOT NULL)",
-            f"INSERT INTO {self.table} SELECT n, 0 FROM generate_series(1, {keys}) n",
-        )
-
-    def change(self, chance: random.Random, stop: threading.Event) -> None:
-        """Change some at a time, each time in a transaction, with new connections where one was lost."""
-        connection = None
-        for _ in range(2000):
-            if stop.is_set():
-                break
-            try:
-                connection = connection or self.stage.database.connect()
-                for key in sorted(chance.sample("1234", chance.randint(1, 3))):  # so nobody waits for one who waits
-                    version = connection.execute(
-                        f"UPDATE {self.table} SET version = version + 1 WHERE key = %s RETURNING version", (key,)
-                    ).fetchone()[0]
-                    self.stage.write(connection, (key, str(version)))
-                connection.commit()
-            except OperationalError:
-                if connection is not None:
-                    connection.close()
-                connection = None
-        if connection is not None:
-            connection.close()
-
-    def expected(self) -> dict[bytes, list[bytes]]:
-        """All versions of each."""
-        rows = self.stage.database.rows(f"SELECT key, version FROM {self.table} WHERE version > 0")
-        return {key.encode(): [b"%d" % version for version in range(1, last + 1)] for key, last in rows}
-
-
 @seeds.several(2)
 def test_writers_at_once_while_relays_and_the_database_die(stage_of: Callable[..., Stage], seed: int) -> None:
     stage = stage_of()
     chance = random.Random(seed)
-    aggregates = Aggregates(stage, keys=4)
-    stop = threading.Event()
-    writers = [
-        threading.Thread(target=aggregates.change, args=(random.Random(chance.random()), stop)) for _ in range(3)
-    ]
-    for writer in writers:
-        writer.start()
+    aggregates = Aggregates(stage)
     died, kills = 0, 0
-    with relays(("psycopg", stage.database.dsn), stage.kafka.bootstrap, **stage.options(batch_rows=30)) as process:
-        while died < 15 or kills < 3:
-            died += process.run(chance.choice(IN_TURN)) == -9
-            if chance.random() < 0.2:
-                stage.database.kill()
-                stage.database.start()
-                kills += 1
-        stop.set()
-        deadlines.ended(*writers)
+    with relays(("psycopg", stage.database.dsn), stage.bootstrap, **stage.options(batch_rows=30)) as process:
+        with aggregates.writing(chance):
+            while died < 15 or kills < 3:
+                aggregates.permit(20)
+                died += process.run(chance.choice(IN_TURN)) == -9
+                if chance.random() < 0.2:
+                    stage.database.kill()
+                    stage.database.start()
+                    kills += 1
         assert process.run() == 0
     expected = aggregates.expected()
     assert sum(map(len, expected.values())) > 50

@@ -18,6 +18,7 @@ import pytest
 from kafwire.errors import ConfigError, ProducerFencedError
 from kafwire.outbox import Outbox, Step
 from kafwire.outbox.wakeup import Notifications
+from kafwire.testing import KafkaCluster
 from tests.support import deadlines, postgresql
 from tests.support.outbox_relays import relays
 from tests.support.outbox_stage import Stage, stages
@@ -26,10 +27,12 @@ postgresql.needed()
 
 import psycopg  # noqa: E402 - it need not be there
 
+pytestmark = pytest.mark.either_kafka
+
 
 @pytest.fixture(scope="module")
-def stage_of() -> Iterator[Callable[..., Stage]]:
-    with stages() as made:
+def stage_of(cluster: KafkaCluster) -> Iterator[Callable[..., Stage]]:
+    with stages(cluster.bootstrap) as made:
         yield made
 
 
@@ -40,7 +43,7 @@ def test_a_row_that_is_committed_after_one_with_a_higher_id(stage_of: Callable[.
     with (
         closing(stage.database.connect()) as slow,
         closing(stage.database.connect()) as fast,
-        relays(("psycopg", stage.database.dsn), stage.kafka.bootstrap, **stage.options()) as process,
+        relays(("psycopg", stage.database.dsn), stage.bootstrap, **stage.options()) as process,
     ):
         stage.write(slow, ("a", "id 5"))
         stage.write(fast, ("b", "id 6"))
@@ -219,7 +222,7 @@ def test_other_rows_with_the_ids_of_relayed_ones(
 ) -> None:
     """The table is emptied and begins with id 1 again, after a relay died between its commits."""
     stage = stage_of()
-    with relays(("psycopg", stage.database.dsn), stage.kafka.bootstrap, **stage.options()) as process:
+    with relays(("psycopg", stage.database.dsn), stage.bootstrap, **stage.options()) as process:
         stage.commit(range(2))
         assert process.run(Step.COMMITTED) == -9
     stage.database.execute(f"TRUNCATE {stage.table} RESTART IDENTITY")
@@ -233,7 +236,7 @@ def test_other_rows_with_the_ids_of_relayed_ones(
 def test_a_row_that_was_changed_after_it_was_relayed(stage_of: Callable[..., Stage]) -> None:
     """Of the others nothing is sent again."""
     stage = stage_of()
-    with relays(("psycopg", stage.database.dsn), stage.kafka.bootstrap, **stage.options()) as process:
+    with relays(("psycopg", stage.database.dsn), stage.bootstrap, **stage.options()) as process:
         stage.commit(range(4))
         assert process.run(Step.COMMITTED) == -9
     stage.database.execute(f"UPDATE {stage.table} SET payload = 'changed' WHERE id = 2")
@@ -251,7 +254,7 @@ def test_kept_rows_that_cannot_be_deleted_hold_nothing_up(stage_of: Callable[...
     def connect() -> Any:
         return psycopg.connect(stage.database.dsn, options="-c lock_timeout=20ms")
 
-    outbox = Outbox(connect, stage.kafka.bootstrap, **stage.options(keep_s=0, poll_interval=0.02))
+    outbox = Outbox(connect, stage.bootstrap, **stage.options(keep_s=0, poll_interval=0.02))
     with outbox, closing(stage.database.connect()) as locking:
         assert outbox.relay() == 2
         locking.execute(f"SELECT FROM {stage.table} FOR UPDATE")
@@ -273,7 +276,7 @@ def test_a_removal_is_on_disk_when_it_is_done(stage_of: Callable[..., Stage], gi
         found.append(psycopg.connect(stage.database.dsn, options=f"-c synchronous_commit={given}"))
         return found[-1]
 
-    with Outbox(connect, stage.kafka.bootstrap, **stage.options()) as outbox:
+    with Outbox(connect, stage.bootstrap, **stage.options()) as outbox:
         assert outbox.relay() == 0
         assert found[0].execute("SHOW synchronous_commit").fetchone() == (then,)
 
@@ -286,7 +289,7 @@ def test_rows_of_other_shapes(stage_of: Callable[..., Stage], kind: str) -> None
     def connect() -> Any:
         return psycopg.connect(stage.database.dsn, row_factory=getattr(psycopg.rows, kind))
 
-    with Outbox(connect, stage.kafka.bootstrap, **stage.options()) as outbox:
+    with Outbox(connect, stage.bootstrap, **stage.options()) as outbox:
         assert outbox.relay() == 4
     assert sum(map(len, stage.relayed().values())) == 4
 

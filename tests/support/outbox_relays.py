@@ -17,6 +17,7 @@ from typing import Any
 
 import kafwire
 from kafwire.outbox import Step
+from kafwire.records import Record
 from tests.support.deadlines import PATIENCE_S
 
 _ROOT = Path(__file__).parents[2]
@@ -111,12 +112,17 @@ def by_key(rows: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
     return dict(found)
 
 
-def relayed(bootstrap: str, topic: str) -> dict[Any, list[Any]]:
-    """The values of each key in a topic, in the order in which a reader of committed records gets them.
+def committed(bootstrap: str, topic: str) -> list[Record]:
+    """The records of a topic, as a reader of committed ones gets them.
 
     It waits until all transactions have their markers: a commit returns before that.
     """
     with kafwire.Client(bootstrap) as client:
         ends = client.offsets(kafwire.TopicPartition(topic, number) for number in client.partitions_for(topic))
         with client.scan(topic, end=ends, isolation_level="read_committed") as scan:
-            return by_key((record.key, record.value) for batch in scan.batches() for record in batch)
+            return [record for batch in scan.batches() for record in batch]
+
+
+def relayed(bootstrap: str, topic: str) -> dict[Any, list[Any]]:
+    """The values of each key in a topic, in the order in which a reader of committed records gets them."""
+    return by_key((record.key, record.value) for record in committed(bootstrap, topic))

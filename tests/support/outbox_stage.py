@@ -1,14 +1,15 @@
-"""An outbox in a real PostgreSQL, with an embedded broker: what tests write there, and what came of it."""
+"""An outbox in a real PostgreSQL, with a broker of either kind: what tests write there, and what came of it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
+import kafwire
 from kafwire.outbox import Outbox, postgresql_schema
-from kafwire.testing import EmbeddedKafka
 from tests.support.outbox_relays import relayed
 from tests.support.postgresql import PostgreSql
 
@@ -20,16 +21,17 @@ class Stage:
     """A table, and a topic of the same name.
 
     Args:
-        kafka: the broker.
+        bootstrap: the brokers' address.
         database: the server.
         schema: arguments of `postgresql_schema`.
     """
 
-    def __init__(self, kafka: EmbeddedKafka, database: PostgreSql, **schema: Any) -> None:
-        self.kafka = kafka
+    def __init__(self, bootstrap: str, database: PostgreSql, **schema: Any) -> None:
+        self.bootstrap = bootstrap
         self.database = database
-        self.table = f"outbox_{next(_numbers)}"
-        kafka.create_topic(self.table, 2)
+        self.table = f"outbox_{os.getpid()}_{next(_numbers)}"  # processes of a test run may share a broker
+        with kafwire.Client(bootstrap) as client:
+            client.create_topic(self.table, partitions=2)
         database.execute(postgresql_schema(self.table, **{"channel": self.table, **schema}))
 
     def write(self, connection: Any, *rows: tuple[str, str]) -> list[tuple[bytes, bytes]]:
@@ -54,7 +56,7 @@ class Stage:
 
     def relayed(self) -> dict[Any, list[Any]]:
         """The values of each key in the topic, in order."""
-        return relayed(self.kafka.bootstrap, self.table)
+        return relayed(self.bootstrap, self.table)
 
     def options(self, **options: Any) -> dict[str, Any]:
         """Those of an outbox here."""
@@ -63,11 +65,11 @@ class Stage:
     def outbox(self, driver: str = "psycopg", **options: Any) -> Outbox:
         """A relay that looks often."""
         made = self.options(**{"poll_interval": 0.02, **options})
-        return Outbox(lambda: self.database.connect(driver), self.kafka.bootstrap, **made)
+        return Outbox(lambda: self.database.connect(driver), self.bootstrap, **made)
 
 
 @contextmanager
-def stages() -> Iterator[Callable[..., Stage]]:
-    """A server and a broker, and what makes a `Stage` there."""
-    with PostgreSql() as database, EmbeddedKafka() as kafka:
-        yield lambda **schema: Stage(kafka, database, **schema)
+def stages(bootstrap: str) -> Iterator[Callable[..., Stage]]:
+    """A server, and what makes a `Stage` there."""
+    with PostgreSql() as database:
+        yield lambda **schema: Stage(bootstrap, database, **schema)

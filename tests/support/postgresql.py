@@ -35,7 +35,14 @@ def needed() -> None:
 
 
 class PostgreSql:
-    """A server, while the context lasts; it listens on a socket in its folder, and on no port."""
+    """A server, while the context lasts; it listens on a socket in its folder, and on no port.
+
+    Args:
+        fsync: whether commits reach the disk; tests play no crash of the machine.
+    """
+
+    def __init__(self, *, fsync: bool = False) -> None:
+        self._fsync = "on" if fsync else "off"
 
     def __enter__(self) -> Self:
         self._scratch = tempfile.TemporaryDirectory(prefix="kafwire-pg-")
@@ -80,8 +87,7 @@ class PostgreSql:
         """Start it, after a crash with recovery; it takes connections then."""
         program = shutil.which("postgres", path=_PATH)
         assert program is not None, MISSING
-        # No crash of the machine is played, so nothing has to be on the disk.
-        options = {"fsync": "off", "listen_addresses": "", "unix_socket_directories": str(self.folder)}
+        options = {"fsync": self._fsync, "listen_addresses": "", "unix_socket_directories": str(self.folder)}
         command = [program, "-D", str(self._data), *(f"--{name}={value}" for name, value in options.items())]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, cwd=self.folder, user=self._user, stdout=log, stderr=log)

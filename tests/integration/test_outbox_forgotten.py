@@ -1,0 +1,142 @@
+"""A relay whose transactional id was not used for so long that the coordinator has forgotten it: a week, by default."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafwire
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import ProducerFencedError
+from kafwire.outbox import Outbox, Step, sqlite_schema
+from kafwire.protocol import DescribeTransactionsRequest
+from tests.support import deadlines
+from tests.support.either_kafka import either_kafka
+from tests.support.outbox_relays import relayed
+
+pytestmark = pytest.mark.either_kafka
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    """A broker that forgets what was not used for a second."""
+    properties: dict[str, object] = {
+        "transactional.id.expiration.ms": 1000,
+        "transaction.remove.expired.transaction.cleanup.interval.ms": 100,
+    }
+    with either_kafka(properties) as kafka:
+        yield kafka.bootstrap
+
+
+class Shop:
+    """A database with an outbox, and a topic."""
+
+    def __init__(self, path: Path, bootstrap: str, topic: str) -> None:
+        self._path = path
+        self._bootstrap = bootstrap
+        self._topic = topic
+        self._client = kafwire.Client(bootstrap)
+        self._client.create_topic(topic)
+        with closing(self.connect()) as database:
+            database.executescript(sqlite_schema())
+
+    def close(self) -> None:
+        self._client.close()
+
+    def connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=deadlines.PATIENCE_S)
+
+    def write(self, value: str) -> None:
+        with closing(self.connect()) as database, database:
+            row = (self._topic, "k", value)
+            database.execute("INSERT INTO outbox (topic, aggregate_key, payload) VALUES (?, ?, ?)", row)
+
+    def left(self) -> int:
+        with closing(self.connect()) as database:
+            return int(database.execute("SELECT count(*) FROM outbox").fetchone()[0])
+
+    def outbox(self, on_step: Callable[[Step], object] | None = None) -> Outbox:
+        options: dict[str, Any] = {"retry_backoff_ms": 5, "poll_interval": 0.02, "on_step": on_step}
+        return Outbox(self.connect, self._bootstrap, transactional_id=self._topic, **options)
+
+    def is_forgotten(self) -> bool:
+        """Whether the coordinator does not know the transactional id."""
+        found = self._client.call(DescribeTransactionsRequest(transactional_ids=[self._topic])).transaction_states[0]
+        return bool(found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+
+    def relayed(self) -> list[bytes]:
+        """The values in the topic."""
+        values: list[bytes] = relayed(self._bootstrap, self._topic).get(b"k", [])
+        return values
+
+
+@pytest.fixture
+def shop(tmp_path: Path, bootstrap: str, topic_name: str) -> Iterator[Shop]:
+    with closing(Shop(tmp_path / "shop.db", bootstrap, topic_name)) as shop:
+        yield shop
+
+
+def run(outbox: Outbox, shop: Shop) -> None:
+    """Let a relay run until nothing is left."""
+    runner = threading.Thread(target=outbox.run)
+    runner.start()
+    deadlines.until(lambda: shop.left() == 0 or not runner.is_alive())
+    outbox.stop()
+    deadlines.ended(runner)
+
+
+def test_a_relay_that_was_idle_for_long_goes_on(shop: Shop) -> None:
+    with shop.outbox() as outbox:
+        for value in "abc":
+            shop.write(value)
+            run(outbox, shop)
+            deadlines.until(shop.is_forgotten)
+    assert shop.relayed() == [b"a", b"b", b"c"]
+
+
+def test_it_does_not_send_what_another_relay_has_sent_meanwhile(shop: Shop) -> None:
+    """The other one died before it removed its row, and was forgotten too."""
+
+    def on_step(step: Step) -> None:
+        if step is Step.COMMITTED:
+            raise KeyboardInterrupt
+
+    with shop.outbox() as idle:
+        shop.write("a")
+        run(idle, shop)
+        deadlines.until(shop.is_forgotten)
+        shop.write("b")
+        with shop.outbox(on_step) as other, pytest.raises(KeyboardInterrupt):
+            other.relay()
+        deadlines.until(shop.is_forgotten)
+        run(idle, shop)
+        assert idle.metrics()["leftovers"] == 1
+        shop.write("c")
+        run(idle, shop)
+    assert shop.relayed() == [b"a", b"b", b"c"]
+
+
+def test_it_is_fenced_by_a_relay_that_was_not_forgotten(shop: Shop) -> None:
+    errors: list[BaseException] = []
+
+    def on_step(step: Step) -> None:
+        if step is Step.ACKNOWLEDGED:  # an open transaction is not forgotten
+            with pytest.raises(ProducerFencedError) as caught:
+                idle.run()
+            errors.append(caught.value)
+
+    with shop.outbox() as idle:
+        shop.write("a")
+        assert idle.relay() == 1
+        deadlines.until(shop.is_forgotten)
+        shop.write("b")
+        with shop.outbox(on_step) as other:
+            assert other.relay() == 1
+    assert len(errors) == 1
+    assert shop.relayed() == [b"a", b"b"]
