@@ -157,14 +157,16 @@ class ShareBatch:
             self._core.said(self._acquired)
 
     def _say(self, record: Record | None, kind: int) -> None:
+        acquired = self._acquired
         if record is None:
-            if not self._acquired.say_rest(kind):
+            if not acquired.say_rest(kind):
                 return
         else:
-            if (record.topic, record.partition) != (self.topic, self.partition):
+            if record.topic != self.topic or record.partition != self.partition:
                 raise KafkaError(f"this record is of {record.topic}-{record.partition}, not of this batch")
             self._say_offset(record.offset, kind)
-        self._core.said(self._acquired)
+        if not acquired.is_noted:
+            self._core.said(acquired)
 
     def _say_offset(self, offset: int, kind: int) -> None:
         if not self._acquired.first <= offset <= self._acquired.last:
@@ -177,6 +179,18 @@ class ShareBatch:
             f"<ShareBatch of {self.topic}-{self.partition}, {len(self)} records from {self.base_offset} on, "
             f"delivery {self.delivery_count}>"
         )
+
+
+def in_turn(batch: ShareBatch) -> Iterator[Record]:
+    """The records of a batch, each accepted when the next one is asked for."""
+    acquired, said, first = batch._acquired, batch._acquired.said, batch._acquired.first
+    for record, offset in zip(batch._batch, batch._offsets, strict=True):
+        yield record
+        index = offset - first
+        if said[index] == OPEN:
+            said[index] = ACCEPT
+        if not acquired.is_noted:
+            batch._core.said(acquired)
 
 
 def offsets_of(batch: Batch) -> Sequence[int]:
