@@ -254,9 +254,9 @@ def main() -> None:
                     assert got, f"{name} read nothing"
                     if turn:  # the first one of each warms caches, and Java
                         rates[name].append(got / took)
-            print(
-                f"{size} B in batches of {batch_size} B, medians of {rounds} turns of up to {seconds:g} s:", flush=True
-            )
+                loads.append(os.getloadavg()[0])
+            print(f"{size} B in batches of {batch_size} B, medians of {rounds} turns of up to {seconds:g} s,")
+            print(f"  load of the machine {min(loads):.1f} to {max(loads):.1f}, this run's included:")
             for name, its in rates.items():
                 median = statistics.median(its)
                 span = f"{min(its) / 1000:.0f} to {max(its) / 1000:.0f}"
