@@ -12,7 +12,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ShareConsumerConfig, from_config
 from kafwire.consumer.arguments import layouts, milliseconds, names_of
 from kafwire.consumer.core import CLOSE_SECONDS
-from kafwire.consumer.share.share_batch import ShareBatch
+from kafwire.consumer.share.share_batch import ShareBatch, in_turn
 from kafwire.consumer.share.share_core import ShareCore
 from kafwire.consumer.share.share_fetcher import FetchedRange
 from kafwire.errors import KafkaError
@@ -167,10 +167,7 @@ class ShareConsumer:
             KafkaError: as `batches` does.
         """
         for batch in self.batches():
-            for record in batch:
-                yield record
-                if not self._core.explicit:
-                    batch.accept(record)
+            yield from batch if self._core.explicit else in_turn(batch)
 
     def _settle(self) -> None:
         """Who asks for more has processed what he had, in implicit mode."""

@@ -107,7 +107,11 @@ def test_who_leaves_by_an_exception_releases_what_he_had(bootstrap: str, topic: 
     assert {found[value] for value in range(10, RECORDS)} == {1}
 
 
-@pytest.mark.parametrize("column", [pa.array, np.array, list], ids=["arrow", "numpy", "list"])
+@pytest.mark.parametrize(
+    "column",
+    [pa.array, np.array, list, lambda kinds: pa.array(kinds, pa.int8()), lambda kinds: np.array(kinds, np.int8)],
+    ids=["arrow", "numpy", "list", "arrow-int8", "numpy-int8"],
+)
 def test_a_whole_batch_is_acknowledged_by_a_column(bootstrap: str, topic: str, column: Any) -> None:
     with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as consumer:
         (batch,) = consumer.poll(10.0)

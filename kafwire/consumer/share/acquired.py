@@ -1,22 +1,40 @@
 """`AcquiredRange`: consecutive offsets that a member has acquired, and what it says of each; and what goes on the wire.
 
 Pure. A range has one delivery count. Offsets without a record are acknowledged as gaps.
+
+A user's thread says something while the engine sends what was said, without a lock. That is safe because each byte has
+one writer at a time. `said`: the user's thread changes OPEN only, to something final; the engine changes what is final
+only, to that with `_SENT`. `renewals`: the user's thread sets bytes, and the engine clears those that it has read as
+set; a renewal that is asked for meanwhile is the one that is sent. `is_noted`: the user's thread sets it when it tells
+the engine of the range, and the engine clears it before it reads, so nothing that is said later goes unnoticed.
 """
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
-OPEN = -1  # nothing was said yet
+OPEN = 0xFF  # nothing was said yet
+_SENT = 0x10  # added to what the broker was told
+
+_FINAL = re.compile(rb"[\x00-\x03]+")
+_ASKED = re.compile(rb"\x01+")  # of renewals
+_READY = re.compile(rb"[\x00-\x04]+")
+_OPEN = re.compile(rb"\xff+")
+_NEWS = re.compile(rb"[\x01-\x03]")
+_MARK_SENT = bytes(kind + _SENT if kind < RENEW else kind for kind in range(256))
+_MARK_OPEN = bytes(kind == OPEN for kind in range(256))
+_COLUMN_TO_SAID = bytes(OPEN if kind == 0 else kind for kind in range(256))
+_KINDS = bytes(range(RENEW))
+_UNCOUNTED = bytes((GAP, RENEW))
 
 # A partition by its topic's id.
 Place = tuple[uuid.UUID, int]
 # First and last offset, and one type for all, or one for each.
-AckBatch = tuple[int, int, tuple[int, ...]]
+AckBatch = tuple[int, int, bytes]
 
 
 @dataclass(slots=True, eq=False)
@@ -29,41 +47,91 @@ class AcquiredRange:
     last: int
     delivery_count: int
     until_ms: float
-    said: list[int] = field(init=False)  # of each offset
-    sent: set[int] = field(default_factory=set)  # the places in it of which the broker was told
+    said: bytearray = field(init=False)  # of each offset
+    renewals: bytearray | None = None  # 1 where the lock is to begin anew
+    is_noted: bool = False
 
     def __post_init__(self) -> None:
-        self.said = [OPEN] * (self.last - self.first + 1)
+        self.said = bytearray((OPEN,)) * (self.last - self.first + 1)
 
     @property
-    def open(self) -> int:
-        """How many offsets nothing was said of."""
-        return self.said.count(OPEN)
+    def has_news(self) -> bool:
+        """Whether something was said that is not sent. A gap alone says nothing: it goes with the records around it."""
+        return bool(_NEWS.search(self.said)) or (self.renewals is not None and 1 in self.renewals)
 
     def mark_gaps(self, offsets: Sequence[int]) -> None:
         """Only these offsets have records."""
         if len(offsets) < len(self.said):
-            there = set(offsets)
-            for index in range(len(self.said)):
-                if self.first + index not in there:
-                    self.said[index] = GAP
+            said = bytearray(len(self.said))  # of gaps
+            for offset in offsets:
+                said[offset - self.first] = OPEN
+            self.said = said
 
     def say(self, offset: int, kind: int) -> bool:
-        """What is said of one offset; False when something was said before."""
+        """What is said of one offset; False when something final was said before."""
         index = offset - self.first
-        if self.said[index] not in (OPEN, RENEW):
+        if self.said[index] != OPEN:
             return False
-        self.said[index] = kind
+        if kind == RENEW:
+            self._renewals()[index] = 1
+        else:
+            self.said[index] = kind
         return True
 
     def say_rest(self, kind: int) -> int:
-        """The same of all of which nothing was said yet; how many."""
-        count = 0
-        for index, said in enumerate(self.said):
-            if said == OPEN:
-                self.said[index] = kind
-                count += 1
+        """The same of all of which nothing final was said yet; how many."""
+        count = self.said.count(OPEN)
+        if kind == RENEW:
+            self._renewals()[:] = self.said.translate(_MARK_OPEN)
+        else:
+            for run in _OPEN.finditer(bytes(self.said)):
+                begin, end = run.span()
+                self.said[begin:end] = bytes((kind,)) * (end - begin)
         return count
+
+    def say_all(self, kinds: bytes) -> bool:
+        """Of each offset: accept, release or reject, or 0 for nothing yet.
+
+        False, and nothing is said, where not all are open, or with other kinds.
+        """
+        if len(kinds) != len(self.said) or kinds.translate(None, _KINDS) or self.said.count(OPEN) < len(kinds):
+            return False
+        self.said[:] = kinds.translate(_COLUMN_TO_SAID)
+        return True
+
+    def _renewals(self) -> bytearray:
+        if self.renewals is None:
+            self.renewals = bytearray(len(self.said))
+        return self.renewals
+
+    def take(self) -> tuple[list[AckBatch], bool]:
+        """What is to be sent, and is taken for sent; and whether locks are renewed by it."""
+        self.is_noted = False
+        if not self.has_news:
+            return [], False
+        found = bytearray(self.said)
+        renews = self._take_renewals(found)
+        batches = []
+        for run in _READY.finditer(found):
+            begin, end = run.span()
+            kinds = bytes(found[begin:end])
+            batches.append((self.first + begin, self.first + end - 1, _short(kinds)))
+        for run in _FINAL.finditer(found):
+            begin, end = run.span()
+            self.said[begin:end] = found[begin:end].translate(_MARK_SENT)
+        return batches, renews
+
+    def _take_renewals(self, found: bytearray) -> bool:
+        """Put renewals beside what is final, which goes before them."""
+        if self.renewals is None:
+            return False
+        renews = False
+        for run in _ASKED.finditer(bytes(self.renewals)):
+            begin, end = run.span()
+            self.renewals[begin:end] = bytes(end - begin)
+            found[begin:end] = found[begin:end].replace(bytes((OPEN,)), bytes((RENEW,)))
+            renews = renews or RENEW in found[begin:end]
+        return renews
 
 
 class Outgoing:
@@ -75,31 +143,19 @@ class Outgoing:
 
     def add(self, acquired: AcquiredRange) -> None:
         """Something was said of this range."""
-        if len(acquired.sent) < len(acquired.said):
-            self._ranges[acquired] = None
+        self._ranges[acquired] = None
 
     def take(self) -> dict[Place, list[AckBatch]]:
-        """What is to be sent now, and is taken for sent."""
+        """What is to be sent now, and is taken for sent. What is said later is of ranges that are added again."""
         found: dict[Place, list[AckBatch]] = {}
         self.renewed = []
-        for acquired in list(self._ranges):
-            sent = acquired.sent
-            ready = [i for i, kind in enumerate(acquired.said) if kind != OPEN and i not in sent]
-            # A gap alone says nothing: it goes with the records around it.
-            if not any(acquired.said[index] != GAP for index in ready):
-                continue
-            batches = found.setdefault(acquired.place, [])
-            for run in _runs(ready):
-                kinds = [acquired.said[index] for index in run]
-                batches.append((acquired.first + run[0], acquired.first + run[-1], _short(kinds)))
-            for index in ready:
-                if acquired.said[index] == RENEW:
-                    acquired.said[index] = OPEN
-                    self.renewed.append(acquired)
-                else:
-                    sent.add(index)
-            if len(sent) == len(acquired.said):
-                del self._ranges[acquired]
+        ranges, self._ranges = self._ranges, {}
+        for acquired in ranges:
+            batches, renews = acquired.take()
+            if batches:
+                found.setdefault(acquired.place, []).extend(batches)
+            if renews:
+                self.renewed.append(acquired)
         for batches in found.values():
             batches.sort()
         return found
@@ -107,23 +163,22 @@ class Outgoing:
     def forget(self, place: Place | None = None) -> None:
         """Nothing more can be said of a partition, or of any."""
         for acquired in [each for each in self._ranges if place in (None, each.place)]:
+            acquired.is_noted = False
             del self._ranges[acquired]
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is to be sent."""
-        return not any(
-            kind > GAP and index not in acquired.sent
-            for acquired in self._ranges
-            for index, kind in enumerate(acquired.said)
-        )
+        return not any(acquired.has_news for acquired in self._ranges)
 
 
-def _runs(indices: Iterable[int]) -> list[list[int]]:
-    """Consecutive numbers together."""
-    return [[index for _, index in run] for _, run in groupby(enumerate(indices), lambda pair: pair[1] - pair[0])]
+def count_final(batch: AckBatch) -> int:
+    """How many records are done with by it, gaps and renewals not among them."""
+    first, last, kinds = batch
+    final = len(kinds.translate(None, _UNCOUNTED))
+    return final * (last - first + 1) if len(kinds) == 1 else final
 
 
-def _short(kinds: Sequence[int]) -> tuple[int, ...]:
+def _short(kinds: bytes) -> bytes:
     """One type for all, where they are alike."""
-    return (kinds[0],) if len(set(kinds)) == 1 else tuple(kinds)
+    return kinds[:1] if kinds.count(kinds[0]) == len(kinds) else kinds

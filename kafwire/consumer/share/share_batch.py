@@ -45,7 +45,7 @@ class ShareBatch:
         self._core = core
         self._batch = batch
         self._acquired = acquired
-        self._offsets = [record.offset for record in batch]
+        self._offsets = offsets_of(batch)
         acquired.mark_gaps(self._offsets)
         self.topic = batch.topic
         self.partition = batch.partition
@@ -141,6 +141,10 @@ class ShareBatch:
             ConfigError: the column has another length, or another value in it. Nothing was said then.
             KafkaError: something was said of one of the records before.
         """
+        column = bytes_of(kinds)
+        if column is not None and self._acquired.say_all(column):
+            self._core.said(self._acquired)
+            return
         values: Sequence[Any] = kinds.to_pylist() if hasattr(kinds, "to_pylist") else list(kinds)
         if len(values) != len(self._offsets):
             raise ConfigError(f"acknowledge: {len(values)} entries for {len(self._offsets)} records")
@@ -153,14 +157,16 @@ class ShareBatch:
             self._core.said(self._acquired)
 
     def _say(self, record: Record | None, kind: int) -> None:
+        acquired = self._acquired
         if record is None:
-            if not self._acquired.say_rest(kind):
+            if not acquired.say_rest(kind):
                 return
         else:
-            if (record.topic, record.partition) != (self.topic, self.partition):
+            if record.topic != self.topic or record.partition != self.partition:
                 raise KafkaError(f"this record is of {record.topic}-{record.partition}, not of this batch")
             self._say_offset(record.offset, kind)
-        self._core.said(self._acquired)
+        if not acquired.is_noted:
+            self._core.said(acquired)
 
     def _say_offset(self, offset: int, kind: int) -> None:
         if not self._acquired.first <= offset <= self._acquired.last:
@@ -173,6 +179,39 @@ class ShareBatch:
             f"<ShareBatch of {self.topic}-{self.partition}, {len(self)} records from {self.base_offset} on, "
             f"delivery {self.delivery_count}>"
         )
+
+
+def in_turn(batch: ShareBatch) -> Iterator[Record]:
+    """The records of a batch, each accepted when the next one is asked for."""
+    acquired, said, first = batch._acquired, batch._acquired.said, batch._acquired.first
+    for record, offset in zip(batch._batch, batch._offsets, strict=True):
+        yield record
+        index = offset - first
+        if said[index] == OPEN:
+            said[index] = ACCEPT
+        if not acquired.is_noted:
+            batch._core.said(acquired)
+
+
+def offsets_of(batch: Batch) -> Sequence[int]:
+    """The offsets of its records."""
+    first, last = batch[0].offset, batch[-1].offset
+    if last - first + 1 == len(batch):
+        return range(first, last + 1)
+    return [record.offset for record in batch]
+
+
+def bytes_of(kinds: Any) -> bytes | None:
+    """A column of single bytes without nulls as these bytes; None for any other."""
+    if hasattr(kinds, "buffers"):  # Arrow
+        if str(kinds.type) not in ("int8", "uint8") or kinds.null_count:
+            return None
+        return bytes(memoryview(kinds.buffers()[1])[kinds.offset : kinds.offset + len(kinds)])
+    try:
+        view = memoryview(kinds)
+    except TypeError:
+        return None
+    return view.tobytes() if view.itemsize == 1 and view.ndim == 1 and view.format in ("b", "B") else None
 
 
 def _kind(value: Any) -> int:

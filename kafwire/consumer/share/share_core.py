@@ -162,8 +162,12 @@ class ShareCore:
         return ShareBatch(self, batch, acquired)
 
     def said(self, *ranges: AcquiredRange) -> None:
-        """Something was said of these. In any thread."""
-        self.cluster.engine.start(self.fetcher.say, ranges)
+        """Something was said of these. In any thread. The engine is told once until it sends it."""
+        news = [each for each in ranges if not each.is_noted]
+        if news:
+            for each in news:
+                each.is_noted = True
+            self.cluster.engine.start(self.fetcher.say, news)
 
     async def commit(self, timeout_ms: float) -> None:
         """Return once all that was said is known to the brokers. Raises `BrokerError` for what they refused."""

@@ -1,7 +1,8 @@
 """Fetches records of a share group from the leaders of its partitions, and tells them what was acknowledged.
 
 One request at a time goes to each broker, within the member's session there. Records are fetched when somebody asks for
-them and none are left: what is acquired has a lock that runs out.
+them and none are left: what is acquired has a lock that runs out. Who acknowledges the last of his records mostly asks
+for more right after, so acknowledgements wait a moment for a fetch that carries them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.config import ShareConsumerConfig
 from kafwire.consumer.fetch_tasks import FetchTasks
-from kafwire.consumer.share.acquired import GAP, RENEW, AckBatch, AcquiredRange, Outgoing, Place
+from kafwire.consumer.share.acquired import RENEW, AckBatch, AcquiredRange, Outgoing, Place, count_final
 from kafwire.consumer.share.share_session import ShareSession, ShareTopics
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES, BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, broker_error
@@ -29,6 +30,7 @@ log = logging.getLogger("kafwire")
 ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 _SESSION_ERRORS = (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
 _ROLE = "share"
+SAID_LINGER_MS = 10.0
 
 Said = dict[Place, list[AckBatch]]
 
@@ -52,7 +54,17 @@ class ShareNode:
         self.outgoing = Outgoing()
         self.is_busy = False
         self.not_before_ms = 0.0
+        self.is_due = False  # what was said is sent without a fetch
+        self.linger: asyncio.TimerHandle | None = None  # until it is
         self.failures = 0
+
+    def take_said(self) -> Said:
+        """What is to be told to it now."""
+        self.is_due = False
+        if self.linger is not None:
+            self.linger.cancel()
+            self.linger = None
+        return self.outgoing.take()
 
 
 class ShareFetcher:
@@ -73,6 +85,7 @@ class ShareFetcher:
         self.acknowledged = 0
         self._nodes: dict[int, ShareNode] = {}
         self._demand = 0
+        self._told_waits = 0
         self._news = asyncio.Event()
         self._stop_listening = cluster.on_change(lambda _: self.pump())
 
@@ -107,15 +120,28 @@ class ShareFetcher:
     def say(self, ranges: Iterable[AcquiredRange]) -> None:
         """Something was said of these."""
         for acquired in ranges:
-            self._node(acquired.node).outgoing.add(acquired)
+            node = self._node(acquired.node)
+            node.outgoing.add(acquired)
+            if node.linger is None:
+                loop = asyncio.get_running_loop()
+                node.linger = loop.call_later(SAID_LINGER_MS / 1000, self._on_linger_over, node)
+
+    def _on_linger_over(self, node: ShareNode) -> None:
+        node.is_due = True
         self.pump()
 
     async def told(self) -> None:
         """Return once everything that was said was sent and answered. Raises `BrokerError` for what was refused."""
-        while any(node.is_busy or not node.outgoing.is_empty for node in self._nodes.values()) and self.error is None:
-            self._news.clear()
-            self.pump()
-            await self._news.wait()
+        self._told_waits += 1
+        try:
+            while self.error is None and any(
+                node.is_busy or not node.outgoing.is_empty for node in self._nodes.values()
+            ):
+                self._news.clear()
+                self.pump()
+                await self._news.wait()
+        finally:
+            self._told_waits -= 1
         refused, self.refused = self.refused, []
         if refused:
             raise refused[0]
@@ -148,8 +174,7 @@ class ShareFetcher:
             pass  # the brokers forget them with the connections
 
     async def _end(self, node: ShareNode) -> None:
-        said = node.outgoing.take()
-        await self._acknowledge(node, said, closes=True)
+        await self._acknowledge(node, node.take_said(), closes=True)
 
     # --- requests
 
@@ -174,7 +199,8 @@ class ShareFetcher:
         for number in {*led, *self._nodes}:
             node = self._node(number)
             wants = bool(led.get(number)) and self._demand > 0 and not self.ready
-            if not node.is_busy and (wants or not node.outgoing.is_empty):
+            is_due = node.is_due or self._told_waits > 0
+            if not node.is_busy and (wants or (is_due and not node.outgoing.is_empty)):
                 node.is_busy = True
                 self.tasks.begin(self._step(node, led.get(number, ()), fetches=wants))
 
@@ -194,7 +220,7 @@ class ShareFetcher:
                 await asyncio.sleep(wait_ms / 1000)
             if not node.session.is_open:
                 self._drop_said(node)  # what was acquired in an earlier one is released by now
-            said = node.outgoing.take()
+            said = node.take_said()
             renews = any(RENEW in kinds for batches in said.values() for _, _, kinds in batches)
             if said and (renews or not fetches):
                 await self._acknowledge(node, said, renews=renews)
@@ -214,8 +240,9 @@ class ShareFetcher:
 
     def _drop_said(self, node: ShareNode, said: Said | None = None) -> None:
         """What was said of records of a session that is gone comes too late."""
-        for place, batches in ((said or {}) | node.outgoing.take()).items():
-            self._note_acknowledged(place, batches, ErrorCode.INVALID_RECORD_STATE)
+        for each in (said or {}, node.take_said()):
+            for place, batches in each.items():
+                self._note_acknowledged(place, batches, ErrorCode.INVALID_RECORD_STATE)
         node.outgoing.forget()
 
     def _lost(self, node: ShareNode, error: KafkaError, said: Said) -> None:
@@ -309,9 +336,7 @@ class ShareFetcher:
         if not batches:
             return
         if not code:
-            for first, last, kinds in batches:
-                each = kinds if len(kinds) > 1 else kinds * (last - first + 1)
-                self.acknowledged += sum(kind not in (GAP, RENEW) for kind in each)
+            self.acknowledged += sum(map(count_final, batches))
             return
         topic, number = self.assigned.get(place, (self._cluster.metadata.names.get(place[0], "?"), place[1]))
         spans = ", ".join(f"{first} to {last}" for first, last, _ in batches)

@@ -83,6 +83,8 @@ public class Oracle {
                         Partitions.numbers(words[4]));
             case "assign":
                 return Assignors.assign(words);
+            case "share":
+                return ShareAssignor.assign(MAPPER.readTree(words[1]));
             case "subscribe":
                 return Assignors.subscribe(text(words[1]), MAPPER.readTree(words[2]));
             case "sasl open":

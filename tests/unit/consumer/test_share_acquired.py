@@ -8,7 +8,17 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafwire.consumer.share.acquired import ACCEPT, GAP, OPEN, REJECT, RELEASE, RENEW, AcquiredRange, Outgoing
+from kafwire.consumer.share.acquired import (
+    ACCEPT,
+    GAP,
+    OPEN,
+    REJECT,
+    RELEASE,
+    RENEW,
+    AcquiredRange,
+    Outgoing,
+    count_final,
+)
 from kafwire.consumer.share.share_session import ShareSession
 
 TOPIC = uuid.UUID(int=7)
@@ -24,7 +34,7 @@ def test_a_range_of_which_all_is_said_alike_is_one_batch_of_one_type() -> None:
     outgoing, its = Outgoing(), acquired(10, 14)
     its.say_rest(ACCEPT)
     outgoing.add(its)
-    assert outgoing.take() == {PLACE: [(10, 14, (ACCEPT,))]}
+    assert outgoing.take() == {PLACE: [(10, 14, bytes([ACCEPT]))]}
     assert outgoing.is_empty
     assert outgoing.take() == {}
 
@@ -34,10 +44,10 @@ def test_what_differs_is_said_offset_by_offset_and_what_is_open_is_left_out() ->
     for offset, kind in ((10, ACCEPT), (11, RELEASE), (14, REJECT)):
         assert its.say(offset, kind)
     outgoing.add(its)
-    assert outgoing.take() == {PLACE: [(10, 11, (ACCEPT, RELEASE)), (14, 14, (REJECT,))]}
+    assert outgoing.take() == {PLACE: [(10, 11, bytes([ACCEPT, RELEASE])), (14, 14, bytes([REJECT]))]}
     its.say_rest(ACCEPT)
     outgoing.add(its)
-    assert outgoing.take() == {PLACE: [(12, 13, (ACCEPT,)), (15, 15, (ACCEPT,))]}
+    assert outgoing.take() == {PLACE: [(12, 13, bytes([ACCEPT])), (15, 15, bytes([ACCEPT]))]}
 
 
 def test_offsets_without_records_are_gaps_and_go_with_the_others() -> None:
@@ -47,21 +57,21 @@ def test_offsets_without_records_are_gaps_and_go_with_the_others() -> None:
     assert outgoing.is_empty, "a gap alone says nothing"
     its.say_rest(ACCEPT)
     outgoing.add(its)
-    assert outgoing.take() == {PLACE: [(10, 14, (ACCEPT, GAP, ACCEPT, GAP, ACCEPT))]}
+    assert outgoing.take() == {PLACE: [(10, 14, bytes([ACCEPT, GAP, ACCEPT, GAP, ACCEPT]))]}
 
 
 def test_something_final_is_said_once_and_a_renewal_again_and_again() -> None:
     outgoing, its = Outgoing(), acquired(10, 10)
     assert its.say(10, RENEW)
     outgoing.add(its)
-    assert outgoing.take() == {PLACE: [(10, 10, (RENEW,))]}
+    assert outgoing.take() == {PLACE: [(10, 10, bytes([RENEW]))]}
     assert outgoing.renewed == [its]
-    assert its.said == [OPEN]
+    assert its.said == bytes([OPEN])
     assert its.say(10, RENEW)
     assert its.say(10, ACCEPT)
     assert not its.say(10, RELEASE)
     outgoing.add(its)
-    assert outgoing.take() == {PLACE: [(10, 10, (ACCEPT,))]}
+    assert outgoing.take() == {PLACE: [(10, 10, bytes([ACCEPT]))]}
     outgoing.add(its)  # somebody says the same again
     assert outgoing.take() == {}
 
@@ -72,45 +82,124 @@ def test_what_is_forgotten_is_not_said() -> None:
         its.say_rest(ACCEPT)
         outgoing.add(its)
     outgoing.forget(PLACE)
-    assert outgoing.take() == {OTHER: [(1, 2, (ACCEPT,))]}
+    assert outgoing.take() == {OTHER: [(1, 2, bytes([ACCEPT]))]}
     outgoing.add(one)
     outgoing.forget()
     assert outgoing.is_empty
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from([ACCEPT, RELEASE, REJECT])), max_size=30), st.data())
-def test_each_offset_is_told_once_whatever_is_said_when(said: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_what_is_said_after_it_was_taken_is_noticed() -> None:
+    outgoing, its = Outgoing(), acquired(0, 3)
+    its.is_noted = its.say(0, ACCEPT)
+    outgoing.add(its)
+    outgoing.take()
+    assert not its.is_noted, "who says more tells the engine again"
+    its.is_noted = its.say(1, ACCEPT)
+    outgoing.add(its)
+    outgoing.forget()
+    assert not its.is_noted
+
+
+def test_a_renewal_goes_beside_what_is_final_and_after_it_where_both_were_said() -> None:
+    its = acquired(0, 4)
+    assert its.say_rest(RENEW) == 5
+    assert its.say(1, ACCEPT)
+    assert its.say_rest(REJECT) == 4
+    assert its.take() == ([(0, 4, bytes([REJECT, ACCEPT, REJECT, REJECT, REJECT]))], False)
+    its = acquired(0, 2)
+    its.say_rest(RENEW)
+    its.say(1, ACCEPT)
+    assert its.take() == ([(0, 2, bytes([RENEW, ACCEPT, RENEW]))], True)
+    assert its.take() == ([], False)
+    assert its.say_rest(RELEASE) == 2
+    assert its.take() == ([(0, 0, bytes([RELEASE])), (2, 2, bytes([RELEASE]))], False)
+
+
+def test_a_column_is_said_at_once_where_all_is_open() -> None:
+    its = acquired(0, 3)
+    for wrong in (b"\1\1\1", b"\1\1\1\1\1", bytes([ACCEPT, ACCEPT, ACCEPT, RENEW]), b"\1\1\1\xff"):
+        assert not its.say_all(wrong)
+        assert its.take() == ([], False)
+    assert its.say_all(bytes([ACCEPT, 0, RELEASE, REJECT]))
+    assert its.said[1] == OPEN
+    assert not its.say_all(bytes([0, ACCEPT, 0, 0])), "not all is open"
+    assert its.take() == ([(0, 0, bytes([ACCEPT])), (2, 3, bytes([RELEASE, REJECT]))], False)
+
+
+def test_records_are_counted_without_gaps_and_renewals() -> None:
+    assert count_final((5, 9, bytes([ACCEPT]))) == 5
+    assert count_final((5, 9, bytes([RENEW]))) == 0
+    assert count_final((5, 9, bytes([ACCEPT, GAP, RENEW, REJECT, RELEASE]))) == 3
+
+
+Step = tuple[str, int, int]
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["say", "say", "rest", "all", "send"]),
+        st.integers(0, 9),
+        st.sampled_from([ACCEPT, RELEASE, REJECT, RENEW]),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_each_offset_is_told_once_whatever_is_said_when(steps: list[Step]) -> None:
     outgoing, its = Outgoing(), acquired(0, 9)
     told: Counter[tuple[int, int]] = Counter()
     expected: dict[int, int] = {}
+    renewing: set[int] = set()
 
     def send() -> None:
+        renewed = set()
         for first, last, kinds in outgoing.take().get(PLACE, []):
+            assert len(kinds) in (1, last - first + 1)
             for index, offset in enumerate(range(first, last + 1)):
-                told[offset, kinds[index if len(kinds) > 1 else 0]] += 1
+                kind = kinds[index if len(kinds) > 1 else 0]
+                if kind == RENEW:
+                    renewed.add(offset)
+                else:
+                    told[offset, kind] += 1
+        assert told == Counter(expected.items())
+        assert renewed == renewing - expected.keys()
+        assert outgoing.renewed == ([its] if renewed else [])
+        renewing.clear()
 
-    for offset, kind in said:
-        if its.say(offset, kind):
-            expected[offset] = kind
-        outgoing.add(its)
-        if data.draw(st.booleans()):
+    for what, offset, kind in [*steps, ("send", 0, 0)]:
+        open_ones = set(range(10)) - expected.keys()
+        if what == "send":
             send()
-    send()
-    assert told == Counter(expected.items())
+            continue
+        if what == "say":
+            meant = {offset} & open_ones
+            assert its.say(offset, kind) == bool(meant)
+        elif what == "rest":
+            meant = open_ones
+            assert its.say_rest(kind) == len(meant)
+        else:
+            meant = set(range(offset)) if len(open_ones) == 10 and (kind != RENEW or not offset) else set()
+            assert its.say_all(bytes([kind] * offset + [0] * (10 - offset))) == (
+                len(open_ones) == 10 and (kind != RENEW or not offset)
+            )
+        if kind == RENEW:
+            renewing |= meant
+        else:
+            expected |= dict.fromkeys(meant, kind)
+        outgoing.add(its)
 
 
 def test_a_session_opens_with_all_and_then_says_what_changes() -> None:
     session = ShareSession()
-    first = session.fetch([PLACE, OTHER], {PLACE: [(1, 2, (ACCEPT,))]})
+    first = session.fetch([PLACE, OTHER], {PLACE: [(1, 2, bytes([ACCEPT]))]})
     assert (first.epoch, first.topics, first.forgotten) == (0, {TOPIC: {0: [], 1: []}}, {}), "it acknowledges nothing"
     session.answered()
     assert session.fetch([PLACE, OTHER], {}).topics == {}
     session.answered()
-    later = session.fetch([OTHER], {PLACE: [(1, 2, (ACCEPT,))]})
-    assert (later.epoch, later.topics, later.forgotten) == (2, {TOPIC: {0: [(1, 2, (ACCEPT,))]}}, {TOPIC: [0]})
+    later = session.fetch([OTHER], {PLACE: [(1, 2, bytes([ACCEPT]))]})
+    assert (later.epoch, later.topics, later.forgotten) == (2, {TOPIC: {0: [(1, 2, bytes([ACCEPT]))]}}, {TOPIC: [0]})
     session.answered()
-    said = session.acknowledge({OTHER: [(5, 5, (RELEASE,))]})
-    assert (said.epoch, said.topics) == (3, {TOPIC: {1: [(5, 5, (RELEASE,))]}})
+    said = session.acknowledge({OTHER: [(5, 5, bytes([RELEASE]))]})
+    assert (said.epoch, said.topics) == (3, {TOPIC: {1: [(5, 5, bytes([RELEASE]))]}})
     session.answered()
     assert session.acknowledge({}, closes=True).epoch == -1
 

@@ -1,7 +1,8 @@
 """The order in which Java's hash tables give what is in them. Kafka's assignors follow it where nothing else decides.
 
 A table has a power of two of buckets, 16 at first, and is at most three quarters full. What is in one bucket comes in
-the order in which it was put there.
+the order in which it was put there; what `computeIfAbsent` puts there comes first, before what is there, and the table
+grows one key later.
 """
 
 from __future__ import annotations
@@ -37,10 +38,17 @@ def buckets_of_copy(count: int) -> int:
     return max(16, 1 << int(count / 0.75).bit_length())
 
 
-def in_hash_order(keys: Iterable[K], hash_of: Callable[[K], int], *, buckets: int = 16) -> list[K]:
-    """Keys in the order of a table that they were put into one by one. `buckets`: how many it has at first."""
+def in_hash_order(
+    keys: Iterable[K], hash_of: Callable[[K], int], *, buckets: int = 16, computed: bool = False
+) -> list[K]:
+    """Keys in the order of a table that they were put into one by one.
+
+    `buckets`: how many it has at first. `computed`: they were put there by `computeIfAbsent`.
+    """
     listed = list(keys)
-    while len(listed) > buckets * 3 // 4:
+    if computed:
+        listed.reverse()
+    while len(listed) - computed > buckets * 3 // 4:
         buckets *= 2
 
     def bucket(key: K) -> int:

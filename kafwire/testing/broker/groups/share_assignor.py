@@ -79,7 +79,7 @@ class _Balance:
         had = [each for name in members for each in _in_order(given[name])]
         targets = [*places]
         every = [*dict.fromkeys([*had, *targets])]
-        self._places = in_hash_order(every, hash_of, buckets=_buckets_for(len(targets)))
+        self._places = in_hash_order(every, hash_of, buckets=_buckets_for(len(targets)), computed=True)
         self._sharing = -(-len(members) // len(targets)) if targets else 0  # members of each partition
         precise = self._sharing * len(targets) / len(members)
         self._quota = {

@@ -132,4 +132,7 @@ def test_the_order_of_a_table() -> None:
     assert in_hash_order([17, 2, 16], hash_of_number) == [16, 17, 2]
     assert in_hash_order(range(20), hash_of_number) == [*range(20)], "it has grown"
     assert in_hash_order([17, 2, 16], hash_of_number, buckets=32) == [2, 16, 17]
+    assert in_hash_order([17, 2, 16, 33], hash_of_number, computed=True) == [16, 33, 17, 2], "the last comes first"
+    assert in_hash_order([16, *range(12)], hash_of_number, computed=True) == [0, 16, *range(1, 12)], "not yet grown"
+    assert in_hash_order([16, *range(13)], hash_of_number, computed=True) == [*range(13), 16]
     assert hash_of_text("uniform") == 4008040884

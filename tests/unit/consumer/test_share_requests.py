@@ -1,0 +1,193 @@
+"""Which requests a share consumer makes of its brokers, and when, in the simulated world."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import kafwire
+from kafwire.consumer.share.acquired import ACCEPT, REJECT
+from kafwire.consumer.share.share_fetcher import SAID_LINGER_MS
+from kafwire.testing.broker.request import Request
+from kafwire.testing.simulation.cluster import ClusterWorld
+from kafwire.testing.simulation.network import Answered
+from tests.support import seeds
+
+BATCH, BATCHES = 10, 6
+EXPLICIT: dict[str, Any] = {"share_acknowledgement_mode": "explicit"}
+LINGER_S = SAID_LINGER_MS / 1000
+SOON_S = 2 * LINGER_S
+PATIENCE_S = 30.0
+
+
+class ShareWorld(ClusterWorld):
+    """Brokers with a topic of as many partitions, and what they are asked."""
+
+    def __init__(self, brokers: int = 1) -> None:
+        super().__init__(brokers=brokers, seed=seeds.of_test(), configs={"group.share.assignment.interval.ms": "0"})
+        self.asked: list[tuple[float, Request]] = []
+        topic = self.state.topics.create("t", brokers, 1)
+        self.state.group_configs["g"] = {"share.auto.offset.reset": "earliest"}
+        for partition in topic.partitions:
+            for _ in range(BATCHES):
+                partition.append_values([b"x"] * BATCH)
+        self.changed()
+
+    def ask(self, request: Request, answered: Answered) -> None:
+        """See `ClusterWorld`."""
+        self.asked.append((self.loop.time(), request))
+        super().ask(request, answered)
+
+    def consumer(self, **options: Any) -> kafwire.ShareConsumer:
+        """One that acquires a batch at once."""
+        return kafwire.ShareConsumer(
+            self.bootstrap, topics="t", group_id="g", engine=self.engine, **{"max_poll_records": BATCH, **options}
+        )
+
+    def made(self, api: str) -> list[Any]:
+        """The requests of an API so far, as messages."""
+        return [request.message for _, request in self.asked if request.name == api]
+
+    def told(self, api: str) -> list[tuple[int, int, list[int]]]:
+        """What was acknowledged by requests of an API: first and last offsets, and types."""
+        return [
+            (batch.first_offset, batch.last_offset, list(batch.acknowledge_types))
+            for message in self.made(api)
+            for topic in message.topics
+            for part in topic.partitions
+            for batch in part.acknowledgement_batches
+        ]
+
+
+@pytest.fixture
+def world() -> Iterator[ShareWorld]:
+    with ShareWorld() as world:
+        yield world
+
+
+def accepted(batches: int) -> list[tuple[int, int, list[int]]]:
+    """What is told of so many batches."""
+    return [(number * BATCH, number * BATCH + BATCH - 1, [ACCEPT]) for number in range(batches)]
+
+
+def test_the_next_fetch_carries_what_was_accepted(world: ShareWorld) -> None:
+    with world.consumer() as consumer:
+        taken = list(itertools.islice(consumer.batches(PATIENCE_S), BATCHES))
+        assert [batch.base_offset for batch in taken] == list(range(0, BATCH * BATCHES, BATCH))
+        assert len(world.made("ShareFetch")) == BATCHES
+        assert world.told("ShareFetch") == accepted(BATCHES - 1)
+        assert world.made("ShareAcknowledge") == []
+
+
+def test_the_next_fetch_carries_a_column(world: ShareWorld) -> None:
+    kinds = [ACCEPT] * (BATCH - 1) + [REJECT]
+    with world.consumer(**EXPLICIT) as consumer:
+        for batch in itertools.islice(consumer.batches(PATIENCE_S), 3):
+            batch.acknowledge(np.array(kinds, np.int8))
+        (batch,) = consumer.poll(PATIENCE_S)
+        assert world.told("ShareFetch") == [(first, last, kinds) for first, last, _ in accepted(3)]
+        assert world.made("ShareAcknowledge") == []
+
+
+def test_what_was_accepted_is_told_soon_where_nobody_asks_for_more(world: ShareWorld) -> None:
+    with world.consumer(**EXPLICIT) as consumer:
+        (batch,) = consumer.poll(PATIENCE_S)
+        batch.accept()
+        world.pass_time(LINGER_S / 2)
+        assert world.made("ShareAcknowledge") == []
+        world.pass_time(SOON_S)
+        assert world.told("ShareAcknowledge") == accepted(1)
+        assert len(world.made("ShareFetch")) == 1, "it is not read ahead"
+
+
+def test_a_commit_waits_for_no_fetch(world: ShareWorld) -> None:
+    with world.consumer(**EXPLICIT) as consumer:
+        (batch,) = consumer.poll(PATIENCE_S)
+        began = world.loop.time()
+        batch.accept()
+        consumer.commit()
+        assert world.loop.time() - began < LINGER_S
+        assert world.told("ShareAcknowledge") == accepted(1)
+        assert consumer.metrics()["acknowledged"] == BATCH
+
+
+def test_records_accepted_one_by_one_are_told_together(world: ShareWorld) -> None:
+    with world.consumer() as consumer:
+        for number, _ in enumerate(consumer):
+            if number == 2 * BATCH + 3:
+                break
+        assert world.told("ShareFetch") == accepted(2)
+        assert world.made("ShareAcknowledge") == []
+    assert world.told("ShareAcknowledge") == [(2 * BATCH, 2 * BATCH + 2, [ACCEPT])], "the one in hand is released"
+
+
+def test_who_takes_long_over_a_record_has_told_of_those_before(world: ShareWorld) -> None:
+    with world.consumer() as consumer:
+        for number, _ in enumerate(consumer):
+            if number in {3, 7}:
+                world.pass_time(SOON_S)
+            if number == BATCH:
+                break
+        assert world.told("ShareAcknowledge") == [(0, 2, [ACCEPT]), (3, 6, [ACCEPT])]
+        assert world.told("ShareFetch") == [(7, 9, [ACCEPT])]
+
+
+def test_a_batch_that_is_told_of_in_parts_is_told_of_whole(world: ShareWorld) -> None:
+    with world.consumer(**EXPLICIT) as consumer:
+        (batch,) = consumer.poll(PATIENCE_S)
+        for record in batch:
+            batch.accept(record)
+            world.pass_time(LINGER_S / 4)
+        consumer.commit()
+        assert consumer.metrics()["acknowledged"] == BATCH
+    offsets = [offset for first, last, _ in world.told("ShareAcknowledge") for offset in range(first, last + 1)]
+    assert offsets == list(range(BATCH))
+
+
+def test_records_accepted_one_by_one_are_told_at_most_once_in_a_while(world: ShareWorld) -> None:
+    with world.consumer(max_poll_records=BATCH * BATCHES, **EXPLICIT) as consumer:
+        (batch,) = consumer.poll(PATIENCE_S)
+        for record in batch:
+            batch.accept(record)
+            world.pass_time(LINGER_S / 20)
+        consumer.commit()
+        assert consumer.metrics()["acknowledged"] == len(batch) == BATCH * BATCHES
+    assert len(world.made("ShareAcknowledge")) <= 2 + len(batch) // 20
+
+
+def test_the_wait_for_a_fetch_begins_anew_after_each(world: ShareWorld) -> None:
+    with world.consumer(**EXPLICIT) as consumer:
+        (batch,) = consumer.poll(PATIENCE_S)
+        batch.accept()
+        (batch,) = consumer.poll(PATIENCE_S)
+        world.pass_time(0.8 * LINGER_S)
+        batch.accept()
+        world.pass_time(0.4 * LINGER_S)
+        assert consumer.poll(PATIENCE_S)
+        assert world.told("ShareFetch") == accepted(2)
+        assert world.made("ShareAcknowledge") == []
+
+
+def test_brokers_are_asked_at_once() -> None:
+    with ShareWorld(brokers=3) as three, three.consumer() as consumer:
+        got = sum(len(batch) for batch in itertools.islice(consumer.batches(PATIENCE_S), 3 * BATCHES))
+        assert got == 3 * BATCH * BATCHES
+        began = [(at, request.node) for at, request in three.asked if request.name == "ShareFetch"][:3]
+        assert {node for _, node in began} == {1, 2, 3}
+        assert began[-1][0] - began[0][0] < LINGER_S
+
+
+def test_what_was_said_last_is_told_when_it_closes_and_nothing_after(world: ShareWorld) -> None:
+    consumer = world.consumer(**EXPLICIT)
+    (batch,) = consumer.poll(PATIENCE_S)
+    batch.accept(batch[0])
+    consumer.close()
+    made = len(world.asked)
+    batch.accept()
+    world.pass_time(SOON_S)
+    assert len(world.asked) == made
+    assert world.told("ShareAcknowledge") == [(0, 0, [ACCEPT])]
