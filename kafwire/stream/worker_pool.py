@@ -8,6 +8,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from kafwire.records._records import Record
+from kafwire.stream.cancellation import cancelled_within, is_cancelled
 from kafwire.stream.elements import Element
 from kafwire.stream.errors import NotNow
 from kafwire.stream.invocation import Interrupted, invocation
@@ -33,7 +34,7 @@ class WorkerPool:
         self._order: KeyOrder[Element] = KeyOrder()
         self._ready: deque[Element] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
-        self._postponed: dict[Element, asyncio.TimerHandle] = {}
+        self._postponed: dict[Element, tuple[asyncio.TimerHandle, bool]] = {}  # and whether its partition is paused
         self._invocation = invocation(step)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -71,7 +72,7 @@ class WorkerPool:
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        while not is_cancelled():  # a handler may have caught it
             while not self._ready:
                 waiter = loop.create_future()
                 self._idle.append(waiter)
@@ -94,10 +95,9 @@ class WorkerPool:
         except Exception as error:  # noqa: BLE001  # whatever a handler raises
             await self._on_failure(element, error)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():  # the worker is, and not what the handler awaited
+            if is_cancelled():  # the worker is, and not what the handler awaited
                 raise
-            await self._on_failure(element, _cancelled())
+            await self._on_failure(element, cancelled_within("the handler" if element.output is None else "the write"))
         else:
             self._leave(element)
 
@@ -126,18 +126,23 @@ class WorkerPool:
         self._postpone(element, after_s, is_paused=False)
 
     def _postpone(self, element: Element, seconds: float, *, is_paused: bool) -> None:
-        if self._stream.is_stopping:
+        if self._stream.leaves_waiting:
             self._abandon(element)
             return
         if is_paused:
             element.owner.pause()
-        self._postponed[element] = asyncio.get_running_loop().call_later(seconds, self._again, element, is_paused)
+        timer = asyncio.get_running_loop().call_later(seconds, self._again, element)
+        self._postponed[element] = timer, is_paused
 
-    def _again(self, element: Element, is_paused: bool) -> None:
-        del self._postponed[element]
+    def _again(self, element: Element) -> None:
+        self._end_wait(element)
+        self._put(element)
+
+    def _end_wait(self, element: Element) -> None:
+        timer, is_paused = self._postponed.pop(element)
+        timer.cancel()
         if is_paused:
             element.owner.resume()
-        self._put(element)
 
     def _leave(self, element: Element) -> None:
         """Its lane is free for the next one."""
@@ -148,10 +153,9 @@ class WorkerPool:
 
     def abandon_postponed(self) -> None:
         """The stream stops: what waits for its next attempt is left to whoever reads it next."""
-        for element, timer in list(self._postponed.items()):
-            timer.cancel()
+        for element in list(self._postponed):
+            self._end_wait(element)
             self._abandon(element)
-        self._postponed.clear()
 
     def _abandon(self, element: Element) -> None:
         """Leave it, and what waits in its lane, which may not overtake it."""
@@ -163,9 +167,8 @@ class WorkerPool:
     async def restart(self) -> None:
         """Forget all elements, and begin with new workers: a transaction was aborted."""
         await self._cancel()
-        for timer in self._postponed.values():
-            timer.cancel()
-        self._postponed.clear()
+        for element in list(self._postponed):
+            self._end_wait(element)
         self._ready.clear()
         self._idle.clear()
         self._order = KeyOrder()
@@ -188,7 +191,3 @@ def _key_of(element: Element) -> bytes | None:
     assert isinstance(origin, Record)
     key: bytes | None = origin.key
     return key
-
-
-def _cancelled() -> Exception:
-    return RuntimeError("the handler was cancelled: something that it awaited was")

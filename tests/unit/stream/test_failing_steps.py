@@ -264,6 +264,49 @@ def test_a_handler_that_is_cancelled_counts_as_failed() -> None:
     assert (summary.dead_letters, source.committed) == (1, {ORDERS: 3})
 
 
+class CancelledWrites(MemorySink):
+    """One value's write is cancelled, at once or as it is being stored, once."""
+
+    def __init__(self, *, later: bool) -> None:
+        super().__init__()
+        self.later = later
+        self.is_refusing = True
+
+    async def write(self, value: Any) -> Any:
+        """Keep it, unless it is 3."""
+        if value == 3 and self.is_refusing:
+            self.is_refusing = False
+            if not self.later:
+                raise asyncio.CancelledError
+            stored = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_later(1.0, stored.cancel)
+            return stored
+        return await super().write(value)
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("pipeline", [Pipeline().map(number), Pipeline().for_each(number, run_in="tasks")])
+def test_a_write_that_is_cancelled_counts_as_failed(pipeline: Pipeline, later: bool) -> None:
+    source, sink = MemorySource({"orders": numbered(10)}, batch_records=2), CancelledWrites(later=later)
+    run_simulated(pipeline.retry(2), source, sink)
+    assert sorted(sink.values) == list(range(10))
+    assert source.committed == {ORDERS: 10}
+    source, sink = MemorySource({"orders": numbered(10)}, batch_records=2), CancelledWrites(later=later)
+    with pytest.raises(StreamError, match="offset 3 of orders-0 .* the write was cancelled"):
+        run_simulated(pipeline, source, sink)
+    assert source.committed.get(ORDERS, 0) <= 3
+
+
+def test_a_step_that_raises_a_cancellation_ends_the_stream() -> None:
+    def refuse(record: Record) -> int:
+        raise asyncio.CancelledError
+
+    source = MemorySource({"orders": numbered(10), "bills": []}, ends=False)
+    with pytest.raises(StreamError, match="cancelled from within"):
+        run_simulated(Pipeline().map(refuse), source)
+    assert (source.committed, source.closed) == ({}, True)
+
+
 def test_a_stream_that_is_cancelled_leaves_and_commits_what_it_has() -> None:
     source = MemorySource({"orders": numbered(10)}, ends=False)
     cancelled: list[int] = []
