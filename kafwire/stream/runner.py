@@ -75,7 +75,7 @@ class StreamRun:
         self.source = source
         self.sink = sink
         self.counters = Counters()
-        self.failures = Failures(settings.failures, letters, clock, random, self.counters)
+        self.failures = Failures(settings.failures, letters, clock, random, self.counters, self.sleep)
         self.retry_topics = {one.topic for one in settings.failures.retry_topics}
         self.is_stopping = False
         self.partitions: list[PartitionRun] = []

@@ -13,6 +13,7 @@ from kafwire.stream.elements import Element
 from kafwire.stream.errors import NotNow
 from kafwire.stream.invocation import Interrupted, invocation
 from kafwire.stream.key_order import KeyOrder
+from kafwire.stream.partition_run import Abandoned
 from kafwire.stream.steps import ForEach
 from kafwire.stream.transforms import Section, SectionRun
 
@@ -46,7 +47,11 @@ class WorkerPool:
 
     def add(self, element: Element) -> None:
         """Take an element, to be handled when its lane and a worker are free."""
-        element.lane = self._lane_of(element)
+        try:
+            element.lane = self._lane_of(element)
+            hash(element.lane)
+        except Exception as error:  # noqa: BLE001  # whatever the user's function raises: its record has failed
+            element.lane, element.problem = None, error
         if element.lane is None or self._order.add(element.lane, element):
             self._put(element)
 
@@ -104,6 +109,8 @@ class WorkerPool:
     async def _handle(self, element: Element) -> None:
         """The handler, then the steps after it, then the sink; what has been done is not done again."""
         if element.output is None:
+            if element.problem is not None:
+                raise element.problem
             if element.run is None:
                 result = await self._invocation.call(element.value)
                 values: list[Any] = [] if result is None else [result]
@@ -117,7 +124,11 @@ class WorkerPool:
 
     async def _on_failure(self, element: Element, error: Exception) -> None:
         owner = element.owner
-        after_s = await self._stream.failures.handle(owner.where, element.origin, error, element.attempt)
+        try:
+            after_s = await self._stream.failures.handle(owner.where, element.origin, error, element.attempt)
+        except Abandoned:
+            self._abandon(element)
+            return
         if after_s is None:
             element.finish()
             self._leave(element)
@@ -136,7 +147,11 @@ class WorkerPool:
 
     def _again(self, element: Element) -> None:
         self._end_wait(element)
-        self._put(element)
+        if element.problem is None:
+            self._put(element)
+        else:
+            element.problem = None
+            self.add(element)
 
     def _end_wait(self, element: Element) -> None:
         timer, is_paused = self._postponed.pop(element)
@@ -167,6 +182,7 @@ class WorkerPool:
     async def restart(self) -> None:
         """Forget all elements, and begin with new workers: a transaction was aborted."""
         await self._cancel()
+        await self._invocation.settle()
         for element in list(self._postponed):
             self._end_wait(element)
         self._ready.clear()

@@ -150,6 +150,51 @@ def test_dead_letters_may_have_a_sink_of_their_own() -> None:
     assert [letter.value for letter in letters.values] == [b"1"]
 
 
+@pytest.mark.parametrize(
+    "pipeline", [Pipeline().map(Flaky({1: 9})), Pipeline().for_each(Flaky({1: 9}), run_in="tasks")]
+)
+def test_dead_letters_wait_for_a_sink_that_is_not_ready(pipeline: Pipeline) -> None:
+    refusals = [NotNow(60.0), NotNow(60.0)]
+
+    class Busy(MemorySink):
+        """Takes a dead letter at the third call."""
+
+        async def write(self, value: Any) -> None:
+            """Refuse."""
+            if refusals:
+                raise refusals.pop()
+            await super().write(value)
+
+    source, sink, letters = MemorySource({"orders": numbered(3)}, ends=False), MemorySink(), Busy()
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(130)
+        stop.request()
+
+    run_simulated(pipeline.dead_letters("dead"), source, sink, beside=beside, letters=letters)
+    assert [letter.value for letter in letters.values] == [b"1"]
+    assert (sink.values, source.committed) == ([0, 2], {ORDERS: 3})
+    refusals[:] = [NotNow(1000.0)]
+    source = MemorySource({"orders": numbered(3, keys=1)}, batch_records=1, ends=False)
+    run_simulated(pipeline.dead_letters("dead"), source, sink, beside=beside, letters=letters)
+    assert source.committed == {ORDERS: 1}, "it is read again"
+
+
+def test_a_record_for_which_no_order_is_found_has_failed() -> None:
+    functions: list[Callable[[Record], Any]] = [
+        lambda record: 1 // (number(record) - 1),
+        lambda record: [] if number(record) == 1 else number(record),
+    ]
+    for by in functions:
+        source, sink = MemorySource({"orders": numbered(3)}), MemorySink()
+        pipeline = Pipeline().for_each(number, by=by, run_in="tasks").retry(2, backoff_s=1.0)
+        assert run_simulated(pipeline.dead_letters("dead"), source, sink).retries == 1
+        assert [letter.value for letter in sink.written("dead")] == [b"1"]
+        assert source.committed == {ORDERS: 3}
+        with pytest.raises(StreamError, match="offset 1 of orders-0"):
+            run_simulated(pipeline, MemorySource({"orders": numbered(3)}), MemorySink())
+
+
 # --- delayed retries --------------------------------------------------------------------------------------------------
 
 
