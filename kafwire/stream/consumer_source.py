@@ -9,6 +9,7 @@ from kafwire.aio.consumer import AsyncConsumer
 from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.errors import ConfigError
 from kafwire.records._records import Batch
+from kafwire.stream.argument_checks import is_seconds
 from kafwire.types import ConsumerGroupMetadata
 
 
@@ -25,7 +26,7 @@ class ConsumerSource:
             of them. None: it never ends.
 
     Raises:
-        ConfigError: the consumer commits by itself.
+        ConfigError: it is no `AsyncConsumer`, or it commits by itself; `idle_s` is no time.
 
     Example:
         >>> async def main():
@@ -41,6 +42,10 @@ class ConsumerSource:
     __module__ = "kafwire.stream"
 
     def __init__(self, consumer: AsyncConsumer, *, idle_s: float | None = None) -> None:
+        if not isinstance(consumer, AsyncConsumer):
+            raise ConfigError(f"ConsumerSource({consumer!r}): an AsyncConsumer is needed")
+        if not (idle_s is None or is_seconds(idle_s)):
+            raise ConfigError(f"ConsumerSource(idle_s={idle_s!r}): seconds from 0 are needed")
         if consumer._core.commits.is_automatic:
             raise ConfigError("the consumer would commit what is not processed yet: give it enable_auto_commit=False")
         self._consumer = consumer

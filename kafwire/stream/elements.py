@@ -92,7 +92,19 @@ def covers(
 class Element:
     """One value on its way through workers and sink. It is finished when all that came of it is stored."""
 
-    __slots__ = ("attempt", "cover", "is_done", "lane", "origin", "output", "owner", "pending", "run", "value")
+    __slots__ = (
+        "attempt",
+        "cover",
+        "is_done",
+        "lane",
+        "origin",
+        "output",
+        "owner",
+        "pending",
+        "problem",
+        "run",
+        "value",
+    )
 
     def __init__(self, value: Any, origin: Origin, cover: Cover, owner: Any) -> None:
         self.value = value
@@ -100,6 +112,7 @@ class Element:
         self.cover = cover
         self.owner = owner
         self.lane: Any = None
+        self.problem: Exception | None = None  # no lane could be found for it
         self.attempt = 1
         self.pending = 1  # itself, and each value that a sink has not stored
         self.run: Any = None  # of the steps after the handler, once it has returned

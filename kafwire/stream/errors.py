@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.stream.argument_checks import is_seconds
 
 
 class StreamError(KafkaError):
@@ -47,11 +48,14 @@ class NotNow(KafkaError):
     """
 
     def __init__(self, seconds: float = 1.0, reason: str = "") -> None:
-        """Make it; `reason` is for the log alone. Raises `ConfigError` if `seconds` is negative."""
-        if not seconds >= 0:
+        """Make it; `reason` is for the log alone. Raises `ConfigError` if `seconds` is negative, or no number."""
+        if not is_seconds(seconds):
             raise ConfigError(f"NotNow({seconds!r}): a number of seconds from 0 is needed")
         super().__init__(reason or f"not now: again in {seconds:g} s")
         self.seconds = seconds
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.seconds, str(self))
 
 
 def _restore(message: str, topic: str | None, partition: int | None, offset: int) -> StreamError:

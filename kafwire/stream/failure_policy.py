@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from kafwire.cluster.backoff import delay_ms
+from kafwire.errors import ConfigError
+from kafwire.stream.argument_checks import is_seconds, is_topic
 from kafwire.stream.errors import HandlerTimeoutError
 
 
@@ -17,6 +20,9 @@ class RetryTopic:
         topic: the topic. The stream's source has to read it too.
         delay_s: after how many seconds a record is processed again.
 
+    Raises:
+        ConfigError: the topic has no name, or the delay is not a number from 0 on.
+
     Example:
         >>> kafwire.stream.RetryTopic("orders.retry.1m", 60).delay_s
         60
@@ -25,6 +31,10 @@ class RetryTopic:
     __module__ = "kafwire.stream"
     topic: str
     delay_s: float
+
+    def __post_init__(self) -> None:
+        if not is_topic(self.topic) or not is_seconds(self.delay_s) or math.isinf(self.delay_s):
+            raise ConfigError(f"RetryTopic({self.topic!r}, {self.delay_s!r}): a topic, and seconds from 0, are needed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from typing import assert_never
 
 from kafwire.errors import TransactionError
 from kafwire.runtime.interfaces import Clock, Random
 from kafwire.stream.elements import Origin, first_of, records_of
-from kafwire.stream.errors import StreamError
+from kafwire.stream.errors import NotNow, StreamError
 from kafwire.stream.failed_record import failed
 from kafwire.stream.failure_policy import FailurePolicy, SendDeadLetter, SendLater, Skip, StopStream, TryAgain
 from kafwire.stream.interfaces import Sink, TransactionalSink
+from kafwire.stream.message import Message
 from kafwire.stream.summary import Counters
 from kafwire.types import TopicPartition
 
@@ -28,12 +30,15 @@ class Failures:
         clock: Clock,
         random: Random,
         counters: Counters,
+        sleep: Callable[[float], Awaitable[None]],
     ) -> None:
+        """`sleep` waits for so many seconds, or raises if the stream stops."""
         self.policy = policy
         self._letters = letters
         self._clock = clock
         self._random = random
         self._counters = counters
+        self._sleep = sleep
 
     def wall_ms(self) -> int:
         """Milliseconds since the epoch, rounded up: what is due at one of them is due then."""
@@ -68,13 +73,20 @@ class Failures:
         return None
 
     async def _write(self, origin: Origin, error: Exception, attempt: int, topic: str, due_ms: int | None) -> None:
-        assert self._letters is not None
         stored = [
-            await self._letters.write(failed(record, error, attempt, topic, due_ms)) for record in records_of(origin)
+            await self._write_when_ready(failed(record, error, attempt, topic, due_ms)) for record in records_of(origin)
         ]
         for one in stored:
             if one is not None:
                 await one
+
+    async def _write_when_ready(self, letter: Message) -> Awaitable[object] | None:
+        assert self._letters is not None
+        while True:
+            try:
+                return await self._letters.write(letter)
+            except NotNow as later:
+                await self._sleep(later.seconds)
 
 
 def _place(where: TopicPartition, origin: Origin) -> str:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+import pickle
+import signal
+import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import connection, get_context, parent_process
+from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 from weakref import WeakSet
 
@@ -27,8 +32,11 @@ class Invocation(Protocol):
     async def call(self, value: Any) -> Any:
         """Call it once. Raises what it raises, and `HandlerTimeoutError`."""
 
+    async def settle(self) -> None:
+        """Return when no call that was cancelled goes on: the same value may be handled again."""
+
     def close(self) -> None:
-        """Release threads and processes. Those that still work are not waited for."""
+        """Release threads and processes. Threads that still work are not waited for, processes are killed."""
 
 
 def invocation(step: ForEach) -> Invocation:
@@ -42,9 +50,24 @@ def invocation(step: ForEach) -> Invocation:
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether its calls are awaited: an async function, a partial of one, or an object with such a `__call__`."""
+    return any(map(inspect.iscoroutinefunction, _behind(function)))
+
+
+def is_generator(function: Callable[..., Any]) -> bool:
+    """Whether its calls run nothing until somebody iterates over what they return; as `is_async`."""
+    kinds = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    return any(kind(one) for kind in kinds for one in _behind(function))
+
+
+def is_async_generator(function: Callable[..., Any]) -> bool:
+    """Whether only the event loop could iterate over what its calls return; as `is_async`."""
+    return any(map(inspect.isasyncgenfunction, _behind(function)))
+
+
+def _behind(function: Callable[..., Any]) -> tuple[Any, Any]:
     while isinstance(function, partial):
         function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004  # its function, not whether there is one
+    return function, getattr(function, "__call__", None)  # noqa: B004  # its function, not whether there is one
 
 
 class InTasks:
@@ -69,6 +92,9 @@ class InTasks:
                 raise  # the handler's own
             raise HandlerTimeoutError(f"the handler took longer than {self._timeout_s:g} s") from None
 
+    async def settle(self) -> None:
+        """See `Invocation`."""
+
     def close(self) -> None:
         """See `Invocation`."""
 
@@ -79,21 +105,37 @@ class InThreads:
     def __init__(self, step: ForEach) -> None:
         self._step = step
         self._threads = self._new()
+        self._left: set[Future[Any]] = set()  # their calls were cancelled, and go on
 
     def _new(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._step.workers, thread_name_prefix="kafwire-stream")
 
     async def call(self, value: Any) -> Any:
         """See `Invocation`."""
-        call = asyncio.get_running_loop().run_in_executor(self._threads, self._step.handler, value)
-        done, _ = await asyncio.wait({call}, timeout=self._step.timeout_s)
-        if done:
-            return call.result()
-        call.add_done_callback(_look)
-        self._threads.shutdown(wait=False)
-        self._threads = self._new()
+        running = self._threads.submit(_call, self._step.handler, value)
+        try:
+            call = await _within(running, self._step.timeout_s)
+        except asyncio.CancelledError:
+            self._left.add(running)
+            running.add_done_callback(self._left.discard)
+            raise
+        if call is not None:
+            return _not_awaitable(call.result())
+        self._replace()
         limit = self._step.timeout_s
         raise HandlerTimeoutError(f"the handler took longer than {limit:g} s; its thread still runs", still_runs=True)
+
+    def _replace(self) -> None:
+        self._threads.shutdown(wait=False)
+        self._threads = self._new()
+
+    async def settle(self) -> None:
+        """See `Invocation`. As long as the timeout of a call, if it has one."""
+        for running in list(self._left):
+            if await _within(running, self._step.timeout_s) is None:
+                self._left.clear()
+                self._replace()
+                return
 
     def close(self) -> None:
         """See `Invocation`."""
@@ -105,35 +147,40 @@ class InProcesses:
 
     A process that hangs is killed. As the executor gives up all of its processes then, the others' calls are made
     again. A process that dies by itself counts as a failed attempt of each call that was running.
+
+    A signal to the whole group of processes, such as Ctrl-C sends, is left to the process that runs the stream. They
+    end with that process, however it ends.
     """
 
     def __init__(self, step: ForEach) -> None:
         self._step = step
         self._processes = self._new()
         self._killed: WeakSet[Executor] = WeakSet()
+        self._left: WeakSet[Executor] = WeakSet()  # calls of theirs were cancelled, and go on
 
     def _new(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self._step.workers, mp_context=get_context("spawn"))
+        return ProcessPoolExecutor(self._step.workers, mp_context=get_context("spawn"), initializer=_begin_process)
 
     async def call(self, value: Any) -> Any:
         """See `Invocation`."""
         pool = self._processes
         try:
-            call = asyncio.get_running_loop().run_in_executor(pool, self._step.handler, value)
-            done, _ = await asyncio.wait({call}, timeout=self._step.timeout_s)
-            if done:
+            running = pool.submit(_call_for_parent, self._step.handler, value)
+            call = await _within(running, self._step.timeout_s)
+            if call is not None:
                 return call.result()
+        except asyncio.CancelledError:
+            self._left.add(pool)
+            raise
         except BrokenProcessPool as error:
             self._replace(pool)
             if pool in self._killed:
                 raise Interrupted("another handler hung in this pool of processes") from None
             raise KafkaError("a process died that ran a handler; the handlers beside it count as failed too") from error
-        call.add_done_callback(_look)
         self._killed.add(pool)
-        running = list((pool._processes or {}).values())
+        processes = _processes_of(pool)
         self._replace(pool)
-        for process in running:
-            process.kill()
+        _kill(processes)
         raise HandlerTimeoutError(f"the handler took longer than {self._step.timeout_s:g} s; its process was killed")
 
     def _replace(self, pool: ProcessPoolExecutor) -> None:
@@ -141,12 +188,83 @@ class InProcesses:
             self._processes = self._new()
             pool.shutdown(wait=False)
 
+    async def settle(self) -> None:
+        """See `Invocation`."""
+        pool = self._processes
+        if pool in self._left:
+            processes = _processes_of(pool)
+            self._replace(pool)
+            _kill(processes)
+
     def close(self) -> None:
         """See `Invocation`."""
-        self._processes.shutdown(wait=False, cancel_futures=True)
+        pool, processes = self._processes, _processes_of(self._processes)
+        pool.shutdown(wait=False, cancel_futures=True)
+        if pool in self._left:
+            _kill(processes)
 
 
-def _look(call: asyncio.Future[Any]) -> None:
-    """What comes of a call that was given up matters to nobody."""
-    if not call.cancelled():
-        call.exception()
+async def _within(running: Future[Any], timeout_s: float | None) -> asyncio.Future[Any] | None:
+    """The call when it is over; None if it is not in time. What comes of it later matters to nobody."""
+    call = asyncio.wrap_future(running)
+    try:
+        done, _ = await asyncio.wait({call}, timeout=timeout_s)
+        return call if done else None
+    finally:
+        call.cancel()  # unless it is over; the loop may be closed when it is
+
+
+def _call(handler: Callable[[Any], Any], value: Any) -> Any:
+    """Call it where no future can carry a `StopIteration`, as inside of a generator (PEP 479)."""
+    try:
+        return handler(value)
+    except StopIteration as error:
+        raise RuntimeError("the handler raised StopIteration") from error
+
+
+def _call_for_parent(handler: Callable[[Any], Any], value: Any) -> Any:
+    """Call it so that the other process can read what it raises: an error that it cannot ends the whole pool."""
+    try:
+        return _call(handler, value)
+    except Exception as error:
+        try:
+            pickle.loads(pickle.dumps(error))  # noqa: S301  # bytes of our own
+        except Exception:  # noqa: BLE001  # whatever its constructor raises
+            raise RuntimeError(f"{type(error).__qualname__}: {error}") from error
+        raise
+
+
+def _not_awaitable(result: Any) -> Any:
+    """The result of a call in a thread, where nobody could await it."""
+    if not inspect.isawaitable(result):
+        return result
+    if inspect.iscoroutine(result):
+        result.close()
+    raise TypeError('the handler returned an awaitable, which a thread does not await: give for_each run_in="tasks"')
+
+
+def _processes_of(pool: ProcessPoolExecutor) -> list[BaseProcess]:
+    return list((pool._processes or {}).values())
+
+
+def _kill(processes: list[BaseProcess]) -> None:
+    for process in processes:
+        process.kill()
+
+
+def _begin_process() -> None:
+    """Make a process deaf to the signals that stop the stream, and have it end with its parent."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _ignore)  # not SIG_IGN, which programs that it starts would inherit
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), name="kafwire-stream-parent", daemon=True).start()
+
+
+def _ignore(*_: object) -> None:
+    """The stream's own process finishes what runs here, and ends this one."""
+
+
+def _end_with(sentinel: int) -> None:
+    connection.wait([sentinel])
+    os._exit(1)

@@ -11,6 +11,7 @@ from kafwire.consumer.completed_offsets import CompletedOffsets
 from kafwire.errors import TransactionAbortableError
 from kafwire.records._records import Batch, Record
 from kafwire.stream.batching import Batcher
+from kafwire.stream.cancellation import cancelled_within, is_cancelled
 from kafwire.stream.elements import Element, Gathered, Origin, covers, first_of
 from kafwire.stream.errors import NotNow
 from kafwire.stream.failed_record import due_ms
@@ -44,6 +45,7 @@ class PartitionRun:
         self.in_flight = 0
         self.is_parked = False
         self.has_ended = False
+        self._is_exhausted = False  # the source has ended it
         self.is_torn = False  # an element was abandoned: others behind it may be stored
         self.offsets: CompletedOffsets | None = None  # from the first batch on
         self.committed = 0  # with the last transaction
@@ -118,6 +120,7 @@ class PartitionRun:
             assert self._coming is not None
             if self._coming.done():
                 coming, self._coming = self._coming, None
+                self._is_exhausted = coming.result() is None
                 return coming.result()
             await self._sleep(due_at)
 
@@ -155,7 +158,8 @@ class PartitionRun:
         if self.offsets is None:
             self.offsets = CompletedOffsets(batch.base_offset)
             self._covered = self._seen = self.committed = batch.base_offset
-        await stream.on_batch(self, batch)
+        if not await stream.on_batch(self, batch):
+            return False
         self.offsets.hand_out(batch.next_offset)
         if stream.plan.is_batchwise:
             await stream.on_records(len(batch))
@@ -179,32 +183,32 @@ class PartitionRun:
         """Let others have theirs, until there is room and the record is due; False if that is not waited for."""
         await asyncio.sleep(0)
         paused = False
-        while True:
-            await self._breathe()
-            if self._stream.is_stopping or self.partition.is_lost:
-                goes_on = False
-                break
-            wait_s = 0.0 if delayed is None else (due_ms(delayed) - self._stream.failures.wall_ms()) / 1000
-            if wait_s <= 0 and not self._is_blocked():
-                goes_on = True
-                break
-            if wait_s > 0 and self._has_no_more():
-                goes_on = False
-                break
-            if wait_s > 0 and not paused:
-                paused = True
-                self.pause()
-                self._start_pull()  # nothing comes while it is paused, but for its end
-            times = [None if self._batcher is None else self._batcher.due_at]
-            times.append(asyncio.get_running_loop().time() + wait_s if wait_s > 0 else None)
-            await self._sleep(min((time for time in times if time is not None), default=None))
-        if paused:
-            self.resume()
-        return goes_on
+        try:
+            while True:
+                await self._breathe()
+                if self._stream.leaves_waiting or self.partition.is_lost:
+                    return False
+                wait_s = 0.0 if delayed is None else (due_ms(delayed) - self._stream.failures.wall_ms()) / 1000
+                if wait_s <= 0 and not self._is_blocked():
+                    return True
+                if wait_s > 0 and self.has_no_more():
+                    return False
+                if wait_s > 0 and not paused:
+                    paused = True
+                    self.pause()
+                    self._start_pull()  # nothing comes while it is paused, but for its end
+                times = [None if self._batcher is None else self._batcher.due_at]
+                times.append(asyncio.get_running_loop().time() + wait_s if wait_s > 0 else None)
+                await self._sleep(min((time for time in times if time is not None), default=None))
+        finally:  # also if this is cancelled, as a transaction is aborted
+            if paused:
+                self.resume()
 
-    def _has_no_more(self) -> bool:
-        """Whether the source has ended it, though records of it are in hand."""
+    def has_no_more(self) -> bool:
+        """Whether the source has ended it, though records of it may be in hand."""
         coming = self._coming
+        if self._is_exhausted:
+            return True
         if coming is None or not coming.done() or coming.cancelled():
             return False
         return coming.exception() is None and coming.result() is None
@@ -304,8 +308,8 @@ class PartitionRun:
         for at, value in enumerate(values):  # noqa: B007  # where it ended is what follows
             try:
                 stored = None if value is None or self.partition.is_lost else await sink.write(value)
-            except Exception as problem:  # noqa: BLE001  # a sink's
-                error = problem
+            except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
+                error = _sinks_error(problem)
                 break
             if stored is not None:
                 break
@@ -334,8 +338,8 @@ class PartitionRun:
                 try:
                     await self.write(element)
                     return
-                except Exception as problem:  # noqa: BLE001  # a sink's
-                    error = problem
+                except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
+                    error = _sinks_error(problem)
             try:
                 again = await self._fails_for_now(element.origin, error, element.attempt)
             except BaseException:
@@ -386,7 +390,8 @@ class PartitionRun:
             try:
                 await stored
                 return
-            except Exception as error:  # a delivery's
+            except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a delivery's
+                error = _sinks_error(problem)
                 if self._stream.is_exactly_once:
                     raise TransactionAbortableError("a result could not be stored: see the cause") from error
                 if not await self._fails_for_now(element.origin, error, attempt):
@@ -433,3 +438,12 @@ class PartitionRun:
         if isinstance(self._batches, AsyncGenerator):
             await self._batches.aclose()
         await self.partition.close()
+
+
+def _sinks_error(problem: Exception | asyncio.CancelledError) -> Exception:
+    """What a sink has raised. Raises a cancellation of the task itself."""
+    if isinstance(problem, Exception):
+        return problem
+    if is_cancelled():
+        raise problem
+    return cancelled_within("the write")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -9,10 +10,11 @@ from typing import Any, Self
 
 from kafwire.errors import ConfigError
 from kafwire.runtime.interfaces import Clock, Random
+from kafwire.stream.argument_checks import are_errors, is_count, is_seconds, is_topic
 from kafwire.stream.blocking import run_in_thread, signals_stop
 from kafwire.stream.failure_policy import FailurePolicy, RetryTopic
 from kafwire.stream.interfaces import Sink, Source, TransactionalSink
-from kafwire.stream.invocation import is_async
+from kafwire.stream.invocation import is_async, is_async_generator, is_generator
 from kafwire.stream.runner import Guarantee, Limits, Settings, StreamRun
 from kafwire.stream.steps import Filter, FlatMap, ForEach, Gather, Lane, Map, RunIn, Step, plan
 from kafwire.stream.stop_request import StopRequest
@@ -100,8 +102,10 @@ class Pipeline:
             The longer pipeline.
 
         Raises:
-            ConfigError: it is no function, or an async one.
+            ConfigError: it is no function, or an async one, or a generator.
         """
+        if callable(function) and is_generator(function):
+            raise ConfigError(f"filter({function!r}): nobody would run a generator, which counts as true")
         return self._with(Filter(_sync("filter", function)))
 
     def flat_map(self, function: Callable[[Any], Iterable[Any]]) -> Self:
@@ -133,7 +137,7 @@ class Pipeline:
         Raises:
             ConfigError: a number is below its least value, or the pipeline has a `batch` or `for_each` already.
         """
-        if max_records < 1 or (max_seconds is not None and max_seconds < 0):
+        if not is_count(max_records) or not (max_seconds is None or is_seconds(max_seconds)):
             raise ConfigError(f"batch({max_records!r}, {max_seconds!r}): at least 1 record and 0 seconds are needed")
         return self._with(Gather(max_records, max_seconds))
 
@@ -167,15 +171,19 @@ class Pipeline:
         """
         if not callable(handler):
             raise ConfigError(f"for_each({handler!r}): a function is needed")
-        if workers < 1 or (timeout_s is not None and timeout_s <= 0):
+        if not is_count(workers) or not (timeout_s is None or (is_seconds(timeout_s) and timeout_s)):
             raise ConfigError(f"for_each(workers={workers!r}, timeout_s={timeout_s!r}): numbers above 0 are needed")
-        if by not in {None, "key", "partition"} and not callable(by):
+        if by not in (None, "key", "partition") and not callable(by):
             raise ConfigError(f'for_each(by={by!r}): "key", "partition", a function or None is needed')
+        if is_generator(handler):
+            raise ConfigError(f"for_each({handler!r}): nobody would run a generator; return a list, and add flat_map()")
         chosen = run_in or ("tasks" if is_async(handler) else "threads")
         if chosen not in {"tasks", "threads", "processes"}:
             raise ConfigError(f'for_each(run_in={run_in!r}): "tasks", "threads" or "processes" is needed')
         if chosen != "tasks" and is_async(handler):
             raise ConfigError(f'for_each(run_in={run_in!r}): an async handler runs in "tasks"')
+        if chosen == "processes":
+            _check_pickled(handler)
         if chosen == "tasks" and timeout_s is not None and not is_async(handler):
             raise ConfigError('for_each(timeout_s=...): a sync handler in "tasks" cannot be stopped; use "threads"')
         return self._with(ForEach(handler, workers, by, chosen, timeout_s))
@@ -197,7 +205,8 @@ class Pipeline:
         Raises:
             ConfigError: neither is given, or one is below its least value.
         """
-        if (every is None and within is None) or (every or 1) < 1 or (within or 0) < 0 or every == 0:
+        is_valid = (every is None or is_count(every)) and (within is None or is_seconds(within))
+        if not is_valid or (every is None and within is None):
             raise ConfigError(f"commit(every={every!r}, within={within!r}): at least 1 offset, or 0 seconds, is needed")
         return replace(self, commit_every=every, commit_within=within)
 
@@ -221,11 +230,13 @@ class Pipeline:
             The pipeline with it.
 
         Raises:
-            ConfigError: a number is below its least value.
+            ConfigError: a number is below its least value, or `on` is no error.
         """
-        if attempts < 1 or backoff_s < 0 or max_backoff_s < 0:
+        if not (is_count(attempts) and is_seconds(backoff_s) and is_seconds(max_backoff_s)):
             raise ConfigError(f"retry({attempts!r}): at least 1 attempt, and 0 seconds, are needed")
-        kinds = (on,) if isinstance(on, type) else tuple(on)
+        kinds = tuple(on) if isinstance(on, Iterable) else (on,)
+        if not are_errors(kinds):
+            raise ConfigError(f"retry(on={on!r}): an exception's class, or several, are needed")
         return replace(
             self,
             failures=replace(
@@ -246,8 +257,10 @@ class Pipeline:
             The pipeline with it.
 
         Raises:
-            ConfigError: a topic is named twice.
+            ConfigError: a topic is named twice, or is no `RetryTopic`.
         """
+        if not all(isinstance(one, RetryTopic) for one in topics):
+            raise ConfigError(f"retry_topics{topics!r}: each is a RetryTopic(topic, delay_s)")
         if len({one.topic for one in topics}) != len(topics):
             raise ConfigError("retry_topics: a topic is named twice")
         return replace(self, failures=replace(self.failures, retry_topics=topics))
@@ -260,7 +273,12 @@ class Pipeline:
 
         Returns:
             The pipeline with it.
+
+        Raises:
+            ConfigError: it has no name.
         """
+        if not is_topic(topic):
+            raise ConfigError(f"dead_letters({topic!r}): a topic is needed")
         return replace(self, failures=replace(self.failures, dead_letter_topic=topic))
 
     def skip_failures(self) -> Self:
@@ -288,7 +306,7 @@ class Pipeline:
         Raises:
             ConfigError: a number is below its least value.
         """
-        if max_in_flight < 1 or max_uncommitted < 1 or stop_timeout_s < 0:
+        if not (is_count(max_in_flight) and is_count(max_uncommitted) and is_seconds(stop_timeout_s)):
             raise ConfigError("limits: numbers from 1, and seconds from 0, are needed")
         return replace(self, limit=Limits(max_in_flight, max_uncommitted, stop_timeout_s))
 
@@ -379,6 +397,9 @@ class Pipeline:
     def _settings(self, guarantee: Guarantee, sink: object, letters: object) -> Settings:
         if guarantee not in GUARANTEES:
             raise ConfigError(f"guarantee={guarantee!r}: one of {', '.join(GUARANTEES)} is needed")
+        for one in (sink, letters):
+            if one is not None and not callable(getattr(one, "write", None)):
+                raise ConfigError(f"{one!r} is no sink: TopicSink(producer, topic) and FunctionSink(function) make one")
         if self.failures.writes and sink is None and letters is None:
             raise ConfigError("dead letters and retries are written to topics: give a sink, or letters=")
         if guarantee == "at_most_once" and (self.failures.attempts > 1 or self.failures.retry_topics):
@@ -396,6 +417,16 @@ class Pipeline:
 def _sync(name: str, function: Any) -> Any:
     if not callable(function):
         raise ConfigError(f"{name}({function!r}): a function is needed")
-    if is_async(function):
+    if is_async(function) or is_async_generator(function):
         raise ConfigError(f"{name}({function!r}): an async function belongs into for_each")
     return function
+
+
+def _check_pickled(handler: Any) -> None:
+    try:
+        pickle.dumps(handler)
+    except Exception as error:  # whatever an object's own methods raise
+        raise ConfigError(
+            f'for_each({handler!r}, run_in="processes"): they import the handler by its name, which has to be that of '
+            f"a module's own function: {error}"
+        ) from error

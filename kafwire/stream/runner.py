@@ -11,7 +11,9 @@ from typing import Literal
 from kafwire.errors import AuthorizationError, ConfigError, KafkaError
 from kafwire.records._records import Batch
 from kafwire.runtime.interfaces import Clock, Random
+from kafwire.stream.cancellation import is_cancelled
 from kafwire.stream.commit_schedule import CommitSchedule
+from kafwire.stream.errors import StreamError
 from kafwire.stream.failure_policy import FailurePolicy
 from kafwire.stream.failures import Failures
 from kafwire.stream.interfaces import Sink, Source, SourcePartition, TransactionalSink
@@ -25,6 +27,7 @@ from kafwire.stream.worker_pool import WorkerPool
 
 log = logging.getLogger("kafwire")
 
+CANCELLED_WITHIN = "the stream ended as a part of it was cancelled from within: a step, the source or the sink was"
 Guarantee = Literal["at_least_once", "at_most_once", "exactly_once"]
 AnySink = Sink | TransactionalSink
 
@@ -72,7 +75,7 @@ class StreamRun:
         self.source = source
         self.sink = sink
         self.counters = Counters()
-        self.failures = Failures(settings.failures, letters, clock, random, self.counters)
+        self.failures = Failures(settings.failures, letters, clock, random, self.counters, self.sleep)
         self.retry_topics = {one.topic for one in settings.failures.retry_topics}
         self.is_stopping = False
         self.partitions: list[PartitionRun] = []
@@ -88,6 +91,7 @@ class StreamRun:
         self._waker: asyncio.Future[None] | None = None
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._assigning: asyncio.Task[None] | None = None
+        self._committing: asyncio.Task[None] | None = None
         self._forcing: asyncio.TimerHandle | None = None
         self._is_forced = self._is_committed = False
 
@@ -103,6 +107,7 @@ class StreamRun:
             self.pool.start()
         self._assigning = asyncio.ensure_future(self._assign())
         committing = asyncio.ensure_future(self._commit_loop() if self._cycle is None else self._cycle.run())
+        self._committing = committing
         main = asyncio.ensure_future(self._main())
         for task in (self._assigning, committing, main):
             self.guard(task)
@@ -121,6 +126,7 @@ class StreamRun:
     async def _close(self, *tasks: asyncio.Task[None]) -> None:
         """Cancel what still runs, commit what is completed, leave, and raise what made the stream fail."""
         error = self._failed.exception() if self._failed.done() else None
+        self.is_stopping = True  # also for whoever does not let himself be cancelled
         if self._forcing is not None:
             self._forcing.cancel()
         every = [*tasks, *self._tasks.values()]
@@ -132,7 +138,7 @@ class StreamRun:
         try:
             if self._cycle is not None:
                 await self._cycle.close()
-            elif not self._is_committed:
+            elif not self._is_committed or self.schedule.has_completed:
                 await self.source.commit()
         except KafkaError as problem:
             log.warning("kafwire: a stream that failed could not commit, or abort, what it had begun: %s", problem)
@@ -192,21 +198,42 @@ class StreamRun:
             if not self.is_stopping:
                 await self._cycle.commit_now()
                 run.taken = []  # but for what it did not come to
-        elif not run.partition.is_lost and not self.is_stopping:
-            await run.partition.commit()
+        elif not run.partition.is_lost and (not self.is_stopping or run.has_no_more()):
+            await self._commit_ended(run)
         if self._cycle is None or not run.taken:
             await run.close()
             self.partitions.remove(run)
             self._tasks.pop(run, None)
 
-    async def on_batch(self, run: PartitionRun, batch: Batch) -> None:
-        """A partition is about to process a batch."""
+    async def _commit_ended(self, run: PartitionRun) -> None:
+        """Commit a partition before it is given up: the last commit does not know of one that was revoked."""
+        try:
+            await run.partition.commit()
+        except (AuthorizationError, ConfigError):
+            raise
+        except KafkaError as error:
+            log.warning(
+                "kafwire: a stream could not commit %s-%d as the partition ended; what is not committed by its next "
+                "commit is processed again: %s",
+                *run.where,
+                error,
+            )
+
+    async def on_batch(self, run: PartitionRun, batch: Batch) -> bool:
+        """A partition is about to process a batch: whether it may."""
         if self._cycle is not None:
             run.taken.append(batch)
         elif self._is_at_most_once:
             run.partition.complete(batch.base_offset, batch.next_offset)
-            await run.partition.commit()
+            try:
+                await run.partition.commit()
+            except KafkaError:
+                if not run.partition.is_lost:
+                    raise
+            if run.partition.is_lost:
+                return False  # it is not committed, and another member processes it
             self.counters.commits += 1
+        return True
 
     async def on_records(self, count: int) -> None:
         """So many records of a batch are about to be processed."""
@@ -256,9 +283,11 @@ class StreamRun:
             try:
                 await self.source.commit()
                 self.counters.commits += 1
-            except asyncio.CancelledError:  # the stream ends, and commits last
+            except asyncio.CancelledError:
                 self.schedule.on_refused(completed, loop.time())
-                raise
+                if is_cancelled():  # the stream ends, and commits last
+                    raise
+                log.warning("kafwire: a stream's commit was cancelled from within, and is made again")
             except (AuthorizationError, ConfigError):
                 raise
             except KafkaError as error:
@@ -280,7 +309,7 @@ class StreamRun:
         self._stopped.set()
         if self._assigning is not None:
             self._assigning.cancel()
-        if self.pool is not None:
+        if self.pool is not None and self.leaves_waiting:
             self.pool.abandon_postponed()
         for run in self.partitions:
             run.wake()
@@ -289,11 +318,21 @@ class StreamRun:
     def force(self) -> None:
         """Finish nothing more."""
         self._is_forced = True
+        if self._cycle is not None:
+            self._cycle.give_up()
         for task in self._tasks.values():
             task.cancel()
 
+    @property
+    def leaves_waiting(self) -> bool:
+        """Whether what waits is left to whoever reads it next: the stream stops, and it is not committed before."""
+        return self.is_stopping and not self._is_at_most_once
+
     async def sleep(self, seconds: float) -> None:
-        """Wait, unless the stream stops: then raise `Abandoned`."""
+        """Wait; raise `Abandoned` if what waits is left to whoever reads it next."""
+        if self._is_at_most_once:
+            await asyncio.sleep(seconds)
+            return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopped.wait()
@@ -305,11 +344,18 @@ class StreamRun:
         task.add_done_callback(self._on_task_done)
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        error = None if task.cancelled() else task.exception()
+        error = _error_of(task)
         if error is None or self._failed.done():
             return
-        if self._cycle is None or not self._cycle.takes(error):
+        # Nobody would abort the transaction if the cycle itself has failed.
+        if self._cycle is None or task is self._committing or not self._cycle.takes(error):
             self._failed.set_exception(error)
+
+
+def _error_of(task: asyncio.Task[None]) -> BaseException | None:
+    if task.cancelled():
+        return None if task.cancelling() else StreamError(CANCELLED_WITHIN)
+    return task.exception()
 
 
 def _transactional(sink: AnySink | None, letters: AnySink | None) -> TransactionalSink:

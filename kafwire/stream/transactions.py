@@ -72,9 +72,12 @@ class TransactionCycle:
                 if not self._is_open:
                     self._release()
                 await self._sleep(self._stream.schedule.due_at if self._is_open else None)
+        self._stream.force()  # what is in flight could not be committed either
+
+    def give_up(self) -> None:
+        """Nothing is waited for any more: what the open transaction comes to is not known, or it is aborted."""
         self._is_over = True
         self._release()
-        self._stream.force()  # what is in flight could not be committed either
 
     def _is_torn(self) -> bool:
         """Whether the stream stops and has left a record out, while results of records behind it are in here."""
@@ -150,7 +153,7 @@ class TransactionCycle:
                     break
                 except TransactionTimeoutError:
                     log.warning("kafwire: committing a stream's transaction takes long; it goes on")
-        except TransactionAbortableError as error:
+        except (TransactionAbortableError, TransactionAbortedError) as error:
             self._problem = error
             return
         self._is_open = False
@@ -187,7 +190,7 @@ class TransactionCycle:
         await stream.stop_partitions()
         if stream.pool is not None:
             await stream.pool.restart()
-        await self.sink.abort()
+        await self._abort_sink()
         self._is_open, self._beginning = False, None
         stream.counters.aborts += 1
         stream.schedule.on_commit()
@@ -206,6 +209,14 @@ class TransactionCycle:
             else:
                 run.rewind()
                 stream.start_partition(run)
+
+    async def _abort_sink(self) -> None:
+        while True:
+            try:
+                await self.sink.abort()
+                return
+            except TransactionTimeoutError:
+                log.warning("kafwire: aborting a stream's transaction takes long; it goes on")
 
     async def close(self) -> None:
         """The stream ends: what is open is aborted."""

@@ -8,10 +8,12 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from kafwire.records._records import Record
+from kafwire.stream.cancellation import cancelled_within, is_cancelled
 from kafwire.stream.elements import Element
 from kafwire.stream.errors import NotNow
 from kafwire.stream.invocation import Interrupted, invocation
 from kafwire.stream.key_order import KeyOrder
+from kafwire.stream.partition_run import Abandoned
 from kafwire.stream.steps import ForEach
 from kafwire.stream.transforms import Section, SectionRun
 
@@ -33,7 +35,7 @@ class WorkerPool:
         self._order: KeyOrder[Element] = KeyOrder()
         self._ready: deque[Element] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
-        self._postponed: dict[Element, asyncio.TimerHandle] = {}
+        self._postponed: dict[Element, tuple[asyncio.TimerHandle, bool]] = {}  # and whether its partition is paused
         self._invocation = invocation(step)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -45,7 +47,11 @@ class WorkerPool:
 
     def add(self, element: Element) -> None:
         """Take an element, to be handled when its lane and a worker are free."""
-        element.lane = self._lane_of(element)
+        try:
+            element.lane = self._lane_of(element)
+            hash(element.lane)
+        except Exception as error:  # noqa: BLE001  # whatever the user's function raises: its record has failed
+            element.lane, element.problem = None, error
         if element.lane is None or self._order.add(element.lane, element):
             self._put(element)
 
@@ -71,7 +77,7 @@ class WorkerPool:
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        while not is_cancelled():  # a handler may have caught it
             while not self._ready:
                 waiter = loop.create_future()
                 self._idle.append(waiter)
@@ -94,16 +100,17 @@ class WorkerPool:
         except Exception as error:  # noqa: BLE001  # whatever a handler raises
             await self._on_failure(element, error)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():  # the worker is, and not what the handler awaited
+            if is_cancelled():  # the worker is, and not what the handler awaited
                 raise
-            await self._on_failure(element, _cancelled())
+            await self._on_failure(element, cancelled_within("the handler" if element.output is None else "the write"))
         else:
             self._leave(element)
 
     async def _handle(self, element: Element) -> None:
         """The handler, then the steps after it, then the sink; what has been done is not done again."""
         if element.output is None:
+            if element.problem is not None:
+                raise element.problem
             if element.run is None:
                 result = await self._invocation.call(element.value)
                 values: list[Any] = [] if result is None else [result]
@@ -117,7 +124,11 @@ class WorkerPool:
 
     async def _on_failure(self, element: Element, error: Exception) -> None:
         owner = element.owner
-        after_s = await self._stream.failures.handle(owner.where, element.origin, error, element.attempt)
+        try:
+            after_s = await self._stream.failures.handle(owner.where, element.origin, error, element.attempt)
+        except Abandoned:
+            self._abandon(element)
+            return
         if after_s is None:
             element.finish()
             self._leave(element)
@@ -126,18 +137,27 @@ class WorkerPool:
         self._postpone(element, after_s, is_paused=False)
 
     def _postpone(self, element: Element, seconds: float, *, is_paused: bool) -> None:
-        if self._stream.is_stopping:
+        if self._stream.leaves_waiting:
             self._abandon(element)
             return
         if is_paused:
             element.owner.pause()
-        self._postponed[element] = asyncio.get_running_loop().call_later(seconds, self._again, element, is_paused)
+        timer = asyncio.get_running_loop().call_later(seconds, self._again, element)
+        self._postponed[element] = timer, is_paused
 
-    def _again(self, element: Element, is_paused: bool) -> None:
-        del self._postponed[element]
+    def _again(self, element: Element) -> None:
+        self._end_wait(element)
+        if element.problem is None:
+            self._put(element)
+        else:
+            element.problem = None
+            self.add(element)
+
+    def _end_wait(self, element: Element) -> None:
+        timer, is_paused = self._postponed.pop(element)
+        timer.cancel()
         if is_paused:
             element.owner.resume()
-        self._put(element)
 
     def _leave(self, element: Element) -> None:
         """Its lane is free for the next one."""
@@ -148,10 +168,9 @@ class WorkerPool:
 
     def abandon_postponed(self) -> None:
         """The stream stops: what waits for its next attempt is left to whoever reads it next."""
-        for element, timer in list(self._postponed.items()):
-            timer.cancel()
+        for element in list(self._postponed):
+            self._end_wait(element)
             self._abandon(element)
-        self._postponed.clear()
 
     def _abandon(self, element: Element) -> None:
         """Leave it, and what waits in its lane, which may not overtake it."""
@@ -163,9 +182,9 @@ class WorkerPool:
     async def restart(self) -> None:
         """Forget all elements, and begin with new workers: a transaction was aborted."""
         await self._cancel()
-        for timer in self._postponed.values():
-            timer.cancel()
-        self._postponed.clear()
+        await self._invocation.settle()
+        for element in list(self._postponed):
+            self._end_wait(element)
         self._ready.clear()
         self._idle.clear()
         self._order = KeyOrder()
@@ -188,7 +207,3 @@ def _key_of(element: Element) -> bytes | None:
     assert isinstance(origin, Record)
     key: bytes | None = origin.key
     return key
-
-
-def _cancelled() -> Exception:
-    return RuntimeError("the handler was cancelled: something that it awaited was")

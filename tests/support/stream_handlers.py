@@ -33,3 +33,30 @@ def raise_at_one(record: Record) -> bytes:
     if record.value == b"1":
         raise ValueError("no")
     return bytes(record.value)
+
+
+class UnreadableError(Exception):
+    """What it is made of is not what it is pickled with."""
+
+    def __init__(self, left: str, right: str) -> None:
+        super().__init__(f"{left} and {right}")
+
+
+def raise_unreadable_at_one(record: Record) -> bytes:
+    """Raises for the value 1 what another process could not read."""
+    if record.value == b"1":
+        raise UnreadableError("one", "other")
+    return bytes(record.value)
+
+
+def interrupt_itself(record: Record) -> bytes:
+    """Gets the signals that stop a stream."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(os.getpid(), number)
+    return bytes(record.value)
+
+
+def say_and_hang(record: Record) -> None:
+    """Says that it hangs, and does."""
+    print("hanging", flush=True)
+    threading.Event().wait(600)

@@ -22,6 +22,11 @@ def test_not_now_says_for_how_long() -> None:
     assert (NotNow(0).seconds, str(NotNow(0, "busy"))) == (0, "busy")
 
 
+def test_not_now_comes_out_of_other_processes() -> None:
+    error = pickle.loads(pickle.dumps(NotNow(2.5, "busy")))
+    assert (type(error), error.seconds, str(error)) == (NotNow, 2.5, "busy")
+
+
 def test_a_timeout_is_one_of_pythons_too() -> None:
     assert isinstance(HandlerTimeoutError("slow"), TimeoutError)
     assert not HandlerTimeoutError("slow").still_runs

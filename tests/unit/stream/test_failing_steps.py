@@ -150,6 +150,51 @@ def test_dead_letters_may_have_a_sink_of_their_own() -> None:
     assert [letter.value for letter in letters.values] == [b"1"]
 
 
+@pytest.mark.parametrize(
+    "pipeline", [Pipeline().map(Flaky({1: 9})), Pipeline().for_each(Flaky({1: 9}), run_in="tasks")]
+)
+def test_dead_letters_wait_for_a_sink_that_is_not_ready(pipeline: Pipeline) -> None:
+    refusals = [NotNow(60.0), NotNow(60.0)]
+
+    class Busy(MemorySink):
+        """Takes a dead letter at the third call."""
+
+        async def write(self, value: Any) -> None:
+            """Refuse."""
+            if refusals:
+                raise refusals.pop()
+            await super().write(value)
+
+    source, sink, letters = MemorySource({"orders": numbered(3)}, ends=False), MemorySink(), Busy()
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(130)
+        stop.request()
+
+    run_simulated(pipeline.dead_letters("dead"), source, sink, beside=beside, letters=letters)
+    assert [letter.value for letter in letters.values] == [b"1"]
+    assert (sink.values, source.committed) == ([0, 2], {ORDERS: 3})
+    refusals[:] = [NotNow(1000.0)]
+    source = MemorySource({"orders": numbered(3, keys=1)}, batch_records=1, ends=False)
+    run_simulated(pipeline.dead_letters("dead"), source, sink, beside=beside, letters=letters)
+    assert source.committed == {ORDERS: 1}, "it is read again"
+
+
+def test_a_record_for_which_no_order_is_found_has_failed() -> None:
+    functions: list[Callable[[Record], Any]] = [
+        lambda record: 1 // (number(record) - 1),
+        lambda record: [] if number(record) == 1 else number(record),
+    ]
+    for by in functions:
+        source, sink = MemorySource({"orders": numbered(3)}), MemorySink()
+        pipeline = Pipeline().for_each(number, by=by, run_in="tasks").retry(2, backoff_s=1.0)
+        assert run_simulated(pipeline.dead_letters("dead"), source, sink).retries == 1
+        assert [letter.value for letter in sink.written("dead")] == [b"1"]
+        assert source.committed == {ORDERS: 3}
+        with pytest.raises(StreamError, match="offset 1 of orders-0"):
+            run_simulated(pipeline, MemorySource({"orders": numbered(3)}), MemorySink())
+
+
 # --- delayed retries --------------------------------------------------------------------------------------------------
 
 
@@ -262,6 +307,49 @@ def test_a_handler_that_is_cancelled_counts_as_failed() -> None:
     summary = run_simulated(Pipeline().for_each(handle).dead_letters("dead"), source, sink)
     assert [letter.value for letter in sink.written("dead")] == [b"1"]
     assert (summary.dead_letters, source.committed) == (1, {ORDERS: 3})
+
+
+class CancelledWrites(MemorySink):
+    """One value's write is cancelled, at once or as it is being stored, once."""
+
+    def __init__(self, *, later: bool) -> None:
+        super().__init__()
+        self.later = later
+        self.is_refusing = True
+
+    async def write(self, value: Any) -> Any:
+        """Keep it, unless it is 3."""
+        if value == 3 and self.is_refusing:
+            self.is_refusing = False
+            if not self.later:
+                raise asyncio.CancelledError
+            stored = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_later(1.0, stored.cancel)
+            return stored
+        return await super().write(value)
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("pipeline", [Pipeline().map(number), Pipeline().for_each(number, run_in="tasks")])
+def test_a_write_that_is_cancelled_counts_as_failed(pipeline: Pipeline, later: bool) -> None:
+    source, sink = MemorySource({"orders": numbered(10)}, batch_records=2), CancelledWrites(later=later)
+    run_simulated(pipeline.retry(2), source, sink)
+    assert sorted(sink.values) == list(range(10))
+    assert source.committed == {ORDERS: 10}
+    source, sink = MemorySource({"orders": numbered(10)}, batch_records=2), CancelledWrites(later=later)
+    with pytest.raises(StreamError, match="offset 3 of orders-0 .* the write was cancelled"):
+        run_simulated(pipeline, source, sink)
+    assert source.committed.get(ORDERS, 0) <= 3
+
+
+def test_a_step_that_raises_a_cancellation_ends_the_stream() -> None:
+    def refuse(record: Record) -> int:
+        raise asyncio.CancelledError
+
+    source = MemorySource({"orders": numbered(10), "bills": []}, ends=False)
+    with pytest.raises(StreamError, match="cancelled from within"):
+        run_simulated(Pipeline().map(refuse), source)
+    assert (source.committed, source.closed) == ({}, True)
 
 
 def test_a_stream_that_is_cancelled_leaves_and_commits_what_it_has() -> None:

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from multiprocessing import connection
 
 import pytest
 
 from kafwire.records import Record
-from kafwire.stream import HandlerTimeoutError, MemorySink, MemorySource, Pipeline, StreamError
+from kafwire.stream import HandlerTimeoutError, MemorySink, MemorySource, Message, Pipeline, StreamError
+from kafwire.stream.invocation import InProcesses, InThreads
+from kafwire.stream.steps import ForEach
 from kafwire.types import TopicPartition
-from tests.support.deadlines import PATIENCE_S
-from tests.support.stream_handlers import die_at_one, hang_at_one, process_and_value, raise_at_one
+from tests.support.deadlines import PATIENCE_S, happened
+from tests.support.doc_blocks import ROOT, environment
+from tests.support.stream_handlers import (
+    die_at_one,
+    hang_at_one,
+    interrupt_itself,
+    process_and_value,
+    raise_at_one,
+    raise_unreadable_at_one,
+)
 from tests.support.streams import number, numbered
 
+HANGING_PROGRAM = """
+from kafwire.stream import MemorySource, Pipeline
+from tests.support.stream_handlers import say_and_hang
+
+if __name__ == "__main__":
+    Pipeline().for_each(say_and_hang, run_in="processes").run(MemorySource({"orders": [b"0"]}))
+"""
 ORDERS = TopicPartition("orders", 0)
 
 
@@ -67,6 +89,86 @@ def test_without_a_place_for_it_a_hanging_handler_ends_the_stream(hanging: threa
     assert source.committed == {}
 
 
+def test_a_thread_that_raises_stop_iteration_has_failed() -> None:
+    def handle(record: Record) -> None:
+        next(iter(()))
+
+    source, sink = MemorySource({"orders": numbered(1)}), MemorySink()
+    Pipeline().for_each(handle).dead_letters("dead").run(source, sink)
+    (letter,) = sink.written("dead")
+    assert dict(letter.headers)["kafwire.error.message"] == b"the handler raised StopIteration"
+
+
+def test_what_a_thread_cannot_await_has_failed() -> None:
+    async def handle(record: Record) -> None:
+        """It is never run."""
+
+    source, sink = MemorySource({"orders": numbered(1)}), MemorySink()
+    Pipeline().for_each(lambda record: handle(record) if record else None).dead_letters("dead").run(source, sink)
+    (letter,) = sink.written("dead")
+    assert b"returned an awaitable" in (dict(letter.headers)["kafwire.error.message"] or b"")
+
+
+def test_a_call_in_a_thread_that_was_cancelled_is_waited_for(hanging: threading.Event) -> None:
+    begun = threading.Event()
+
+    def handle(value: int) -> None:
+        begun.set()
+        hanging.wait(PATIENCE_S)
+
+    async def main() -> None:
+        threads = InThreads(ForEach(handle, 1, None, "threads", None))
+        call = asyncio.ensure_future(threads.call(1))
+        await asyncio.to_thread(happened, begun)
+        call.cancel()
+        await asyncio.wait({call})
+        settling = asyncio.ensure_future(threads.settle())
+        await asyncio.wait({settling}, timeout=0)
+        assert not settling.done()
+        hanging.set()
+        await asyncio.wait_for(settling, PATIENCE_S)
+        threads.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("ends", ["close", "settle"])
+def test_a_call_in_a_process_that_was_cancelled_is_killed(ends: str) -> None:
+    async def main() -> None:
+        processes = InProcesses(ForEach(hang_at_one, 1, None, "processes", None))
+        assert await processes.call(Message(b"0")) == b"0"
+        call = asyncio.ensure_future(processes.call(Message(b"1")))
+        await asyncio.wait({call}, timeout=0)
+        (process,) = (processes._processes._processes or {}).values()
+        call.cancel()
+        await asyncio.wait({call})
+        if ends == "settle":
+            await processes.settle()
+        processes.close()
+        await asyncio.to_thread(connection.wait, [process.sentinel], PATIENCE_S)
+        process.join(PATIENCE_S)
+        assert process.exitcode == -signal.SIGKILL
+
+    asyncio.run(main())
+
+
+def test_a_signal_to_all_processes_is_left_to_that_of_the_stream() -> None:
+    source, sink = MemorySource({"orders": numbered(3)}), MemorySink()
+    Pipeline().for_each(interrupt_itself, run_in="processes").run(source, sink)
+    assert sink.values == [b"0", b"1", b"2"]
+
+
+def test_processes_end_with_that_of_the_stream() -> None:
+    program = subprocess.Popen(
+        [sys.executable, "-c", HANGING_PROGRAM], cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True
+    )
+    assert program.stdout is not None
+    assert program.stdout.readline() == "hanging\n"
+    program.kill()
+    said, _ = program.communicate(timeout=PATIENCE_S)
+    assert not said, "whoever could write to it has ended"
+
+
 def test_other_processes() -> None:
     source, sink = MemorySource({"orders": numbered(4)}), MemorySink()
     Pipeline().for_each(process_and_value, workers=2, by="key", run_in="processes").run(source, sink)
@@ -75,7 +177,12 @@ def test_other_processes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("handler", "kind"), [(raise_at_one, b"ValueError"), (die_at_one, b"kafwire.errors.KafkaError")]
+    ("handler", "kind"),
+    [
+        (raise_at_one, b"ValueError"),
+        (raise_unreadable_at_one, b"RuntimeError"),
+        (die_at_one, b"kafwire.errors.KafkaError"),
+    ],
 )
 def test_a_handler_that_raises_or_dies_in_another_process(handler: object, kind: bytes) -> None:
     source, sink = MemorySource({"orders": numbered(3)}), MemorySink()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import weakref
 from typing import Any
 
 import pytest
 
-from kafwire.errors import KafkaError
+from kafwire.errors import CommitFailedError, KafkaError
 from kafwire.records import Record
 from kafwire.stream import MemorySink, MemorySource, Message, Pipeline, RetryTopic, StopRequest, StreamError
 from kafwire.testing import run_in_simulated_time
@@ -202,6 +203,23 @@ def test_a_stop_does_not_wait_for_ever() -> None:
     assert source.committed == {ORDERS: 2}
 
 
+def test_a_handler_that_does_not_let_itself_be_cancelled_does_not_hold_the_stream() -> None:
+    source, sink = MemorySource({"orders": numbered(3)}, ends=False), MemorySink()
+
+    async def handle(record: Record) -> int:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(100_000)
+        return number(record)
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(1)
+        stop.request()
+
+    run_simulated(Pipeline().for_each(handle).limits(stop_timeout_s=5.0), source, sink, beside=beside)
+    assert sink.values == [0], "no other call is made"
+    assert source.committed == {ORDERS: 1}
+
+
 def test_a_revoked_partition_is_finished_and_committed() -> None:
     source, sink = MemorySource({"orders": numbered(6)}, ends=False), MemorySink()
     seen: list[Any] = []
@@ -219,6 +237,43 @@ def test_a_revoked_partition_is_finished_and_committed() -> None:
     assert seen == [({ORDERS: 6}, list(range(6)))]
     assert sorted(sink.values) == list(range(7))
     assert source.committed == {ORDERS: 7}
+
+
+@pytest.mark.parametrize("stops_first", [False, True])
+def test_a_revoked_partition_is_committed_by_a_stream_that_stops(stops_first: bool) -> None:
+    source = MemorySource({"orders": numbered(6)}, ends=False)
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(0.5)
+        if stops_first:
+            stop.request()
+        source.revoke("orders")
+        await asyncio.sleep(0.1)
+        stop.request()
+
+    run_simulated(Pipeline().for_each(second, workers=3, by="key"), source, beside=beside)
+    assert source.committed == {ORDERS: 6}
+
+
+def test_a_revoked_partition_whose_commit_is_refused_does_not_end_the_stream() -> None:
+    source, sink = MemorySource({"orders": numbered(3), "bills": numbered(3)}, ends=False), MemorySink()
+    stream = source._streams[ORDERS]
+
+    async def refuse() -> None:
+        raise CommitFailedError("the group has moved on")
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(1)
+        stream.commit = refuse  # type: ignore[method-assign]
+        source.revoke("orders")
+        await asyncio.sleep(1)
+        source.append("bills", [b"3"])
+        await asyncio.sleep(1)
+        stop.request()
+
+    run_simulated(Pipeline().map(number), source, sink, beside=beside)
+    assert sorted(sink.values) == [0, 0, 1, 1, 2, 2, 3]
+    assert source.committed == {TopicPartition("bills", 0): 4}
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])

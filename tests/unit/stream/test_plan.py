@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import math
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
 
 from kafwire.errors import ConfigError
-from kafwire.stream import FunctionSink, MemorySink, MemorySource, Pipeline, RetryTopic
+from kafwire.stream import ConsumerSource, FunctionSink, MemorySink, MemorySource, Pipeline, RetryTopic
 from kafwire.stream.errors import NotNow
 from kafwire.stream.invocation import is_async
 from kafwire.stream.steps import Filter, FlatMap, ForEach, Gather, Map, plan
@@ -19,6 +20,16 @@ START = Pipeline()
 
 async def handle(value: Any) -> None:
     """An async handler."""
+
+
+def letters(value: Any) -> Iterator[Any]:
+    """A generator."""
+    yield value
+
+
+async def async_letters(value: Any) -> AsyncIterator[Any]:
+    """An async one."""
+    yield value
 
 
 class AsyncHandler:
@@ -41,6 +52,34 @@ class AsyncHandler:
         (lambda: START.for_each(str).for_each(str), "one for_each"),
         (lambda: START.batch(1).for_each(str, by="key"), "a batch has no key"),
         (lambda: START.map_batches(str).for_each(str, by="key"), "a batch has no key"),
+        (lambda: START.map(async_letters), "belongs into for_each"),
+        (lambda: START.filter(letters), "nobody would run a generator"),
+        (lambda: START.for_each(letters), "nobody would run a generator"),
+        (lambda: START.for_each(functools.partial(async_letters)), "nobody would run a generator"),
+        (lambda: START.for_each(lambda value: value, run_in="processes"), "import the handler by its name"),
+        (lambda: START.batch(2.5), "at least 1 record"),  # type: ignore[arg-type]
+        (lambda: START.batch(None), "at least 1 record"),  # type: ignore[arg-type]
+        (lambda: START.batch(1, math.nan), "at least 1 record"),
+        (lambda: START.for_each(str, workers=2.5), "above 0"),  # type: ignore[arg-type]
+        (lambda: START.for_each(str, timeout_s=math.nan), "above 0"),
+        (lambda: START.for_each(str, by=[1]), "by=.1."),  # type: ignore[arg-type]
+        (lambda: START.commit(every="3"), "at least 1 offset"),  # type: ignore[arg-type]
+        (lambda: START.commit(within=math.nan), "at least 1 offset"),
+        (lambda: START.retry(True), "at least 1 attempt"),
+        (lambda: START.retry(2, backoff_s=math.nan), "at least 1 attempt"),
+        (lambda: START.retry(2, on="x"), "exception's class"),  # type: ignore[arg-type]
+        (lambda: START.retry(2, on=()), "exception's class"),
+        (lambda: START.retry(2, on=ValueError("no")), "exception's class"),  # type: ignore[arg-type]
+        (lambda: START.retry(2, on=KeyboardInterrupt), "exception's class"),  # type: ignore[arg-type]
+        (lambda: START.retry_topics("retry"), "each is a RetryTopic"),  # type: ignore[arg-type]
+        (lambda: RetryTopic("", 1), "a topic"),
+        (lambda: RetryTopic("retry", "60"), "seconds from 0"),  # type: ignore[arg-type]
+        (lambda: RetryTopic("retry", math.inf), "seconds from 0"),
+        (lambda: START.dead_letters(""), "a topic is needed"),
+        (lambda: START.dead_letters(None), "a topic is needed"),  # type: ignore[arg-type]
+        (lambda: START.run(MemorySource(), print), "is no sink"),  # type: ignore[arg-type]
+        (lambda: ConsumerSource(None), "an AsyncConsumer is needed"),  # type: ignore[arg-type]
+        (lambda: NotNow("soon"), "from 0"),  # type: ignore[arg-type]
         (lambda: START.batch(0), "at least 1 record"),
         (lambda: START.batch(1, -1.0), "at least 1 record"),
         (lambda: START.for_each(None), "a function is needed"),  # type: ignore[arg-type]

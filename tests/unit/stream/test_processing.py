@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import defaultdict
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from kafwire.errors import KafkaError
+from kafwire.errors import CommitFailedError, KafkaError
 from kafwire.records import Batch, Record
-from kafwire.stream import MemorySink, MemorySource, Message, Pipeline, StopRequest
+from kafwire.stream import MemorySink, MemorySource, Message, NotNow, Pipeline, StopRequest
 from kafwire.stream.commit_schedule import COMMIT_AGAIN_S
 from kafwire.types import TopicPartition
 from tests.support.streams import number, numbered, run_simulated
@@ -200,18 +201,21 @@ class RefusedCommits(MemorySource):
     def __init__(self, refusals: int, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.refusals = refusals
+        self.error: type[BaseException] = KafkaError
         self.refused_at: list[float] = []
 
     async def commit(self) -> None:
         """Commit."""
         if len(self.refused_at) < self.refusals:
             self.refused_at.append(asyncio.get_running_loop().time())
-            raise KafkaError("not now")
+            raise self.error("not now")
         await super().commit()
 
 
-def test_what_a_refused_commit_was_about_is_committed_by_the_next() -> None:
+@pytest.mark.parametrize("error", [KafkaError, asyncio.CancelledError])
+def test_what_a_refused_commit_was_about_is_committed_by_the_next(error: type[BaseException]) -> None:
     source = RefusedCommits(3, {"orders": numbered(10)}, ends=False)
+    source.error = error
     committed: list[dict[TopicPartition, int]] = []
 
     async def beside(stop: StopRequest) -> None:
@@ -327,3 +331,48 @@ def test_at_most_once_commits_before_it_processes() -> None:
     summary = run_simulated(Pipeline().map(handle), source, guarantee="at_most_once")
     assert sorted(set(committed)) == [10, 20, 30]
     assert summary.commits == 3
+
+
+def test_at_most_once_a_stop_finishes_what_is_committed() -> None:
+    source, sink = MemorySource({"orders": numbered(5000)}, batch_records=5000, ends=False), MemorySink()
+    handled: list[int] = []
+    refusals = [NotNow(3.0)]
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(1)
+        stop.request()
+
+    def handle(record: Record) -> int:
+        if number(record) == 500 and refusals:
+            raise refusals.pop()
+        handled.append(number(record))
+        return number(record)
+
+    for pipeline in (Pipeline().map(handle), Pipeline().for_each(handle, run_in="tasks")):
+        source, sink = MemorySource({"orders": numbered(5000)}, batch_records=5000, ends=False), MemorySink()
+        refusals, handled = [NotNow(3.0)], []
+        run_simulated(pipeline, source, sink, beside=beside, guarantee="at_most_once")
+        assert source.committed == {ORDERS: 5000}
+        assert handled == sink.values == list(range(5000))
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_at_most_once_nothing_is_processed_of_a_partition_that_was_lost_before_its_commit(refuses: bool) -> None:
+    source, sink = MemorySource({"orders": numbered(10)}, batch_records=5, ends=False), MemorySink()
+    stream = source._streams[ORDERS]
+    commit, commits = stream.commit, itertools.count()
+
+    async def lose() -> None:
+        if next(commits) == 1:
+            source.lose("orders")
+            if refuses:
+                raise CommitFailedError("it belongs to another member")
+        await commit()
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(1)
+        stop.request()
+
+    stream.commit = lose  # type: ignore[method-assign]
+    summary = run_simulated(Pipeline().map(number), source, sink, beside=beside, guarantee="at_most_once")
+    assert (sink.values, source.committed, summary.commits) == (list(range(5)), {ORDERS: 5}, 1)

@@ -10,13 +10,19 @@ from typing import Any
 
 import pytest
 
-from kafwire.errors import ProducerFencedError, TransactionAbortableError, TransactionTimeoutError
+from kafwire.errors import (
+    ProducerFencedError,
+    TransactionAbortableError,
+    TransactionAbortedError,
+    TransactionTimeoutError,
+)
 from kafwire.records import Record
 from kafwire.stream import (
     FunctionSink,
     MemorySink,
     MemorySource,
     Message,
+    NotNow,
     Pipeline,
     RetryTopic,
     StopRequest,
@@ -393,3 +399,92 @@ def test_a_lost_partition_aborts_and_others_are_processed_again() -> None:
     assert sink.aborted == 1
     assert source.committed == {TopicPartition("bills", 0): 30}
     assert sorted(sink.values) == list(range(30))
+
+
+@pytest.mark.parametrize("waits", ["not now", "not due"])
+def test_a_partition_that_was_paused_as_a_transaction_was_aborted_is_read_on(waits: str) -> None:
+    due = 1_700_000_000_000 + 1_000_000 + 20_000  # 20 s of simulated time from now
+    waiting = Message(b"0", headers=[("kafwire.due_ms", b"%d" % due)])
+    source = MemorySource({"retry": [waiting], "orders": numbered(3)}, ends=False)
+    sink = FailingSink(
+        source, commits={1} if waits == "not due" else set(), writes=set() if waits == "not due" else {2}
+    )
+    refusals = [NotNow(5.0)] if waits == "not now" else []
+
+    async def handle(record: Record) -> tuple[str | None, int]:
+        await asyncio.sleep(0.1)
+        if record.topic == "retry" and refusals:
+            raise refusals.pop()
+        return record.topic, number(record)
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(60)
+        source.append("retry", [b"1"])
+        await asyncio.sleep(60)
+        stop.request()
+
+    pipeline = Pipeline().for_each(handle, workers=4, by="key")
+    if waits == "not due":
+        pipeline = pipeline.retry_topics(RetryTopic("retry", 60))
+    run_simulated(pipeline, source, sink, beside=beside, **ONCE)
+    assert sink.aborted == 1
+    assert sorted(sink.values) == [("orders", 0), ("orders", 1), ("orders", 2), ("retry", 0), ("retry", 1)]
+
+
+def test_a_transaction_that_was_aborted_already_is_processed_again() -> None:
+    source = MemorySource({"orders": numbered(5)})
+    sink = FailingSink(source, commits={1})
+    sink.error = TransactionAbortedError
+    assert run_simulated(Pipeline().map(number), source, sink, **ONCE).aborts == 1
+    assert (sink.values, source.committed) == (list(range(5)), {ORDERS: 5})
+
+
+def test_an_abort_that_takes_long_is_waited_for_and_one_that_fails_ends_the_stream() -> None:
+    class Aborting(FailingSink):
+        """Its aborts fail in turn."""
+
+        problems: list[Exception]
+
+        async def abort(self) -> None:
+            """Abort, or not."""
+            if self.problems:
+                raise self.problems.pop()
+            await super().abort()
+
+    source = MemorySource({"orders": numbered(5)})
+    sink = Aborting(source, commits={1})
+    sink.problems = [TransactionTimeoutError("slow"), TransactionTimeoutError("slow")]
+    run_simulated(Pipeline().map(number), source, sink, **ONCE)
+    assert (sink.values, sink.aborted) == (list(range(5)), 1)
+    source = MemorySource({"orders": numbered(5)}, ends=False)
+    sink = Aborting(source, commits={1})
+    sink.problems = [TransactionAbortableError("no abort")] * 2
+    with pytest.raises(TransactionAbortableError, match="no abort"):
+        run_simulated(Pipeline().map(number), source, sink, **ONCE)
+    assert source.closed
+
+
+def test_a_stop_does_not_wait_for_ever_for_a_commit() -> None:
+    times: list[float] = []
+
+    class Hanging(MemorySink):
+        """Its commits never end."""
+
+        async def commit(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata) -> None:
+            """Hang."""
+            await asyncio.sleep(60)
+            raise TransactionTimeoutError("slow")
+
+    source = MemorySource({"orders": numbered(5)}, ends=False)
+    sink = Hanging(source)
+
+    async def main(clock: Any) -> None:
+        stop, loop = StopRequest(), asyncio.get_running_loop()
+        loop.call_later(100, stop.request)
+        began = loop.time()
+        await Pipeline().map(number).limits(stop_timeout_s=5.0).run_async(source, sink, stop=stop, clock=clock, **ONCE)
+        times.append(loop.time() - began)
+
+    run_in_simulated_time(main)
+    assert times == [pytest.approx(105, abs=0.1)]
+    assert (sink.values, source.committed, source.closed) == ([], {}, True)
