@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from kafwire.consumer.share.share_core import ShareCore
 
-_KINDS = {ACCEPT: ACCEPT, RELEASE: RELEASE, REJECT: REJECT, RENEW: RENEW}
-_KINDS |= {"accept": ACCEPT, "release": RELEASE, "reject": REJECT, "renew": RENEW}  # type: ignore[dict-item]
+_KINDS: dict[Any, int] = {ACCEPT: ACCEPT, RELEASE: RELEASE, REJECT: REJECT, RENEW: RENEW}
+_KINDS |= {"accept": ACCEPT, "release": RELEASE, "reject": REJECT, "renew": RENEW}
 
 
 class ShareBatch:
@@ -176,7 +176,8 @@ class ShareBatch:
 
 
 def _kind(value: Any) -> int:
-    found = _KINDS.get(value.item() if hasattr(value, "item") else value)
+    plain: Any = value.item() if hasattr(value, "item") else value
+    found = _KINDS.get(plain) if isinstance(plain, int | float | str) else None
     if found is None:
         raise ConfigError(f"acknowledge: {value!r} is none of 1 (accept), 2 (release), 3 (reject), 4 (renew), 0")
     return found

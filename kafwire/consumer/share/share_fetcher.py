@@ -51,6 +51,7 @@ class ShareNode:
         self.session = ShareSession()
         self.outgoing = Outgoing()
         self.is_busy = False
+        self.is_telling = False  # what it is busy with has acknowledgements
         self.not_before_ms = 0.0
         self.failures = 0
 
@@ -112,7 +113,8 @@ class ShareFetcher:
 
     async def told(self) -> None:
         """Return once everything that was said was sent and answered. Raises `BrokerError` for what was refused."""
-        while any(node.is_busy or not node.outgoing.is_empty for node in self._nodes.values()) and self.error is None:
+        nodes = self._nodes
+        while self.error is None and any(node.is_telling or not node.outgoing.is_empty for node in nodes.values()):
             self._news.clear()
             self.pump()
             await self._news.wait()
@@ -195,6 +197,7 @@ class ShareFetcher:
             if not node.session.is_open:
                 self._drop_said(node)  # what was acquired in an earlier one is released by now
             said = node.outgoing.take()
+            node.is_telling = bool(said)
             renews = any(RENEW in kinds for batches in said.values() for _, _, kinds in batches)
             if said and (renews or not fetches):
                 await self._acknowledge(node, said, renews=renews)
@@ -208,7 +211,7 @@ class ShareFetcher:
                 raise
             self._lost(node, error, said)
         finally:
-            node.is_busy = False
+            node.is_busy = node.is_telling = False
             self._news.set()
         self.tasks.soon(self.pump)
 
