@@ -29,7 +29,7 @@ from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, repr_of
 from kafwire.consumer.in_progress_batch import InProgressBatch, UnreadRemainder, rests_of
 from kafwire.consumer.partition_claim import Claim
-from kafwire.consumer.rebalance_handlers import Handler, Handlers, PendingCall
+from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.options import ConsumerOptions
 from kafwire.runtime.engine import default_engine
@@ -99,11 +99,11 @@ class AsyncConsumer:
         config = ConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
         make_layout = layouts(columns, layout)
         selection = Selection(topics, assign, start, pattern)
-        self._handlers = Handlers(on_assigned, on_revoked, on_lost)
+        handlers = Handlers(on_assigned, on_revoked, on_lost)
         self._engine = default_engine() if engine is None else engine
         deserializers = Deserializers.of(config, layout)
         cluster = Cluster(self._engine, config)
-        self._core = ConsumerCore(cluster, config, selection, make_layout, deserializers, self._handlers)
+        self._core = ConsumerCore(cluster, config, selection, make_layout, deserializers, handlers)
         self._reading = BatchReading(self._core, self._engine, self.start, self._return)
         self._fed: list[Batch] = []
         self._hand = InProgressBatch(self._core.fetcher, _Fed(self._fed))
@@ -368,6 +368,7 @@ class AsyncConsumer:
         """Read these partitions and no others, as `Consumer.assign` does."""
         wanted = list(partitions)
         await self._take_back()
+        await self._tell_revoked()
         await self._run(self._core.assign(wanted))
 
     async def subscribe(self, topics: str | Iterable[str] | None = None, *, pattern: str | None = None) -> None:
@@ -385,9 +386,8 @@ class AsyncConsumer:
 
     async def _tell_revoked(self) -> None:
         """A member that leaves calls its handler itself: nobody reads meanwhile."""
-        held = self._core.assignment.partitions if self._core.is_member else []
-        if held and self._handlers.on_revoked is not None:
-            await PendingCall(self._handlers.on_revoked, held, lambda: None).call_awaited()
+        for call in self._core.last_calls():
+            await call.call_awaited()
 
     async def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on at an offset, as `Consumer.seek` does. What is buffered of the partition is dropped.

@@ -103,6 +103,7 @@ class AsyncPartitionStream:
             await on_engine(self._engine, self._core.denied.try_all(self._claim.where))
             await on_engine(self._engine, self._core.assignment.claim(self._claim))
             self._let_go = None
+        self._claim.is_read = True
         if self._claim.is_over:
             return None
         if self._progress is None and self._explicit:

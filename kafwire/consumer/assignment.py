@@ -44,6 +44,7 @@ class Assignment:
         self.on_claims: Callable[[], object] = lambda: None  # called when a claim ends, or is given back
         self._drop_listener: weakref.WeakMethod[Callable[[TopicPartition], object]] | None = None
         self._ending: set[FetchCursor] = set()  # nothing more of these is handed out
+        self._held: dict[FetchCursor, bool] = {}  # nor of these, until a handler was called; whether then, by the user
         self._counts: dict[str, int] = {}  # partitions of topics, when this consumer first saw them
         self._stop_listening: Callable[[], None] = lambda: None
 
@@ -136,6 +137,13 @@ class Assignment:
         new = {(info.name, number) for info, number in pairs if number >= self._counts.get(info.name, 0)}
         return await self._add(pairs, of_group=True, new=new, held=held)
 
+    def hold_no_more(self, cursors: Iterable[FetchCursor]) -> None:  # a callback of the engine
+        """Read what was added as `held`, apart from what the user has paused meanwhile."""
+        for cursor in cursors:
+            paused = self._held.pop(cursor, None)
+            if paused is not None and cursor not in self._ending:
+                self._fetcher.pause(cursor, paused=paused)
+
     def on_drop(self, listener: Callable[[TopicPartition], object]) -> None:
         """Have a method called with each partition that is not read any more. It is not kept alive by that."""
         self._drop_listener = weakref.WeakMethod(listener)
@@ -213,8 +221,9 @@ class Assignment:
         self._fetcher.queue.claim(cursor.number)
 
     def is_claimed(self, cursor: FetchCursor) -> bool:
-        """Whether a reader has it for himself."""
-        return cursor in self._claimed
+        """Whether a reader has it for himself, and has begun to read."""
+        claim = self._claimed[cursor]() if cursor in self._claimed else None
+        return claim is not None and claim.is_read
 
     def open_feed(self, is_disturbed: Callable[[], bool]) -> PartitionFeed:
         """Have each partition, from now on, claimed for a stream of its own; those that are there too."""
@@ -235,6 +244,7 @@ class Assignment:
         """Its reader reads no more: the partition is one of all again. What a closed claim calls."""
         if cursor in self._claimed:
             del self._claimed[cursor]
+            self._commits.leave(cursor)
             self._fetcher.queue.claim(cursor.number, False)
             if self._flowing:
                 self._fetcher.ask([cursor])
@@ -245,19 +255,25 @@ class Assignment:
 
     def pause_claimed(self, claim: Claim, paused: bool) -> None:  # a callback of the engine
         """Fetch and hand out nothing of a claimed partition, or go on."""
-        if claim.cursor is not None and claim.cursor not in self._ending:
-            self._fetcher.pause(claim.cursor, paused=paused)
+        if claim.cursor is not None:
+            self._pause(claim.cursor, paused=paused)
 
     async def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
         """Fetch and hand out nothing of these, or go on; what is buffered stays."""
         for cursor in cursors_of(self._fetcher.cursors, partitions):
-            if cursor not in self._ending:
-                self._fetcher.pause(cursor, paused=paused)
+            self._pause(cursor, paused=paused)
+
+    def _pause(self, cursor: FetchCursor, *, paused: bool) -> None:
+        if cursor in self._held:
+            self._held[cursor] = paused
+        elif cursor not in self._ending:
+            self._fetcher.pause(cursor, paused=paused)
 
     @property
     def paused(self) -> list[TopicPartition]:
         """The partitions that are paused."""
-        return [TopicPartition(*key) for key, cursor in self._fetcher.cursors.items() if cursor.paused]
+        cursors = self._fetcher.cursors.items()
+        return [TopicPartition(*key) for key, cursor in cursors if self._held.get(cursor, cursor.paused)]
 
     def _check_start(self, read: Collection[tuple[str, int]]) -> None:
         """Refuse a start of partitions that are not among those that are `read`."""
@@ -287,6 +303,7 @@ class Assignment:
             kind = StreamEnded if cursor in self._ending else KafkaError
             self._fetcher.halt(cursor, kind(f"{cursor.name} is not read by this consumer any more"))
         self._ending.discard(cursor)
+        self._held.pop(cursor, None)
         self._commits.forget(cursor)
 
     async def _add(
@@ -300,6 +317,7 @@ class Assignment:
         """`of_group`: where the group was goes before `start`. `new` partitions are read from their beginning."""
         made = [self._fetcher.add(info, number, self._layout_of(info.name, number)) for info, number in found]
         for cursor in made if held else ():
+            self._held[cursor] = False
             self._fetcher.pause(cursor, paused=True)
         start, policy = self._selection.start, self._config.auto_offset_reset
         try:

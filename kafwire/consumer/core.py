@@ -28,7 +28,7 @@ from kafwire.consumer.partition_feed import PartitionFeed
 from kafwire.consumer.partition_progress import PartitionProgress
 from kafwire.consumer.positions import Positions
 from kafwire.consumer.read_plan import consumer_budget, consumer_plan
-from kafwire.consumer.rebalance_handlers import Handlers
+from kafwire.consumer.rebalance_handlers import Handlers, PendingCall
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._arrow import Layout
 from kafwire.records._records import Batch
@@ -173,6 +173,13 @@ class ConsumerCore:
             while (call := membership.handlers.take()) is not None:
                 call.call()
 
+    def last_calls(self) -> Iterable[PendingCall]:
+        """The handlers that are due when the member leaves. Nobody reads meanwhile."""
+        membership = self.membership
+        if membership is None or not membership.is_active:
+            return ()
+        return membership.handlers.ends(self.assignment.partitions)
+
     async def rejoin_if_told(self) -> None:
         """Join the group again, if the user was told why the membership was over. On the engine."""
         if self.membership is not None:
@@ -185,10 +192,8 @@ class ConsumerCore:
 
     async def follow_progress(self, claim: Claim) -> PartitionProgress:
         """Have the user say how far a claimed partition is processed."""
-        progress = PartitionProgress(partial(self.cluster.engine.start, self._on_progress))
-        if claim.cursor is not None:
-            self.commits.progress[claim.cursor] = progress
-        return progress
+        on_advance = partial(self.cluster.engine.start, self._on_progress)
+        return PartitionProgress(on_advance) if claim.cursor is None else self.commits.follow(claim.cursor, on_advance)
 
     def _on_progress(self) -> None:
         self._progressed.set()

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from kafwire import protocol
@@ -305,16 +306,8 @@ class GroupMembership:
             break
         else:
             return
-        handler = self.handlers.handlers.on_assigned
-        if handler is not None:
-            self._fetcher.tasks.begin(self._hand_over(handler, wanted, added))
-
-    async def _hand_over(self, handler: Any, wanted: list[TopicPartition], added: list[FetchCursor]) -> None:
-        """Records of new partitions come once the handler was called."""
-        await self.handlers.ask(handler, wanted, float(1 << 40))
-        for cursor in added:
-            if self._fetcher.numbered(cursor.number) is cursor:
-                self._fetcher.pause(cursor, paused=False)
+        # Records of new partitions come once the handler was called.
+        self.handlers.assigned(wanted, partial(self._assignment.hold_no_more, added))
 
     async def _find(self, where: TopicPartition) -> tuple[TopicInfo, int] | None:
         known = self._cluster.metadata.topics.get(where.topic)
@@ -355,7 +348,7 @@ class GroupMembership:
             return
         partitions = [TopicPartition(cursor.topic, cursor.partition) for cursor in cursors]
         left_ms = max(1.0, until - self._engine.now_ms())
-        if not await self.handlers.ask(self.handlers.handlers.on_revoked, partitions, left_ms):
+        if not await self.handlers.revoked(partitions, left_ms):
             log.warning("group %r: on_revoked takes longer than %d ms: it is not waited for", self.group_id, left_ms)
         if self._commits.is_automatic:
             left_ms = max(1_000.0, until - self._engine.now_ms())
@@ -368,7 +361,7 @@ class GroupMembership:
         cursors = self._assignment.ending(lost)
         self._take_away(cursors, is_lost=True)
         log.warning("group %r: %d partitions are lost", self.group_id, len(lost))
-        self.handlers.tell(self.handlers.handlers.on_lost, lost)
+        self.handlers.lost(lost)
         self._wake()
 
     def made_anew(self, topics: Iterable[str]) -> list[Partition]:
@@ -462,5 +455,5 @@ class GroupMembership:
         assert self._driver is not None
         owned = self._assignment.partitions
         await self._leave(LEAVE_MS)
-        self.handlers.tell(self.handlers.handlers.on_lost, owned)
+        self.handlers.lost(owned)
         self.fail(PollIntervalError(text))

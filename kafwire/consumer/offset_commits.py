@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit, came_back, lost_to_others
@@ -95,13 +95,40 @@ class OffsetCommits:
         if now > self._committed_since_ms + COMMIT_AGAIN_MS:
             self._committed.clear()
             self._committed_since_ms = now
-        chosen = self._fetcher.cursors.values() if only is None else only
+        chosen = list(self._fetcher.cursors.values() if only is None else only)
+        for cursor in chosen:
+            self._drop_finished(cursor)
         processed = {cursor: self._processed_of(cursor) for cursor in chosen}
         return {c: offset for c, offset in processed.items() if offset >= 0 and self._committed.get(c) != offset}
 
     def _processed_of(self, cursor: FetchCursor) -> int:
+        # Before the progress: a batch that is taken meanwhile is not in it.
+        processed = self._fetcher.queue.processed(cursor.number)
         progress = self.progress.get(cursor)
-        return self._fetcher.queue.processed(cursor.number) if progress is None else progress.committable
+        if progress is None:
+            return processed
+        return max(processed, progress.committable) if progress.is_finished else progress.committable
+
+    def follow(self, cursor: FetchCursor, on_advance: Callable[[], object]) -> PartitionProgress:
+        """Have a user say what is processed. What he began in a stream before, and did not complete, is still open."""
+        self._drop_finished(cursor)
+        progress = self.progress.setdefault(cursor, PartitionProgress(on_advance))
+        progress.is_left = False
+        return progress
+
+    def leave(self, cursor: FetchCursor) -> None:
+        """The stream of a partition is closed."""
+        progress = self.progress.get(cursor)
+        if progress is not None:
+            progress.is_left = True
+            self._drop_finished(cursor)
+
+    def _drop_finished(self, cursor: FetchCursor) -> None:
+        """Once all is completed that a closed stream handed out, a batch counts when the next one is taken."""
+        progress = self.progress.get(cursor)
+        if progress is not None and progress.is_finished:
+            self._fetcher.queue.process(cursor.number, self._processed_of(cursor))
+            del self.progress[cursor]
 
     def processed(self) -> dict[TopicPartition, int]:
         """How far each partition is processed, where anything of it is. May be called in any thread."""

@@ -34,6 +34,7 @@ class Claim:
         self.where = where
         self.cursor: FetchCursor | None = None  # once it is taken
         self.closed = False
+        self.is_read = False  # its reader has begun
         self.is_ending = False  # nothing more of it is handed out
         self.is_over = False  # the partition is not the consumer's any more
         self.is_lost = False  # and belongs to another member already

@@ -16,6 +16,7 @@ class PartitionProgress:
     def __init__(self, on_advance: Callable[[], object]) -> None:
         """`on_advance` is called, by who completes, when more may be committed and somebody waits for it."""
         self.is_awaited = False
+        self.is_left = False  # its stream is closed: others read on where that ended
         self._on_advance = on_advance
         self._lock = threading.Lock()
         self._completed: CompletedOffsets | None = None
@@ -25,6 +26,11 @@ class PartitionProgress:
         """The offset that may be committed; -1 when nothing was handed out."""
         completed = self._completed
         return -1 if completed is None else completed.committable
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether its stream is closed, and all that was handed out is completed."""
+        return self.is_left and not self.uncommitted
 
     @property
     def uncommitted(self) -> int:

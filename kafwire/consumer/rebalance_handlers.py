@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafwire.runtime.interfaces import Engine
@@ -24,32 +25,53 @@ class Handlers:
 
 
 class PendingCall:
-    """One handler that is to be called, and who waits for that."""
+    """One handler that is to be called, and who waits for that. For who reads, in his thread or task."""
 
-    def __init__(self, handler: Handler, partitions: list[TopicPartition], done: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        handler: Handler | None,
+        partitions: Iterable[TopicPartition],
+        told: set[TopicPartition],
+        *,
+        assigns: bool,
+        done: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`told`: those that the user was told are his. The handler hears of no others' end, and of that but once."""
+        self.assigns = assigns
         self._handler = handler
-        self._partitions = partitions
+        self._partitions = list(partitions)
+        self._told = told
         self._done = done
 
     def call(self) -> None:
         """Call it; what it raises, its caller raises. Whoever waits goes on in any case."""
         try:
-            self._handler(self._partitions)
+            self._begin()
         finally:
             self._done()
 
     async def call_awaited(self) -> None:
         """The same; a handler that returns an awaitable is awaited."""
         try:
-            result = self._handler(self._partitions)
+            result = self._begin()
             if hasattr(result, "__await__"):
                 await result
         finally:
             self._done()
 
+    def _begin(self) -> Any:
+        # Before the call: a handler may close the consumer, or unsubscribe, which tells of what is left.
+        if self.assigns:
+            self._told.update(self._partitions)
+            partitions = self._partitions
+        else:
+            partitions = [where for where in self._partitions if where in self._told]
+            self._told.difference_update(partitions)
+        return self._handler(partitions) if self._handler is not None and partitions else None
+
 
 class RebalanceHandlers:
-    """The handlers of one consumer. `ask` is for the engine, `take` for the user's thread."""
+    """The handlers of one consumer. `take` and `ends` are for who reads, the rest is for the engine."""
 
     def __init__(self, engine: Engine, handlers: Handlers, wake: Callable[[], object]) -> None:
         """`wake` has whoever reads look for calls."""
@@ -57,6 +79,7 @@ class RebalanceHandlers:
         self._engine = engine
         self._wake = wake
         self._pending: deque[PendingCall] = deque()
+        self._told: set[TopicPartition] = set()
 
     @property
     def any(self) -> bool:
@@ -68,12 +91,26 @@ class RebalanceHandlers:
         """Whether one is to be called. May be asked in any thread."""
         return bool(self._pending)
 
-    async def ask(self, handler: Handler | None, partitions: Sequence[TopicPartition], timeout_ms: float) -> bool:
-        """Have a handler called, and wait until it was; False when that took too long. It is called all the same."""
+    def assigned(self, partitions: Sequence[TopicPartition], done: Callable[[], object]) -> None:
+        """Have `on_assigned` called; `done` is called on the engine when it was, or at once without one."""
+        handler = self.handlers.on_assigned
+        if handler is None:
+            done()
+            if self.any:  # those to come know that these were assigned
+                self._pending.append(PendingCall(None, partitions, self._told, assigns=True))
+        elif partitions:
+            after = partial(self._engine.start, done)
+            self._pending.append(PendingCall(handler, partitions, self._told, assigns=True, done=after))
+            self._wake()
+
+    async def revoked(self, partitions: Sequence[TopicPartition], timeout_ms: float) -> bool:
+        """Have `on_revoked` called, and wait until it was; False when that took too long. It is called all the same."""
+        handler = self.handlers.on_revoked
         if handler is None or not partitions:
             return True
         called = asyncio.Event()
-        self._pending.append(PendingCall(handler, list(partitions), lambda: self._engine.start(called.set)))
+        done = partial(self._engine.start, called.set)
+        self._pending.append(PendingCall(handler, partitions, self._told, assigns=False, done=done))
         self._wake()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -82,10 +119,11 @@ class RebalanceHandlers:
             return False
         return True
 
-    def tell(self, handler: Handler | None, partitions: Sequence[TopicPartition]) -> None:
-        """Have a handler called; nobody waits."""
+    def lost(self, partitions: Sequence[TopicPartition]) -> None:
+        """Have `on_lost` called; nobody waits."""
+        handler = self.handlers.on_lost
         if handler is not None and partitions:
-            self._pending.append(PendingCall(handler, list(partitions), lambda: None))
+            self._pending.append(PendingCall(handler, partitions, self._told, assigns=False))
             self._wake()
 
     def take(self) -> PendingCall | None:
@@ -94,3 +132,11 @@ class RebalanceHandlers:
             return self._pending.popleft()
         except IndexError:
             return None
+
+    def ends(self, held: Iterable[TopicPartition]) -> Iterator[PendingCall]:
+        """What is to be called when the member leaves: what is due, but for assignments; then all held are revoked."""
+        while (call := self.take()) is not None:
+            if self.handlers.on_assigned is None or not call.assigns:
+                yield call
+        if self.handlers.on_revoked is not None:
+            yield PendingCall(self.handlers.on_revoked, held, self._told, assigns=False)

@@ -17,7 +17,7 @@ class Revocation:
     """Of one consumer's partitions. Lives on the engine, apart from `is_awaited`."""
 
     def __init__(self, fetcher: Fetcher, commits: OffsetCommits, is_claimed: Callable[[FetchCursor], bool]) -> None:
-        """`is_claimed`: a stream has the partition for itself, and was not closed."""
+        """`is_claimed`: a stream has the partition for itself, was begun, and was not closed."""
         self.is_awaited = False  # whether who settles is to call `look`; may be read in any thread
         self._fetcher = fetcher
         self._commits = commits

@@ -97,12 +97,12 @@ class Consumer:
         config = ConsumerConfig.build({"bootstrap_servers": bootstrap_servers, **options}, others=_ARGUMENTS)
         make_layout = layouts(columns, layout)
         selection = Selection(topics, assign, start, pattern)
-        self._handlers = Handlers(on_assigned, on_revoked, on_lost)
+        handlers = Handlers(on_assigned, on_revoked, on_lost)
         deserializers = Deserializers.of(config, layout, blocking=True)
         self._closed = True  # until there is something to close
         self._engine = default_engine() if engine is None else engine
         cluster = Cluster(self._engine, config)
-        self._core = ConsumerCore(cluster, config, selection, make_layout, deserializers, self._handlers)
+        self._core = ConsumerCore(cluster, config, selection, make_layout, deserializers, handlers)
         self._reading = BatchReader(self._core, self._engine, self._check)
         self._closed = False
         try:
@@ -379,8 +379,9 @@ class Consumer:
             True
         """
         self._check()
-        self._reading.put_back()
         wanted = list(partitions)
+        self._reading.put_back()
+        self._tell_revoked()
         self._engine.run(self._core.assign, wanted)
 
     def subscribe(self, topics: str | Iterable[str] | None = None, *, pattern: str | None = None) -> None:
@@ -426,9 +427,8 @@ class Consumer:
 
     def _tell_revoked(self) -> None:
         """A member that leaves calls its handler itself: nobody reads meanwhile."""
-        held = self._core.assignment.partitions if self._core.is_member else []
-        if held and self._handlers.on_revoked is not None:
-            self._handlers.on_revoked(held)
+        for call in self._core.last_calls():
+            call.call()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Read on at an offset. What is buffered of the partition is dropped.

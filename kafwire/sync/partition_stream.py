@@ -10,6 +10,7 @@ from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.core import ConsumerCore
 from kafwire.consumer.partition_claim import Claim, StreamEnded, not_explicit
 from kafwire.consumer.partition_progress import PartitionProgress
+from kafwire.errors import ConfigError
 from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:
@@ -98,10 +99,16 @@ class PartitionStream:
         return batch
 
     def _next(self) -> Batch | None:
+        self._claim.is_read = True
         if self._claim.is_over:
             return None
         if self._reader is None:
-            self._begin()
+            try:
+                self._begin()
+            except ConfigError:
+                if self._claim.is_over:  # only now
+                    return None
+                raise
         progress = self._progress
         if progress is not None and progress.uncommitted >= self._core.config.max_uncommitted:
             self._engine.run(self._core.room, self._claim, progress)

@@ -12,7 +12,8 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ShareConsumerConfig, from_config
 from kafwire.consumer.arguments import layouts, milliseconds, names_of
 from kafwire.consumer.core import CLOSE_SECONDS
-from kafwire.consumer.share.share_batch import ShareBatch, in_turn
+from kafwire.consumer.share.records_in_hand import RecordsInHand
+from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.share_core import ShareCore
 from kafwire.consumer.share.share_fetcher import FetchedRange
 from kafwire.errors import KafkaError
@@ -78,6 +79,7 @@ class ShareConsumer:
         self._engine = default_engine() if engine is None else engine
         self._core = ShareCore(Cluster(self._engine, config), config, names, make_layout, deserializers)
         self._in_hand: list[ShareBatch] = []
+        self._records = RecordsInHand(explicit=self._core.explicit)
         self._fetched: deque[FetchedRange] = deque()  # what was acquired, and is not decoded
         self._waiting: deque[ShareBatch] = deque()  # and what is, and was not handed out
         self._closed = False
@@ -160,17 +162,25 @@ class ShareConsumer:
     def __iter__(self) -> Iterator[Record]:
         """Iterate over single records, for ever; in implicit mode each is accepted when the next is asked for.
 
+        A second loop goes on where the first one stopped. Who asks for batches instead has the rest delivered again.
+
         Returns:
             An iterator of `Record`.
 
         Raises:
             KafkaError: as `batches` does.
         """
-        for batch in self.batches():
-            yield from batch if self._core.explicit else in_turn(batch)
+        while True:
+            self._check()
+            record = self._records.next()
+            if record is not None:
+                yield record
+            elif self._fill(None):
+                self._records.begin(self._waiting.popleft())
 
     def _settle(self) -> None:
         """Who asks for more has processed what he had, in implicit mode."""
+        self._records.leave()
         held, self._in_hand = self._in_hand, []
         if not self._core.explicit:
             for batch in held:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from kafwire.errors import ConfigError
 from kafwire.sync.partition_stream import PartitionStream
@@ -19,17 +18,22 @@ def run_threads(
     threads: int,
     stop: Callable[[], object],
 ) -> None:
-    """Call `handler` with each stream in a thread, until there are no more; raise the first error of one."""
+    """Call `handler` with each stream in a thread, until there are no more; raise the first error of one.
+
+    Streams that wait for a thread do not hold up who iterates: handlers of rebalances are called by that.
+    """
     if not callable(handler):
         raise ConfigError(f"handler: a function of a PartitionStream is needed, not {handler!r}")
     if not isinstance(threads, int) or threads < 1:
         raise ConfigError(f"threads={threads!r}: a whole number from 1 is needed")
     errors: list[BaseException] = []
-    free = threading.BoundedSemaphore(threads)
+    unfinished: list[Future[None]] = []
 
-    def work(stream: PartitionStream) -> None:
+    def work(stream: PartitionStream, *, has_waited: bool) -> None:
         try:
             with stream:
+                if has_waited and stream.has_ended:
+                    return  # it was given up meanwhile
                 handler(stream)
                 if not stream.has_ended:
                     log.warning(
@@ -41,21 +45,20 @@ def run_threads(
         except BaseException as error:  # noqa: BLE001  # it is raised where the streams are asked for
             errors.append(error)
             stop()
-        finally:
-            free.release()
 
     with ThreadPoolExecutor(threads, "kafwire-stream") as pool:
         try:
             for stream in streams:
-                if not free.acquire(blocking=False):
+                unfinished = [each for each in unfinished if not each.done()]
+                waits = len(unfinished) >= threads
+                if waits:
                     log.warning(
                         "%s-%d waits for a thread, as threads=%d handlers run: it is not read until one returns",
                         stream.topic,
                         stream.partition,
                         threads,
                     )
-                    free.acquire()
-                pool.submit(work, stream)
+                unfinished.append(pool.submit(work, stream, has_waited=waits))
         except BaseException:
             stop()
             raise

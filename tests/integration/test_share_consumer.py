@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -105,6 +106,29 @@ def test_who_leaves_by_an_exception_releases_what_he_had(bootstrap: str, topic: 
     assert sorted(found) == list(range(5, RECORDS))
     assert {found[value] for value in range(5, 10)} == {2}
     assert {found[value] for value in range(10, RECORDS)} == {1}
+
+
+def test_records_one_by_one_go_on_where_the_last_loop_stopped(bootstrap: str, topic: str) -> None:
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic) as consumer:
+        for record in consumer:
+            if record.offset == 2:
+                break
+        assert [next(iter(consumer)).offset for _ in range(2)] == [3, 4]
+        again = {value: batch.delivery_count for batch in consumer.poll(20.0) for value in values(batch)}
+    assert again == dict.fromkeys(range(5, RECORDS), 2)
+
+
+def test_who_commits_does_not_wait_for_records(bootstrap: str, topic: str) -> None:
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as consumer:
+        (batch,) = consumer.poll(10.0)
+        reader = threading.Thread(target=consumer.poll, args=(20.0,))
+        reader.start()
+        until(lambda: any(node.is_busy for node in consumer._core.fetcher._nodes.values()))
+        batch.accept()
+        consumer.commit(10.0)
+        assert consumer.metrics()["acknowledged"] == RECORDS
+        write(bootstrap, topic, 1)
+        reader.join(30)
 
 
 @pytest.mark.parametrize(

@@ -374,7 +374,7 @@ static void move_to(kw_queue *queue, kw_place *place, int64_t position) {
 
 static void settle_jump(kw_queue *queue, kw_place *place) {
     if (place->jump < 0 || place->first || place->lent) return;
-    move_to(queue, place, place->jump);
+    if (place->jump != place->position) move_to(queue, place, place->jump); /* else nobody has read anything by this */
     place->jump = -1;
 }
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from kafwire.consumer.share.share_core import ShareCore
 
-_KINDS = {ACCEPT: ACCEPT, RELEASE: RELEASE, REJECT: REJECT, RENEW: RENEW}
-_KINDS |= {"accept": ACCEPT, "release": RELEASE, "reject": REJECT, "renew": RENEW}  # type: ignore[dict-item]
+_KINDS: dict[Any, int] = {ACCEPT: ACCEPT, RELEASE: RELEASE, REJECT: REJECT, RENEW: RENEW}
+_KINDS |= {"accept": ACCEPT, "release": RELEASE, "reject": REJECT, "renew": RENEW}
 
 
 class ShareBatch:
@@ -181,18 +181,6 @@ class ShareBatch:
         )
 
 
-def in_turn(batch: ShareBatch) -> Iterator[Record]:
-    """The records of a batch, each accepted when the next one is asked for."""
-    acquired, said, first = batch._acquired, batch._acquired.said, batch._acquired.first
-    for record, offset in zip(batch._batch, batch._offsets, strict=True):
-        yield record
-        index = offset - first
-        if said[index] == OPEN:
-            said[index] = ACCEPT
-        if not acquired.is_noted:
-            batch._core.said(acquired)
-
-
 def offsets_of(batch: Batch) -> Sequence[int]:
     """The offsets of its records."""
     first, last = batch[0].offset, batch[-1].offset
@@ -215,7 +203,8 @@ def bytes_of(kinds: Any) -> bytes | None:
 
 
 def _kind(value: Any) -> int:
-    found = _KINDS.get(value.item() if hasattr(value, "item") else value)
+    plain: Any = value.item() if hasattr(value, "item") else value
+    found = _KINDS.get(plain) if isinstance(plain, int | float | str) else None
     if found is None:
         raise ConfigError(f"acknowledge: {value!r} is none of 1 (accept), 2 (release), 3 (reject), 4 (renew), 0")
     return found

@@ -53,6 +53,7 @@ class ShareNode:
         self.session = ShareSession()
         self.outgoing = Outgoing()
         self.is_busy = False
+        self.is_telling = False  # what it is busy with has acknowledgements
         self.not_before_ms = 0.0
         self.is_due = False  # what was said is sent without a fetch
         self.linger: asyncio.TimerHandle | None = None  # until it is
@@ -135,7 +136,7 @@ class ShareFetcher:
         self._told_waits += 1
         try:
             while self.error is None and any(
-                node.is_busy or not node.outgoing.is_empty for node in self._nodes.values()
+                node.is_telling or not node.outgoing.is_empty for node in self._nodes.values()
             ):
                 self._news.clear()
                 self.pump()
@@ -221,6 +222,7 @@ class ShareFetcher:
             if not node.session.is_open:
                 self._drop_said(node)  # what was acquired in an earlier one is released by now
             said = node.take_said()
+            node.is_telling = bool(said)
             renews = any(RENEW in kinds for batches in said.values() for _, _, kinds in batches)
             if said and (renews or not fetches):
                 await self._acknowledge(node, said, renews=renews)
@@ -234,7 +236,7 @@ class ShareFetcher:
                 raise
             self._lost(node, error, said)
         finally:
-            node.is_busy = False
+            node.is_busy = node.is_telling = False
             self._news.set()
         self.tasks.soon(self.pump)
 

@@ -110,6 +110,12 @@ def test_the_position_is_where_reading_goes_on(line: Line, read: int, cut: int, 
     assert line.queue.processed(0) == cut
 
 
+def test_a_cut_puts_nothing_in_hand(line: Line) -> None:
+    line.push(0, 1)
+    line.queue.cut(0, line.queue.position(0))
+    assert not line.queue.in_hand(0)
+
+
 def test_what_comes_after_a_cut_is_no_jump(line: Line) -> None:
     line.push(0, 3)
     line.queue.cut(0, 20)

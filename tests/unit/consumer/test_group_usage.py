@@ -99,6 +99,122 @@ def test_who_may_not_be_a_member_is_told_and_the_next_call_joins(name: str, api:
             assert [len(batch) for batch in consumer.poll(30.0)] == [3]
 
 
+# --- handlers -------------------------------------------------------------------------------------------------------
+
+
+def test_a_handler_may_close_the_consumer_and_is_told_of_each_partition_once(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=2) as group:
+
+        async def main() -> None:
+            told: list[TopicPartition] = []
+
+            async def revoked(partitions: list[TopicPartition]) -> None:
+                told.extend(partitions)
+                await member.consumer.close()
+
+            member = group.member(**protocol, on_assigned=lambda _: None, on_revoked=revoked)
+            await member.start()
+            await group.balanced([member], 2)
+            (other,) = await group.add(**protocol)
+            await group.balanced([other], 2)
+            await member.leave()
+            assert sorted(told) == [TopicPartition("t", 0), TopicPartition("t", 1)]
+
+        group.world.run(main())
+
+
+@pytest.mark.parametrize("call", ["close", "unsubscribe"])
+def test_a_handler_may_do_again_what_calls_it(call: str) -> None:
+    with kafka_with(1) as kafka:
+        told: list[list[TopicPartition]] = []
+
+        def revoked(partitions: list[TopicPartition]) -> None:
+            told.append(partitions)
+            getattr(consumer, call)()
+
+        with kafwire.Consumer(kafka.bootstrap, **OPTIONS, on_revoked=revoked) as consumer:
+            assert consumer.poll(30.0)
+            getattr(consumer, call)()
+        assert told == [[TopicPartition("t", 0)]]
+
+
+def test_what_a_handler_pauses_stays_paused(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=2) as group:
+
+        async def main() -> None:
+            first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+
+            async def assigned(partitions: list[TopicPartition]) -> None:
+                assert member.consumer.paused == set()
+                await member.consumer.pause(*partitions)
+                await member.consumer.resume(second)
+                assert member.consumer.paused == {first}
+
+            member = group.member(**protocol, on_assigned=assigned)
+            async with group.producing(20, pause_s=0.0):
+                pass
+            await member.start()
+            await group.balanced([member], 2)
+            await asyncio.sleep(60.0)
+            assert set(group.seen.by_partition) == {second}
+            assert member.consumer.paused == {first}
+            await member.consumer.resume(first)
+            await group.until(lambda: group.seen.total() == 20)
+
+        group.world.run(main())
+
+
+def test_what_nobody_was_told_of_is_not_revoked(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=2) as group:
+
+        async def main() -> None:
+            told: list[list[TopicPartition]] = []
+            handlers: dict[str, Any] = {"on_assigned": told.append, "on_revoked": told.append}
+            member = group.member(**protocol, **handlers)
+            await member.consumer.start()
+            await group.balanced([member], 2)
+            await member.consumer.close()  # before anybody read
+            assert told == []
+
+        group.world.run(main())
+
+
+def test_what_is_lost_when_the_consumer_is_closed_is_told_of(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=2) as group:
+
+        async def main() -> None:
+            lost: list[TopicPartition] = []
+            revoked: list[TopicPartition] = []
+            (member,) = await group.add(**protocol, on_lost=lost.extend, on_revoked=revoked.extend)
+            await group.balanced([member], 2)
+            await member._stop_reading()
+            group.world.link(1).is_refusing = True  # until the group goes on without it
+            group.world.break_connections(1)
+            await asyncio.sleep(100.0)
+            group.world.link(1).heal()
+            await asyncio.sleep(20.0)
+            assert (await member.consumer.metrics())["group"]["lost_partitions"] == 2
+            await group.balanced([member], 2)
+            await member.consumer.close()
+            assert len(lost) == len(revoked) == 2
+
+        group.world.run(main())
+
+
+def test_who_takes_partitions_by_hand_gives_up_those_of_the_group(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=2) as group:
+
+        async def main() -> None:
+            revoked: list[TopicPartition] = []
+            (member,) = await group.add(**protocol, on_revoked=revoked.extend)
+            await group.balanced([member], 2)
+            await member._stop_reading()
+            await member.consumer.assign([TopicPartition("t", 0)])
+            assert len(revoked) == 2
+
+        group.world.run(main())
+
+
 # --- streams --------------------------------------------------------------------------------------------------------
 
 
@@ -116,6 +232,42 @@ def test_to_complete_is_for_explicit_streams_and_not_beyond_what_was_handed_out(
         stream.complete(0, 9)
         stream.commit()
         assert kafka.committed("g") == {("t", 0): 3}
+
+
+def test_another_stream_does_not_hide_what_the_first_one_left_open() -> None:
+    with kafka_with(10) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS, enable_auto_commit=False) as consumer:
+        first = next(consumer.partitions(explicit=True))
+        batch = next(first)
+        first.complete(5, 10)
+        first.close()
+        kafka.append("t", [b"more"])
+        second = consumer.partition_stream(TopicPartition("t", 0), explicit=True)
+        assert next(second).base_offset == 10
+        second.complete(10, 11)
+        second.commit()
+        assert kafka.committed("g").get(("t", 0), 0) == 0
+        first.complete(batch.base_offset, 5)
+        second.commit()
+        assert kafka.committed("g") == {("t", 0): 11}
+
+
+def test_batches_after_an_explicit_stream_count_as_ever() -> None:
+    with kafka_with(10) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS, enable_auto_commit=False) as consumer:
+        stream = next(consumer.partitions(explicit=True))
+        assert next(stream).next_offset == 10
+        stream.complete(0, 4)
+        stream.close()
+        kafka.append("t", [b"more"])
+        assert [batch.next_offset for batch in consumer.batches(timeout=1.0)] == [11]
+        consumer.commit()
+        assert kafka.committed("g") == {("t", 0): 4}
+        stream.complete(4, 10)
+        consumer.commit()
+        assert kafka.committed("g") == {("t", 0): 11}
+        kafka.append("t", [b"more"])
+        assert [batch.next_offset for batch in consumer.batches(timeout=1.0)] == [12]
+        consumer.commit()
+        assert kafka.committed("g") == {("t", 0): 12}
 
 
 @pytest.mark.parametrize("explicit", [False, True])
@@ -178,6 +330,40 @@ def test_partitions_that_wait_for_a_thread_are_told_of(caplog: pytest.LogCapture
                 consumer.stop()
 
         consumer.for_each_partition(handle, threads=1)
+
+
+@pytest.mark.parametrize("automatic", [True, False])
+def test_partitions_that_wait_for_a_thread_do_not_hold_up_a_rebalance(automatic: bool) -> None:
+    options = OPTIONS | {"enable_auto_commit": automatic, "group_protocol": "classic", "heartbeat_interval_ms": 100}
+    options["partition_assignment_strategy"] = ["cooperative-sticky"]
+    revoked: list[TopicPartition] = []
+    handled: list[int] = []
+    with (
+        kafka_with(1, partitions=4) as kafka,
+        kafwire.Consumer(kafka.bootstrap, **options, on_revoked=revoked.extend) as consumer,
+    ):
+        begun = threading.Event()
+
+        def handle(stream: kafwire.PartitionStream) -> None:
+            handled.append(stream.partition)
+            begun.set()
+            release.wait(30)  # one that takes long
+            for _ in stream:
+                pass
+
+        release = threading.Event()
+        reader = threading.Thread(target=consumer.for_each_partition, args=(handle,), kwargs={"threads": 1})
+        reader.start()
+        assert begun.wait(30)
+        with kafwire.Consumer(kafka.bootstrap, **options) as other:
+            assert other.poll(30.0)
+            given_up = {where.partition for where in revoked}
+            assert len(given_up) == 2
+            consumer.stop()
+            release.set()
+            reader.join(30)
+        assert handled[0] == 0
+        assert not given_up.intersection(handled[1:])
 
 
 @pytest.mark.parametrize(
