@@ -24,7 +24,7 @@ from kafwire.errors import (
 from kafwire.option_checks import number, some_text
 from kafwire.options import ProducerOptions
 from kafwire.outbox.outbox_table import OutboxTable
-from kafwire.outbox.relay import FORGOTTEN, Relay, Step
+from kafwire.outbox.relay import GIVEN_UP, Relay, Step
 from kafwire.outbox.state_topic import ensure_topic
 from kafwire.outbox.wakeup import Notifications, Wakeup
 from kafwire.runtime.engine import default_engine
@@ -247,7 +247,7 @@ class Outbox:
         if isinstance(error, BrokerError):
             # The producer has waited for a topic before it gave it up.
             is_told = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return (error.retriable and not is_told) or error.code in (ErrorCode.TRANSACTION_ABORTABLE, *FORGOTTEN)
+            return (error.retriable and not is_told) or error.code in (ErrorCode.TRANSACTION_ABORTABLE, *GIVEN_UP)
         retriable = getattr(error, "abortable", False) or getattr(error, "retriable", False)
         return retriable or isinstance(error, KafkaTimeoutError | KafkaConnectionError) or self._table.is_passing(error)
 

@@ -34,8 +34,15 @@ log = logging.getLogger("kafwire")
 
 # Whoever is interrupted wants to end, and not to wait for a coordinator that cannot be reached.
 INTERRUPTED_S = 5.0
-# The coordinator has forgotten a transactional id that was not used for `transactional.id.expiration.ms`.
-FORGOTTEN = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID)
+# The coordinator did something without the relay: it has forgotten a transactional id that was not used for
+# `transactional.id.expiration.ms`, or aborted a transaction that took longer than `transaction_timeout_ms`. Another
+# relay may be behind that too: then aborting tells so.
+GIVEN_UP = (
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.UNKNOWN_PRODUCER_ID,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+)
 
 
 class Step(StrEnum):
@@ -211,9 +218,9 @@ class Relay:
         """Abort because of `error`, which goes on."""
         self.aborted += 1
         self._aborting = True
-        if isinstance(error.__cause__, BrokerError) and error.__cause__.code in FORGOTTEN:
-            # The producer gets another id. Other relays may have come and gone, and been forgotten too, meanwhile: what
-            # they have relayed is read again.
+        if isinstance(error.__cause__, BrokerError) and error.__cause__.code in GIVEN_UP:
+            # The producer gets another id or epoch. Where an id was forgotten, other relays may have come and gone, and
+            # been forgotten too: what they have relayed is read again.
             self._taken_over = False
         try:
             self._end_abort(None if isinstance(error, Exception) else INTERRUPTED_S)

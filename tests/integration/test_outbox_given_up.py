@@ -1,4 +1,4 @@
-"""A relay whose transactional id was not used for so long that the coordinator has forgotten it: a week, by default."""
+"""A relay whose coordinator has forgotten its transactional id, or aborted its transaction, as it took too long."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ pytestmark = pytest.mark.either_kafka
 
 @pytest.fixture(scope="module")
 def bootstrap() -> Iterator[str]:
-    """A broker that forgets what was not used for a second."""
+    """A broker that forgets what was not used for a second, and looks often."""
     properties: dict[str, object] = {
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
         "transactional.id.expiration.ms": 1000,
         "transaction.remove.expired.transaction.cleanup.interval.ms": 100,
     }
@@ -61,14 +62,20 @@ class Shop:
         with closing(self.connect()) as database:
             return int(database.execute("SELECT count(*) FROM outbox").fetchone()[0])
 
-    def outbox(self, on_step: Callable[[Step], object] | None = None) -> Outbox:
-        options: dict[str, Any] = {"retry_backoff_ms": 5, "poll_interval": 0.02, "on_step": on_step}
-        return Outbox(self.connect, self._bootstrap, transactional_id=self._topic, **options)
+    def outbox(self, on_step: Callable[[Step], object] | None = None, **options: Any) -> Outbox:
+        made: dict[str, Any] = {"retry_backoff_ms": 5, "poll_interval": 0.02, "on_step": on_step, **options}
+        return Outbox(self.connect, self._bootstrap, transactional_id=self._topic, **made)
+
+    def _described(self) -> Any:
+        return self._client.call(DescribeTransactionsRequest(transactional_ids=[self._topic])).transaction_states[0]
 
     def is_forgotten(self) -> bool:
         """Whether the coordinator does not know the transactional id."""
-        found = self._client.call(DescribeTransactionsRequest(transactional_ids=[self._topic])).transaction_states[0]
-        return bool(found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return bool(self._described().error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+
+    def is_aborted(self) -> bool:
+        """Whether it has aborted a transaction."""
+        return bool(self._described().transaction_state == "CompleteAbort")
 
     def relayed(self) -> list[bytes]:
         """The values in the topic."""
@@ -140,3 +147,33 @@ def test_it_is_fenced_by_a_relay_that_was_not_forgotten(shop: Shop) -> None:
             assert other.relay() == 1
     assert len(errors) == 1
     assert shop.relayed() == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("late", [Step.SENT, Step.ACKNOWLEDGED])
+def test_a_transaction_that_took_too_long_is_made_again(shop: Shop, late: Step) -> None:
+    due = [late]
+
+    def on_step(step: Step) -> None:
+        if due and step is due[0]:
+            del due[0]
+            deadlines.until(shop.is_aborted)
+
+    with shop.outbox(on_step, transaction_timeout_ms=1000) as outbox:
+        shop.write("a")
+        run(outbox, shop)
+        assert outbox.metrics()["aborted"] >= 1
+    assert shop.relayed() == [b"a"]
+
+
+def test_an_older_relay_whose_transaction_another_one_has_aborted(shop: Shop) -> None:
+    """Aborting shows that it is fenced."""
+
+    def on_step(step: Step) -> None:
+        if step is Step.ACKNOWLEDGED:
+            with shop.outbox() as newer:
+                assert newer.relay() == 1
+
+    shop.write("a")
+    with shop.outbox(on_step) as older, pytest.raises(ProducerFencedError):
+        older.run()
+    assert shop.relayed() == [b"a"]
