@@ -43,9 +43,6 @@ class MembersWalk:
         self._wanted: set[str] = set()
         with BrokerSocket(self.address) as self._broker:
             self._broker.configure(self._group, share_assignment_interval_ms="0")
-            first = self._members[0]  # it has its part before others come
-            self._join(first)
-            self._beat(first)
             for _ in range(steps):
                 member = self._random.choice(self._members)
                 kinds = {"join": 12, "odd": 2, "look": 1, "offsets": 1}
