@@ -47,7 +47,10 @@ class OffsetCommits:
         if what is None:
             chosen = self._processed(only)
         elif isinstance(what, Mapping):
-            chosen = {self._owned(where): _committable(where, offset) for where, offset in what.items()}
+            said = zip(partitions_of(what), what.values(), strict=True)
+            chosen = {self._owned(where): _committable(where, offset) for where, offset in said}
+        elif not isinstance(what, Batch):
+            raise ConfigError(f"a batch, or offsets by partition, can be committed, not {what!r}")
         elif what.topic is None or what.partition is None:
             raise ConfigError("this batch was decoded from bytes alone: it has no partition to commit for")
         else:

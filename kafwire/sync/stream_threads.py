@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
-from kafwire.errors import ConfigError
+from kafwire.errors import ConfigError, KafkaError
 from kafwire.sync.partition_stream import PartitionStream
 
 log = logging.getLogger("kafwire")
@@ -26,15 +28,74 @@ def run_threads(
         raise ConfigError(f"handler: a function of a PartitionStream is needed, not {handler!r}")
     if not isinstance(threads, int) or threads < 1:
         raise ConfigError(f"threads={threads!r}: a whole number from 1 is needed")
-    errors: list[BaseException] = []
-    unfinished: list[Future[None]] = []
+    workers = _Workers(handler, threads, stop)
+    try:
+        for stream in streams:
+            workers.take(stream)
+    except BaseException:
+        stop()
+        raise
+    finally:
+        workers.join()
+    if workers.errors:
+        raise workers.errors[0]
 
-    def work(stream: PartitionStream, *, has_waited: bool) -> None:
+
+class _Workers:
+    """The threads of one call. Daemons: the interpreter's end waits for none of them, as for no other reader."""
+
+    def __init__(self, handler: Callable[[PartitionStream], object], threads: int, stop: Callable[[], object]) -> None:
+        self.errors: list[BaseException] = []
+        self._handler = handler
+        self._limit = threads
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._waiting: deque[PartitionStream] = deque()
+        self._threads: list[threading.Thread] = []
+        self._busy = 0
+
+    def take(self, stream: PartitionStream) -> None:
+        """Handle it in a thread, now or once one is free."""
+        thread = threading.Thread(target=self._run, args=(stream,), name="kafwire-stream", daemon=True)
+        with self._lock:
+            is_free = self._busy < self._limit
+            if is_free:
+                self._busy += 1
+            else:
+                self._waiting.append(stream)
+        if is_free:
+            thread.start()
+            self._threads = [each for each in self._threads if each.is_alive()] + [thread]
+            return
+        log.warning(
+            "%s-%d waits for a thread, as threads=%d handlers run: it is not read until one returns",
+            stream.topic,
+            stream.partition,
+            self._limit,
+        )
+
+    def join(self) -> None:
+        """Return when all have been handled."""
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, stream: PartitionStream) -> None:
+        self._handle(stream)
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._busy -= 1
+                    return
+                stream = self._waiting.popleft()
+            if stream.has_ended:  # it was given up meanwhile
+                stream.close()
+            else:
+                self._handle(stream)
+
+    def _handle(self, stream: PartitionStream) -> None:
         try:
             with stream:
-                if has_waited and stream.has_ended:
-                    return  # it was given up meanwhile
-                handler(stream)
+                self._handler(stream)
                 if not stream.has_ended:
                     log.warning(
                         "the handler of %s-%d returned before its stream ended: the partition is not read on before "
@@ -43,24 +104,6 @@ def run_threads(
                         stream.partition,
                     )
         except BaseException as error:  # noqa: BLE001  # it is raised where the streams are asked for
-            errors.append(error)
-            stop()
-
-    with ThreadPoolExecutor(threads, "kafwire-stream") as pool:
-        try:
-            for stream in streams:
-                unfinished = [each for each in unfinished if not each.done()]
-                waits = len(unfinished) >= threads
-                if waits:
-                    log.warning(
-                        "%s-%d waits for a thread, as threads=%d handlers run: it is not read until one returns",
-                        stream.topic,
-                        stream.partition,
-                        threads,
-                    )
-                unfinished.append(pool.submit(work, stream, has_waited=waits))
-        except BaseException:
-            stop()
-            raise
-    if errors:
-        raise errors[0]
+            self.errors.append(error)
+            with suppress(KafkaError):  # it is closed already
+                self._stop()

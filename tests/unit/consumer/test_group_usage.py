@@ -99,6 +99,14 @@ def test_who_may_not_be_a_member_is_told_and_the_next_call_joins(name: str, api:
             assert [len(batch) for batch in consumer.poll(30.0)] == [3]
 
 
+@pytest.mark.parametrize("what", [["t"], "t", 5, {"t": 1}, {5: 1}, {TopicPartition("t", 0): "1"}])
+def test_what_cannot_be_committed(what: Any) -> None:
+    with kafka_with(1) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS) as consumer:
+        assert consumer.poll(30.0)
+        with pytest.raises(ConfigError, match="TopicPartition|a batch, or offsets|a number from 0"):
+            consumer.commit(what)
+
+
 # --- handlers -------------------------------------------------------------------------------------------------------
 
 
