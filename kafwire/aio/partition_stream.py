@@ -67,6 +67,11 @@ class AsyncPartitionStream:
         # Who commits himself may do so after the end of a stream that he was given, until he closes it.
         self._stays = let_go is None and not core.commits.is_automatic
         self._closed = self._has_ended = self._paused = False
+        self._is_bounded = True  # False: whoever reads it bounds what is not committed
+
+    @property
+    def _is_full(self) -> bool:
+        return self._progress is not None and self._progress.uncommitted >= self._core.config.max_uncommitted
 
     @property
     def is_lost(self) -> bool:
@@ -108,7 +113,7 @@ class AsyncPartitionStream:
         if self._progress is None and self._explicit:
             self._progress = await on_engine(self._engine, self._core.follow_progress(self._claim))
             self._reading.needs_offsets = True
-        if self._progress is not None and self._progress.uncommitted >= self._core.config.max_uncommitted:
+        if self._is_bounded and self._is_full:
             await on_engine(self._engine, self._core.room(self._claim, self._progress))
         position = self._core.position(self._claim)
         try:
