@@ -70,10 +70,6 @@ class AsyncPartitionStream:
         self._is_bounded = True  # False: whoever reads it bounds what is not committed
 
     @property
-    def _is_full(self) -> bool:
-        return self._progress is not None and self._progress.uncommitted >= self._core.config.max_uncommitted
-
-    @property
     def is_lost(self) -> bool:
         """Whether the partition belongs to another member already: nothing of it can be committed."""
         return self._claim.is_lost
@@ -113,7 +109,7 @@ class AsyncPartitionStream:
         if self._progress is None and self._explicit:
             self._progress = await on_engine(self._engine, self._core.follow_progress(self._claim))
             self._reading.needs_offsets = True
-        if self._is_bounded and self._is_full:
+        if self._is_bounded and self._progress is not None and self._is_full(self._progress):
             await on_engine(self._engine, self._core.room(self._claim, self._progress))
         position = self._core.position(self._claim)
         try:
@@ -125,6 +121,9 @@ class AsyncPartitionStream:
         if batch is not None and self._progress is not None:
             self._progress.hand_out(position, batch)
         return batch
+
+    def _is_full(self, progress: PartitionProgress) -> bool:
+        return progress.uncommitted >= self._core.config.max_uncommitted
 
     def complete(self, first_offset: int, next_offset: int) -> None:
         """Of an `explicit` stream: the records of [first_offset, next_offset) are processed. In any order, any thread.
