@@ -67,6 +67,7 @@ class AsyncPartitionStream:
         # Who commits himself may do so after the end of a stream that he was given, until he closes it.
         self._stays = let_go is None and not core.commits.is_automatic
         self._closed = self._has_ended = self._paused = False
+        self._is_bounded = True  # False: whoever reads it bounds what is not committed
 
     @property
     def is_lost(self) -> bool:
@@ -109,7 +110,7 @@ class AsyncPartitionStream:
         if self._progress is None and self._explicit:
             self._progress = await on_engine(self._engine, self._core.follow_progress(self._claim))
             self._reading.needs_offsets = True
-        if self._progress is not None and self._progress.uncommitted >= self._core.config.max_uncommitted:
+        if self._is_bounded and self._progress is not None and self._is_full(self._progress):
             await on_engine(self._engine, self._core.room(self._claim, self._progress))
         position = self._core.position(self._claim)
         try:
@@ -121,6 +122,9 @@ class AsyncPartitionStream:
         if batch is not None and self._progress is not None:
             self._progress.hand_out(position, batch)
         return batch
+
+    def _is_full(self, progress: PartitionProgress) -> bool:
+        return progress.uncommitted >= self._core.config.max_uncommitted
 
     def complete(self, first_offset: int, next_offset: int) -> None:
         """Of an `explicit` stream: the records of [first_offset, next_offset) are processed. In any order, any thread.

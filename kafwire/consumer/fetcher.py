@@ -82,7 +82,7 @@ class Fetcher:
             number = self.queue.add(info.name, partition, layout)
         # A vacant place is of a later generation than a new one.
         generation = self.queue.reset(number, start)
-        cursor = FetchCursor(number, info.name, info.topic_id, partition, generation, start, end)
+        cursor = FetchCursor(number, info.name, info.topic_id, partition, generation, start, end=end)
         if end != NO_END and not cursor.done:
             self._unfinished[cursor] = None
         self.cursors[info.name, partition] = cursor

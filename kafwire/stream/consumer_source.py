@@ -18,7 +18,7 @@ class ConsumerSource:
 
     A partition that the group takes away is given up when what is in hand of it is completed and committed, within the
     consumer's `revocation_timeout_ms`. The consumer is used by nobody else meanwhile, and has
-    `enable_auto_commit=False`.
+    `enable_auto_commit=False`. Its `max_uncommitted` does not count: the pipeline's `limits` do.
 
     Args:
         consumer: what is read; with a `group_id` if anything is to be committed.
@@ -122,6 +122,7 @@ class _Partition:
     def __init__(self, stream: AsyncPartitionStream, on_end: Callable[[_Partition], None]) -> None:
         self.topic, self.partition = stream.topic, stream.partition
         self._stream = stream
+        stream._is_bounded = False  # a list of `batch`, or a transaction, may be longer than its `max_uncommitted`
         self._on_end = on_end
 
     async def __aiter__(self) -> AsyncIterator[Batch]:

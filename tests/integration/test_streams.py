@@ -258,6 +258,15 @@ def test_whole_batches_as_arrow(orders: EmbeddedKafka) -> None:
     assert orders.committed("billing") == ALL_COMMITTED
 
 
+def test_a_list_may_be_longer_than_what_the_consumer_hands_out_by_itself(orders: EmbeddedKafka) -> None:
+    for number in range(PARTITIONS):
+        for one in range(100):
+            orders.append("orders", [{"value": b"more %d" % one}], partition=number)
+    read = source(orders, max_uncommitted=COUNT // 2, fetch_max_bytes=1000, max_partition_fetch_bytes=1000)
+    summary = run(orders, Pipeline().batch(COUNT + 100), read=read, committed=PARTITIONS * (COUNT + 100))
+    assert len(written(orders)) == summary.records == PARTITIONS * (COUNT + 100)
+
+
 def test_a_refused_record_is_a_dead_letter_of_its_own_sink(orders: EmbeddedKafka) -> None:
     orders.fail_next("Produce", "INVALID_RECORD", topic="bills")
     letters = MemorySink()
