@@ -77,7 +77,7 @@ class FetchCursor:
     partition: int
     generation: int = 0  # rises with every seek; what was asked for in an older one is not taken
     position: int = UNKNOWN  # the next offset to ask for
-    lowest: int = UNKNOWN  # nothing before this offset was asked for
+    lowest: int = field(init=False)  # nothing before this offset was asked for
     end: int = NO_END  # nothing is wanted from here on
     ended: bool = False  # there is nothing between the position and the end, nor will be
     last_epoch: int = UNKNOWN  # leader epoch of the batch before it
@@ -101,6 +101,9 @@ class FetchCursor:
     # For metrics.
     fetches: int = 0
     bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self.lowest = self.position
 
     @property
     def name(self) -> str:
