@@ -35,7 +35,7 @@ TOPICS = ((100, 16_384, 2_000_000), (1000, 16_384, 600_000), (100, 1_000_000, 3_
 PARTITIONS = 4
 # A member has its partitions with its second heartbeat.
 QUICK = {"group.share.heartbeat.interval.ms": 500, "group.share.min.heartbeat.interval.ms": 500}
-PATIENCE_S = 15.0
+PATIENCE_S = 5.0
 _groups = (f"bench-share-{number}" for number in itertools.count())
 
 # Reads a topic as a group's member for so many seconds. Returns records and seconds after the first records.
