@@ -180,6 +180,21 @@ def test_dead_letters_wait_for_a_sink_that_is_not_ready(pipeline: Pipeline) -> N
     assert source.committed == {ORDERS: 1}, "it is read again"
 
 
+def test_a_dead_letter_that_cannot_be_written_does_not_hide_why_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    class Refusing(MemorySink):
+        """Takes nothing."""
+
+        async def write(self, value: Any) -> None:
+            """Refuse."""
+            raise KafkaConnectionError("no broker")
+
+    source = MemorySource({"orders": numbered(3)})
+    with pytest.raises(KafkaConnectionError, match="no broker"):
+        run_simulated(Pipeline().map(Flaky({1: 9})).dead_letters("dead"), source, MemorySink(), letters=Refusing())
+    assert "the record at offset 1 of orders-0 failed, and could not be written to dead" in caplog.text
+    assert "ValueError: no" in caplog.text
+
+
 def test_a_record_for_which_no_order_is_found_has_failed() -> None:
     functions: list[Callable[[Record], Any]] = [
         lambda record: 1 // (number(record) - 1),
