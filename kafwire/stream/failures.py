@@ -10,7 +10,7 @@ from kafwire.errors import KafkaError, TransactionError
 from kafwire.runtime.interfaces import Clock, Random
 from kafwire.stream.elements import Origin, first_of, records_of
 from kafwire.stream.errors import NotNow, StreamError
-from kafwire.stream.failed_record import failed
+from kafwire.stream.failed_record import failed, text_of
 from kafwire.stream.failure_policy import FailurePolicy, SendDeadLetter, SendLater, Skip, StopStream, TryAgain
 from kafwire.stream.interfaces import Sink, TransactionalSink
 from kafwire.stream.message import Message
@@ -103,6 +103,7 @@ def _place(where: TopicPartition, origin: Origin) -> str:
 def _ended(where: TopicPartition, origin: Origin, error: Exception, attempt: int) -> StreamError:
     text = (
         f"{_place(where, origin)} could not be processed in {attempt} attempt{'s' if attempt > 1 else ''}: "
-        f"{type(error).__name__}: {error}. To go on without such records, give the pipeline dead_letters(topic)"
+        f"{type(error).__name__}: {text_of(error)}. To go on without such records, give the pipeline "
+        "dead_letters(topic)"
     )
     return StreamError(text, topic=where.topic, partition=where.partition, offset=first_of(origin))
