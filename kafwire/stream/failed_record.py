@@ -40,7 +40,7 @@ def failed(record: Record, error: BaseException, attempts: int, topic: str, due_
         ORIGIN_PARTITION: known.get(ORIGIN_PARTITION) or str(record.partition).encode(),
         ORIGIN_OFFSET: known.get(ORIGIN_OFFSET) or str(record.offset).encode(),
         ERROR_CLASS: name.encode("utf-8", "replace"),
-        ERROR_MESSAGE: str(error)[:MESSAGE_CHARACTERS].encode("utf-8", "replace"),
+        ERROR_MESSAGE: text_of(error)[:MESSAGE_CHARACTERS].encode("utf-8", "replace"),
         ATTEMPTS: str(attempts + (_number(record, ATTEMPTS) or 0)).encode(),
     }
     if ORIGIN_TIMESTAMP in known or (ORIGIN_TOPIC not in known and record.timestamp_ms is not None):
@@ -49,6 +49,14 @@ def failed(record: Record, error: BaseException, attempts: int, topic: str, due_
         added[DUE_MS] = str(due_ms).encode()
     own = [(header, value) for header, value in record.headers if header not in OURS]
     return Message(record.value, record.key, [*own, *added.items()], topic=topic)
+
+
+def text_of(error: BaseException) -> str:
+    """The error's text, also if its own `__str__` raises."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001  # whatever a user's class raises
+        return "its text could not be made"
 
 
 def due_ms(record: Record) -> int:

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from kafwire.errors import TransactionError
+from kafwire.errors import KafkaError, TransactionError
 from kafwire.runtime.interfaces import Clock, Random
 from kafwire.stream.elements import Origin, first_of, records_of
 from kafwire.stream.errors import NotNow, StreamError
-from kafwire.stream.failed_record import failed
+from kafwire.stream.failed_record import failed, text_of
 from kafwire.stream.failure_policy import FailurePolicy, SendDeadLetter, SendLater, Skip, StopStream, TryAgain
 from kafwire.stream.interfaces import Sink, TransactionalSink
 from kafwire.stream.message import Message
@@ -58,10 +58,10 @@ class Failures:
                 self._counters.retries += 1
                 return decision.after_s
             case SendLater():
-                await self._write(origin, error, attempt, decision.topic, decision.due_ms)
+                await self._write(where, origin, error, attempt, decision.topic, decision.due_ms)
                 self._counters.delayed += 1
             case SendDeadLetter():
-                await self._write(origin, error, attempt, decision.topic, None)
+                await self._write(where, origin, error, attempt, decision.topic, None)
                 self._counters.dead_letters += 1
             case Skip():
                 log.warning("kafwire: %s is skipped", _place(where, origin), exc_info=error)
@@ -72,13 +72,20 @@ class Failures:
                 assert_never(decision)
         return None
 
-    async def _write(self, origin: Origin, error: Exception, attempt: int, topic: str, due_ms: int | None) -> None:
-        stored = [
-            await self._write_when_ready(failed(record, error, attempt, topic, due_ms)) for record in records_of(origin)
-        ]
-        for one in stored:
-            if one is not None:
-                await one
+    async def _write(
+        self, where: TopicPartition, origin: Origin, error: Exception, attempt: int, topic: str, due_ms: int | None
+    ) -> None:
+        letters = [failed(record, error, attempt, topic, due_ms) for record in records_of(origin)]
+        try:
+            stored = [await self._write_when_ready(letter) for letter in letters]
+            for one in stored:
+                if one is not None:
+                    await one
+        except KafkaError:
+            log.warning(
+                "kafwire: %s failed, and could not be written to %s", _place(where, origin), topic, exc_info=error
+            )
+            raise
 
     async def _write_when_ready(self, letter: Message) -> Awaitable[object] | None:
         assert self._letters is not None
@@ -96,6 +103,7 @@ def _place(where: TopicPartition, origin: Origin) -> str:
 def _ended(where: TopicPartition, origin: Origin, error: Exception, attempt: int) -> StreamError:
     text = (
         f"{_place(where, origin)} could not be processed in {attempt} attempt{'s' if attempt > 1 else ''}: "
-        f"{type(error).__name__}: {error}. To go on without such records, give the pipeline dead_letters(topic)"
+        f"{type(error).__name__}: {text_of(error)}. To go on without such records, give the pipeline "
+        "dead_letters(topic)"
     )
     return StreamError(text, topic=where.topic, partition=where.partition, offset=first_of(origin))

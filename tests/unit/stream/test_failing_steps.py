@@ -180,6 +180,36 @@ def test_dead_letters_wait_for_a_sink_that_is_not_ready(pipeline: Pipeline) -> N
     assert source.committed == {ORDERS: 1}, "it is read again"
 
 
+def test_an_error_that_has_no_text_is_told_too() -> None:
+    class SilentError(Exception):
+        """Its text cannot be made."""
+
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    flaky = Flaky({1: 9}, SilentError)
+    source, sink = MemorySource({"orders": numbered(3)}), MemorySink()
+    run_simulated(Pipeline().map(flaky).dead_letters("dead"), source, sink)
+    assert [letter.value for letter in sink.written("dead")] == [b"1"]
+    with pytest.raises(StreamError, match="offset 1 of orders-0 .* SilentError: its text could not be made"):
+        run_simulated(Pipeline().map(flaky), MemorySource({"orders": numbered(3)}), MemorySink())
+
+
+def test_a_dead_letter_that_cannot_be_written_does_not_hide_why_it_was(caplog: pytest.LogCaptureFixture) -> None:
+    class Refusing(MemorySink):
+        """Takes nothing."""
+
+        async def write(self, value: Any) -> None:
+            """Refuse."""
+            raise KafkaConnectionError("no broker")
+
+    source = MemorySource({"orders": numbered(3)})
+    with pytest.raises(KafkaConnectionError, match="no broker"):
+        run_simulated(Pipeline().map(Flaky({1: 9})).dead_letters("dead"), source, MemorySink(), letters=Refusing())
+    assert "the record at offset 1 of orders-0 failed, and could not be written to dead" in caplog.text
+    assert "ValueError: no" in caplog.text
+
+
 def test_a_record_for_which_no_order_is_found_has_failed() -> None:
     functions: list[Callable[[Record], Any]] = [
         lambda record: 1 // (number(record) - 1),
