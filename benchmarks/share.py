@@ -27,7 +27,7 @@ import kafwire
 from kafwire import TopicPartition, protocol
 from kafwire.testing import KafkaCluster
 from kafwire.testing.kafka import class_path, java
-from tests.support.java_client import LOGGING, compiled
+from tests.support.java_client import LOGGING, compiled, end
 
 SOURCE = Path(__file__).parent / "java" / "ShareReader.java"
 # Topics: size of values, bytes of a producer's batch, records. Kafka's own producer has batches of 16 KiB.
@@ -74,12 +74,7 @@ class JavaReaders:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()  # the program ends with its input
-        self._process.wait(30)
-        self._process.stdout.close()
-        self._folder.cleanup()
+        end(self._process, self._folder)
 
 
 def timed(counts: Iterator[int], seconds: float) -> tuple[int, float]:

@@ -23,7 +23,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 import kafwire
 from kafwire.testing.kafka import class_path, java
 from tests.support.deadlines import ended
-from tests.support.java_client import LOGGING, compiled
+from tests.support.java_client import LOGGING, compiled, end
 
 SOURCE = Path(__file__).parent.parent / "java" / "GroupMember.java"
 Seen = tuple[int, int]  # a partition and an offset
@@ -227,12 +227,7 @@ class JavaMembers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()  # the program ends with its input
-        self._process.wait(30)
-        self._process.stdout.close()
-        self._folder.cleanup()
+        end(self._process, self._folder)
 
 
 class JavaMember:

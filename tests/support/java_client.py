@@ -21,6 +21,16 @@ LOGGING = """<Configuration status="error">
 """
 
 
+def end(process: subprocess.Popen[str], folder: tempfile.TemporaryDirectory[str]) -> None:
+    """End a program that reads its input to the end, and remove its folder."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.close()
+    process.wait(30)
+    process.stdout.close()
+    folder.cleanup()
+
+
 class Written(NamedTuple):
     """A record as it is handed to a producer; partition -1: where its partitioner says."""
 
@@ -113,12 +123,7 @@ class JavaClient:
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()  # the program ends with its input
-        self._process.wait(30)
-        self._process.stdout.close()
-        self._folder.cleanup()
+        end(self._process, self._folder)
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from kafwire.testing.kafka import class_path, java
 from tests.support import deadlines as waiting
-from tests.support.java_client import LOGGING, compiled
+from tests.support.java_client import LOGGING, compiled, end
 
 SOURCE = Path(__file__).parent.parent / "java" / "ShareMember.java"
 # Of brokers: what makes members quick, and locks short.
@@ -78,12 +78,7 @@ class JavaShareMembers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()  # the program ends with its input
-        self._process.wait(30)
-        self._process.stdout.close()
-        self._folder.cleanup()
+        end(self._process, self._folder)
 
 
 class JavaShareMember:

@@ -34,6 +34,19 @@ def bounded(position: int, end: int = 10) -> FetchCursor:
     return FetchCursor(3, "t", uuid.UUID(int=1), 3, position=position, end=end, asked_for=True)
 
 
+def test_the_lowest_offset_that_was_asked_for() -> None:
+    assert bounded(5).lowest == 5
+    read = cursor()
+    assert read.lowest == -1
+    read.seek(7, 1)
+    read.advance(9, 0)
+    read.seek(-1, 1)  # by time: where that is is not known yet
+    assert read.lowest == 7
+    read.seek(3, 2)
+    read.seek(8, 3)
+    assert (read.lowest, read.end) == (3, cursor().end)
+
+
 # ---- verdicts
 
 
