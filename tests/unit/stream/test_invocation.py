@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -145,9 +144,8 @@ def test_a_call_in_a_process_that_was_cancelled_is_killed(ends: str) -> None:
         if ends == "settle":
             await processes.settle()
         processes.close()
-        await asyncio.to_thread(connection.wait, [process.sentinel], PATIENCE_S)
-        process.join(PATIENCE_S)
-        assert process.exitcode == -signal.SIGKILL
+        # It hangs, so nothing but the kill ends it. Its exit code belongs to the pool's own thread, which reaps it.
+        assert await asyncio.to_thread(connection.wait, [process.sentinel], PATIENCE_S)
 
     asyncio.run(main())
 
