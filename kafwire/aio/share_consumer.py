@@ -155,6 +155,19 @@ class AsyncShareConsumer:
             elif await self._fill(None):
                 self._records.begin(self._waiting.popleft())
 
+    def acknowledge(self, record: Record, kind: str | int = "accept") -> None:
+        """Say what becomes of a record of this consumer, as `ShareConsumer.acknowledge` does. Nothing is awaited.
+
+        Args:
+            record: a record that is in hand.
+            kind: "accept", "release", "reject" or "renew", or their numbers.
+
+        Raises:
+            KafkaError: as `ShareConsumer.acknowledge` does.
+        """
+        self._check()
+        self._core.open_batches.acknowledge(record, kind)
+
     def _settle(self) -> None:
         """Who asks for more has processed what he had, in implicit mode."""
         self._records.leave()

@@ -144,7 +144,7 @@ def lag(
                 _write(dict(zip(map(str.lower, _LAG_HEADER), row, strict=True)) for row in rows)
             else:
                 _print_table(_LAG_HEADER, [tuple("" if each is None else str(each) for each in row) for row in rows])
-                click.echo(f"{sum(row[5] or 0 for row in rows)} record(s) behind")
+                click.echo(_summary([row[5] for row in rows]))
             rounds = None if rounds is None else rounds - 1
             if watch is None or rounds == 0:
                 return code
@@ -263,6 +263,14 @@ def _lags(groups: Groups, group: Group) -> list[_Row]:
         who = (owner.instance_id or owner.member_id) if owner is not None else ""
         rows.append((group.group_id, where.topic, where.partition, at, end, behind, who))
     return rows
+
+
+def _summary(behind: Sequence[int | None]) -> str:
+    """The last line of a table: how far behind all is, and of how many partitions nobody can tell."""
+    known = [each for each in behind if each is not None]
+    untold = f"{len(behind) - len(known)} partition(s) with nothing committed" if len(known) < len(behind) else ""
+    counted = f"{sum(known)} record(s) behind" if known or not untold else ""
+    return ", ".join(filter(None, (counted, untold)))
 
 
 def _chosen(groups: Groups, before: Mapping[TopicPartition, int], topics: Sequence[str]) -> list[TopicPartition]:

@@ -388,10 +388,10 @@ class GroupOffsets:
 
 
 def lost_to_others(partitions: Sequence[Partition], group_id: str) -> CommitFailedError:
-    """The error of who commits what is not his any more."""
+    """The error of who commits what is not his: not any more, or not at all."""
     return CommitFailedError(
-        f"{_names(partitions)} of group {group_id!r} belongs to another member now: what was not committed before is "
-        "processed again there",
+        f"{_names(partitions)} of group {group_id!r} is not assigned to this member now: what was not committed before "
+        "is processed again by the one that has it",
         partitions=tuple(partitions),
     )
 

@@ -178,6 +178,34 @@ class ShareConsumer:
             elif self._fill(None):
                 self._records.begin(self._waiting.popleft())
 
+    def acknowledge(self, record: Record, kind: str | int = "accept") -> None:
+        """Say what becomes of a record of this consumer, wherever it came from: a batch, or a loop over records.
+
+        In implicit mode what nothing was said of is accepted as ever.
+
+        Args:
+            record: a record that is in hand.
+            kind: "accept", "release", "reject" or "renew", or their numbers from 1 to 4 on, as Kafka has them.
+
+        Raises:
+            ConfigError: there is no such kind.
+            KafkaError: something else was said of the record before, its lock is over, or another consumer has it.
+
+        Example:
+            >>> with kafwire.ShareConsumer(
+            ...     bootstrap, topics=topic, group_id=share_group, share_acknowledgement_mode="explicit"
+            ... ) as consumer:
+            ...     for record in consumer:
+            ...         consumer.acknowledge(record, "reject" if record.value == b"JFK-MIA" else "accept")
+            ...         if record.value == b"JFK-BQN":
+            ...             break
+            ...     consumer.commit()
+            ...     consumer.metrics()["acknowledged"]
+            3
+        """
+        self._check()
+        self._core.open_batches.acknowledge(record, kind)
+
     def _settle(self) -> None:
         """Who asks for more has processed what he had, in implicit mode."""
         self._records.leave()

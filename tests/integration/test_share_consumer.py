@@ -118,6 +118,17 @@ def test_records_one_by_one_go_on_where_the_last_loop_stopped(bootstrap: str, to
     assert again == dict.fromkeys(range(5, RECORDS), 2)
 
 
+def test_records_one_by_one_are_acknowledged_each_by_itself(bootstrap: str, topic: str) -> None:
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as consumer:
+        for record in consumer:
+            consumer.acknowledge(record, "release" if record.offset % 5 == 0 else "accept")
+            if record.offset == RECORDS - 1:
+                break
+        consumer.commit()
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic) as again:
+        assert read(again, RECORDS // 5) == dict.fromkeys(range(0, RECORDS, 5), 2)
+
+
 def test_who_commits_does_not_wait_for_records(bootstrap: str, topic: str) -> None:
     with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as consumer:
         (batch,) = consumer.poll(10.0)
@@ -240,6 +251,8 @@ def test_awaited(bootstrap: str, topic: str) -> None:
         async with AsyncShareConsumer(bootstrap, topics=topic, group_id=topic) as consumer:
             async for record in consumer:
                 found.append(int(record.value))
+                if found[-1] == 1:
+                    consumer.acknowledge(record, "reject")
                 if len(found) == RECORDS // 2:
                     break
             await consumer.commit()

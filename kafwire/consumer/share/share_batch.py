@@ -148,7 +148,7 @@ class ShareBatch:
         values: Sequence[Any] = kinds.to_pylist() if hasattr(kinds, "to_pylist") else list(kinds)
         if len(values) != len(self._offsets):
             raise ConfigError(f"acknowledge: {len(values)} entries for {len(self._offsets)} records")
-        wanted = [None if value is None or value == 0 else _kind(value) for value in values]
+        wanted = [None if value is None or value == 0 else kind_of(value) for value in values]
         try:
             for offset, kind in zip(self._offsets, wanted, strict=True):
                 if kind is not None:
@@ -202,7 +202,8 @@ def bytes_of(kinds: Any) -> bytes | None:
     return view.tobytes() if view.itemsize == 1 and view.ndim == 1 and view.format in ("b", "B") else None
 
 
-def _kind(value: Any) -> int:
+def kind_of(value: Any) -> int:
+    """What is said of a record, by its number or its name. Raises `ConfigError` for anything else."""
     plain: Any = value.item() if hasattr(value, "item") else value
     found = _KINDS.get(plain) if isinstance(plain, int | float | str) else None
     if found is None:

@@ -17,6 +17,7 @@ from kafwire.consumer.membership_driver import MembershipDriver
 from kafwire.consumer.membership_metrics import MembershipMetrics
 from kafwire.consumer.share.acquired import ACCEPT, REJECT, AcquiredRange, Place
 from kafwire.consumer.share.acquired_decoder import AcquiredDecoder
+from kafwire.consumer.share.open_batches import OpenBatches
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.share_fetcher import FetchedRange, ShareFetcher
 from kafwire.errors import CorruptBatchError, KafkaError, KafkaTimeoutError
@@ -29,7 +30,7 @@ LEAVE_MS = 5_000
 
 
 class ShareCore:
-    """One share consumer. Lives on the engine, apart from `batch_of` and `said`."""
+    """One share consumer. Lives on the engine, apart from `batch_of`, `open_batches` and `said`."""
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class ShareCore:
         self._member_id = new_member_id(cluster.engine.random.getrandbits(128))
         self.fetcher = ShareFetcher(cluster, config, lambda: self._member_id)
         self._decoder = AcquiredDecoder(config, layout, deserializers)
+        self.open_batches = OpenBatches()
         self._owned: set[Partition] = set()
         self._start_lock = asyncio.Lock()
         self._driver: MembershipDriver | None = None
@@ -159,7 +161,9 @@ class ShareCore:
             acquired.say_rest(ACCEPT)
             self.said(acquired)
             return None
-        return ShareBatch(self, batch, acquired)
+        share_batch = ShareBatch(self, batch, acquired)
+        self.open_batches.add(share_batch)
+        return share_batch
 
     def said(self, *ranges: AcquiredRange) -> None:
         """Something was said of these. In any thread. The engine is told once until it sends it."""

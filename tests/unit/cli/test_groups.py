@@ -68,7 +68,7 @@ def test_members_and_what_they_read(kafka: EmbeddedKafka) -> None:
         rows = lines(run(kafka, "lag", "g"))
         # Nothing is committed: how far behind it is nobody can tell.
         assert rows[1] == ["g", "orders", "0", "15", "one"]
-        assert rows[-1] == ["0", "record(s)", "behind"]
+        assert rows[-1] == ["3", "partition(s)", "with", "nothing", "committed"]
 
 
 def test_members_of_the_consumer_protocol(kafka: EmbeddedKafka) -> None:
@@ -100,6 +100,13 @@ def test_how_far_behind_a_group_is(kafka: EmbeddedKafka) -> None:
     assert total == ["10", "record(s)", "behind"]
     (told, _) = [json.loads(line) for line in run(kafka, "lag", "g", "-J").stdout.splitlines()]
     assert (told["committed"], told["end"], told["lag"]) == (5, 15, 10)
+
+
+def test_partitions_with_nothing_committed_are_counted_beside_the_lag(kafka: EmbeddedKafka) -> None:
+    commit(kafka, "g", {T0: 5})
+    with joined_classic(kafka.bootstrap, "g", {"orders": [0, 1, 2]}):
+        said = run(kafka, "lag", "g").stdout.splitlines()[-1]
+    assert said == "10 record(s) behind, 2 partition(s) with nothing committed"
 
 
 def test_lag_is_watched(kafka: EmbeddedKafka) -> None:

@@ -136,7 +136,7 @@ def test_a_commit_of_a_partition_that_others_have_is_refused(protocol: dict[str,
             first, second = await group.add(2, **protocol)
             await group.balanced([first, second], 4)
             (where, *_) = second.consumer.assignment
-            with pytest.raises(CommitFailedError, match="belongs to another member"):
+            with pytest.raises(CommitFailedError, match="is not assigned to this member now"):
                 await first.consumer.commit({where: 0})
 
         group.world.run(main())

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import kafwire
-from kafwire.consumer.share.acquired import ACCEPT, REJECT
+from kafwire.consumer.share.acquired import ACCEPT, REJECT, RELEASE
 from kafwire.consumer.share.share_fetcher import SAID_LINGER_MS
+from kafwire.errors import ConfigError, KafkaError
 from kafwire.testing.broker.request import Request
 from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.testing.simulation.network import Answered
@@ -191,3 +192,64 @@ def test_what_was_said_last_is_told_when_it_closes_and_nothing_after(world: Shar
     world.pass_time(SOON_S)
     assert len(world.asked) == made
     assert world.told("ShareAcknowledge") == [(0, 0, [ACCEPT])]
+
+
+def test_records_of_a_loop_are_acknowledged_one_by_one(world: ShareWorld) -> None:
+    with world.consumer(**EXPLICIT) as consumer:
+        for record in consumer:
+            consumer.acknowledge(record, "reject" if record.offset == BATCH + 1 else "accept")
+            if record.offset == 2 * BATCH - 1:
+                break
+        consumer.commit()
+        told = world.told("ShareFetch") + world.told("ShareAcknowledge")
+    assert told == [(0, BATCH - 1, [ACCEPT]), (BATCH, 2 * BATCH - 1, [ACCEPT, REJECT, *[ACCEPT] * (BATCH - 2)])]
+
+
+def test_a_record_of_a_batch_is_acknowledged_in_any_order_and_once(world: ShareWorld) -> None:
+    with world.consumer(**EXPLICIT) as consumer:
+        (first,), (second,) = consumer.poll(PATIENCE_S), consumer.poll(PATIENCE_S)
+        consumer.acknowledge(second[3])
+        consumer.acknowledge(first[0], RELEASE)
+        with pytest.raises(KafkaError, match=r"t-0, offset 13: it is acknowledged already"):
+            consumer.acknowledge(second[3], "release")
+        with pytest.raises(ConfigError, match="'perhaps'"):
+            consumer.acknowledge(second[4], "perhaps")
+        consumer.commit()
+        told = world.told("ShareFetch") + world.told("ShareAcknowledge")
+    assert (13, 13, [ACCEPT]) in told
+    assert (0, 0, [RELEASE]) in told
+
+
+def test_in_implicit_mode_the_others_are_accepted(world: ShareWorld) -> None:
+    with world.consumer() as consumer:
+        for record in consumer:
+            if record.offset == 3:
+                consumer.acknowledge(record, "reject")
+            if record.offset == BATCH:
+                break
+        consumer.commit()
+        told = world.told("ShareFetch") + world.told("ShareAcknowledge")
+    assert told == [(0, BATCH - 1, [ACCEPT] * 3 + [REJECT] + [ACCEPT] * (BATCH - 4))]
+
+
+def test_a_record_that_was_delivered_again_is_acknowledged_in_its_newest_batch(world: ShareWorld) -> None:
+    with world.consumer(**EXPLICIT) as consumer:
+        (batch,) = consumer.poll(PATIENCE_S)
+        consumer.acknowledge(batch[0], "release")
+        consumer.commit()
+        again = next(each for each in iter(lambda: consumer.poll(PATIENCE_S)[0], None) if each.delivery_count == 2)
+        assert again[0].offset == batch[0].offset
+        consumer.acknowledge(batch[0], "accept")
+        consumer.commit()
+        assert again.is_acknowledged
+
+
+def test_what_is_not_in_hand_is_not_acknowledged(world: ShareWorld) -> None:
+    with world.consumer(**EXPLICIT) as consumer, world.consumer(**EXPLICIT) as other:
+        (first,), (others,) = consumer.poll(PATIENCE_S), other.poll(PATIENCE_S)
+        with pytest.raises(KafkaError, match=rf"t-0, offset {others.base_offset}: it is not in hand"):
+            consumer.acknowledge(others[0])
+        first.accept()
+        consumer.poll(PATIENCE_S)
+        with pytest.raises(KafkaError, match=r"t-0, offset 0: it is not in hand"):
+            consumer.acknowledge(first[0])

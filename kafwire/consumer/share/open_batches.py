@@ -1,0 +1,40 @@
+"""`OpenBatches`: the batches of a share consumer whose records can still be acknowledged, found by a record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafwire.consumer.share.share_batch import ShareBatch, kind_of
+from kafwire.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafwire.records._records import Record
+
+
+class OpenBatches:
+    """Of one share consumer. Batches are forgotten once all is said of them, or their locks are over.
+
+    A user's threads look for records while one adds batches, without a lock: a list is replaced, never changed.
+    """
+
+    def __init__(self) -> None:
+        self._batches: dict[tuple[str | None, int | None], list[ShareBatch]] = {}
+
+    def add(self, batch: ShareBatch) -> None:
+        """These records are acquired."""
+        place = (batch.topic, batch.partition)
+        open_ones = [each for each in self._batches.get(place, ()) if not each.is_acknowledged and each.lock_ms > 0]
+        self._batches[place] = [*open_ones, batch]
+
+    def acknowledge(self, record: Record, kind: Any) -> None:
+        """Say what becomes of a record, in its newest batch, as it may have been delivered again."""
+        self._batch_of(record)._say(record, kind_of(kind))
+
+    def _batch_of(self, record: Record) -> ShareBatch:
+        for batch in reversed(self._batches.get((record.topic, record.partition), ())):
+            if batch.base_offset <= record.offset < batch.next_offset:
+                return batch
+        raise KafkaError(
+            f"{record.topic}-{record.partition}, offset {record.offset}: it is not in hand: it is acknowledged, "
+            "its lock is over, or another consumer has it"
+        )
