@@ -179,7 +179,7 @@ class Outbox:
         try:
             while not self._stopped:
                 try:
-                    is_full = self.relay() >= self._batch_rows
+                    self.relay()
                     self._look_after()
                     self._backoff.succeeded()
                 except Exception as error:
@@ -190,7 +190,7 @@ class Outbox:
                     log.warning("outbox %s: tried again in %.1f s: %s", self._table.name, wait_s, error)
                     self._wakeup.wait(wait_s)
                     continue
-                if not is_full and not self._stopped:
+                if not self._relay.has_more and not self._stopped:
                     self._wait()
         finally:
             self._stopped = False
@@ -204,10 +204,10 @@ class Outbox:
             self._drop_connection()
 
     def relay(self) -> int:
-        """Relay the rows that are there, up to `batch_rows`.
+        """Relay the rows that are there, up to `batch_rows`; fewer after a Kafka transaction was aborted.
 
         Returns:
-            How many rows were relayed. Fewer than `batch_rows`: there were no more.
+            How many rows were relayed. 0: there were no more.
 
         Raises:
             KafkaError: as `run` does, and also where trying again may help.
@@ -287,15 +287,16 @@ class Outbox:
 
         Returns:
             `rows` and `transactions` that were relayed; `leftovers`: rows that had been relayed before a crash or a
-            lost connection, and were removed after it; `aborted` Kafka transactions; `retries` of `run`; `connections`
-            that were opened; `purged` rows that had been kept; `longest_transaction_s`, of the database, as it was
-            within the last minute of `run`.
+            lost connection, and were removed after it; `aborted` Kafka transactions; `batch_rows`: how many rows the
+            next one has at most; `retries` of `run`; `connections` that were opened; `purged` rows that had been kept;
+            `longest_transaction_s`, of the database, as it was within the last minute of `run`.
         """
         return {
             "rows": self._relay.rows,
             "transactions": self._relay.transactions,
             "leftovers": self._relay.leftovers,
             "aborted": self._relay.aborted,
+            "batch_rows": self._relay.room,
             "retries": self._metrics.retries,
             "connections": self._metrics.reconnects,
             "purged": self._metrics.purged,

@@ -93,6 +93,7 @@ def test_a_batch_has_its_limit_and_the_rest_follows(shop: Shop, kafka: EmbeddedK
             "transactions": 3,
             "leftovers": 0,
             "aborted": 0,
+            "batch_rows": 3,
             "retries": 0,
             "connections": 1,
             "purged": 0,

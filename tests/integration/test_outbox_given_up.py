@@ -63,7 +63,13 @@ class Shop:
             return int(database.execute("SELECT count(*) FROM outbox").fetchone()[0])
 
     def outbox(self, on_step: Callable[[Step], object] | None = None, **options: Any) -> Outbox:
-        made: dict[str, Any] = {"retry_backoff_ms": 5, "poll_interval": 0.02, "on_step": on_step, **options}
+        made: dict[str, Any] = {
+            "retry_backoff_ms": 5,
+            "retry_backoff_max_ms": 100,
+            "poll_interval": 0.02,
+            "on_step": on_step,
+            **options,
+        }
         return Outbox(self.connect, self._bootstrap, transactional_id=self._topic, **made)
 
     def _described(self) -> Any:
@@ -163,6 +169,23 @@ def test_a_transaction_that_took_too_long_is_made_again(shop: Shop, late: Step) 
         run(outbox, shop)
         assert outbox.metrics()["aborted"] >= 1
     assert shop.relayed() == [b"a"]
+
+
+def test_a_batch_that_is_too_long_for_its_transaction_is_relayed_in_parts(shop: Shop) -> None:
+    rooms: list[int] = []
+
+    def on_step(step: Step) -> None:
+        if step is Step.ACKNOWLEDGED:
+            rooms.append(outbox.metrics()["batch_rows"])
+            if rooms[-1] > 2:
+                deadlines.until(shop.is_aborted)
+
+    for value in "abcde":
+        shop.write(value)
+    with shop.outbox(on_step, transaction_timeout_ms=1000, batch_rows=8, poll_interval=600.0) as outbox:
+        run(outbox, shop)
+    assert rooms[:5] == [8, 4, 2, 4, 2]
+    assert shop.relayed() == [b"a", b"b", b"c", b"d", b"e"]
 
 
 def test_an_older_relay_whose_transaction_another_one_has_aborted(shop: Shop) -> None:
