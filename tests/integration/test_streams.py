@@ -276,6 +276,66 @@ def test_a_refused_record_is_a_dead_letter_of_its_own_sink(orders: EmbeddedKafka
     assert orders.committed("billing") == ALL_COMMITTED
 
 
+def double(record: Record) -> Any:
+    """A step on values that were deserialized; one of them it refuses."""
+    if record.value["books"] == 1:
+        raise ValueError("no")
+    return {"books": 2 * record.value["books"]}
+
+
+DOUBLE: dict[str, Pipeline] = {
+    "map": Pipeline().map(double),
+    "for_each": Pipeline().for_each(double, workers=4, by="key", run_in="tasks"),
+    "batches": Pipeline().map_batches(lambda batch: [double(record) for record in batch]).flat_map(list),
+}
+BOOKS = [b'{"books":0}', b'{"books":1}', b"{what?", b'{"books":3}']
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("step", DOUBLE)
+def test_records_that_fail_are_written_as_they_were_read(kafka: EmbeddedKafka, step: str, guarantee: Any) -> None:
+    """And so is one that no deserializer takes, whatever the producer's serializers make of results."""
+    for topic in ("orders", "bills", "dead"):
+        kafka.create_topic(topic)
+    for value in BOOKS:
+        kafka.append("orders", [{"key": b"7", "value": value}])
+
+    async def main() -> StreamSummary:
+        consumer = kafwire.AsyncConsumer(
+            kafka.bootstrap,
+            assign=[kafwire.TopicPartition("orders", 0)],
+            group_id="billing",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            chunk_bytes=1,
+            key_deserializer="json",
+            value_deserializer="json",
+        )
+        given: dict[str, Any] = {} if guarantee == "at_least_once" else {"transactional_id": "billing"}
+        async with kafwire.AsyncProducer(
+            kafka.bootstrap, key_serializer="json", value_serializer="json", **given
+        ) as producer:
+            read, sink = ConsumerSource(consumer, idle_s=0.1), TopicSink(producer, "bills")
+            return await DOUBLE[step].dead_letters("dead").run_async(read, sink, guarantee=guarantee)
+
+    assert asyncio.run(main()).dead_letters == 2
+    letters = kafka.records("dead", committed=True)
+    assert [(letter.key, letter.value) for letter in letters] == [(b"7", b'{"books":1}'), (b"7", b"{what?")]
+    classes = [dict(letter.headers)["kafwire.error.class"] for letter in letters]
+    assert classes == [b"ValueError", b"kafwire.errors.SerializationError"]
+    bills = [record.value for record in kafka.records("bills", committed=True)]
+    assert bills == [b'{"books":0}', b'{"books":6}']
+    assert kafka.committed("billing") == {("orders", 0): len(BOOKS)}
+
+
+def test_a_deserializer_that_has_to_be_awaited_is_refused(orders: EmbeddedKafka) -> None:
+    async def text(data: bytes, topic: str, headers: Any) -> str:
+        return data.decode()
+
+    with pytest.raises(kafwire.ConfigError, match="async deserializer"):
+        source(orders, value_deserializer=text)
+
+
 def test_without_a_group_the_stream_ends_at_its_commit(orders: EmbeddedKafka) -> None:
     with pytest.raises(kafwire.ConfigError, match="group_id"):
         run(orders, read=source(orders, group_id=None))
