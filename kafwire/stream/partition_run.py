@@ -314,8 +314,10 @@ class PartitionRun:
         """Values in order to the sink. As long as it stores each at once, nothing has to be known of them."""
         sink, stored, error = self._stream.sink, None, None
         assert sink is not None
-        at = 0
+        at, splits = 0, getattr(sink, "splits_lists", False)
         for at, value in enumerate(values):  # noqa: B007  # where it ended is what follows
+            if splits and isinstance(value, list):
+                break
             try:
                 stored = None if value is None or self.partition.is_lost else await sink.write(value)
             except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
@@ -368,6 +370,9 @@ class PartitionRun:
         output, sink = element.output, self._stream.sink
         while output and sink is not None and not self.partition.is_lost:
             value = output[0]
+            if isinstance(value, list) and getattr(sink, "splits_lists", False):
+                output[:1] = value
+                continue
             stored = None if value is None else await sink.write(value)
             output.pop(0)
             if stored is not None:

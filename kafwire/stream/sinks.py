@@ -34,6 +34,8 @@ class TopicSink:
     """
 
     __module__ = "kafwire.stream"
+    splits_lists = True
+    """Whether streams write the values of lists one by one, so that none is written again after a later one failed."""
 
     def __init__(self, producer: AsyncProducer, topic: str | None = None) -> None:
         self._producer = producer

@@ -32,11 +32,11 @@ PARTITIONS = 2
 COUNT = 200
 
 
-def source(kafka: EmbeddedKafka, *topics: str, **options: Any) -> ConsumerSource:
+def source(kafka: EmbeddedKafka, *topics: str, idle_s: float | None = None, **options: Any) -> ConsumerSource:
     read = [kafwire.TopicPartition(topic, number) for topic in topics or ("orders",) for number in range(PARTITIONS)]
     given: dict[str, Any] = {"group_id": "billing", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
     consumer = kafwire.AsyncConsumer(kafka.bootstrap, assign=read, **(given | options))
-    return ConsumerSource(consumer)
+    return ConsumerSource(consumer, idle_s=idle_s)
 
 
 @pytest.fixture
@@ -334,6 +334,37 @@ def test_a_deserializer_that_has_to_be_awaited_is_refused(orders: EmbeddedKafka)
 
     with pytest.raises(kafwire.ConfigError, match="async deserializer"):
         source(orders, value_deserializer=text)
+
+
+@pytest.mark.parametrize("transactional_id", [None, "billing"])
+@pytest.mark.parametrize(
+    "both", [Pipeline().batch(2), Pipeline().batch(2).for_each(list, run_in="tasks")], ids=["batch", "for_each"]
+)
+def test_values_of_a_list_are_not_written_again_with_the_one_that_failed(
+    kafka: EmbeddedKafka, both: Pipeline, transactional_id: str | None
+) -> None:
+    for topic in ("orders", "bills"):
+        kafka.create_topic(topic, partitions=PARTITIONS)
+    kafka.append("orders", [b"1", b"2"])
+    failures = [ValueError("not now"), ValueError("nor now")]
+
+    def text(value: str, topic: str, headers: Any) -> bytes:
+        if value == "2" and failures:
+            raise failures.pop()
+        return value.encode()
+
+    async def main() -> StreamSummary:
+        given: dict[str, Any] = {} if transactional_id is None else {"transactional_id": transactional_id}
+        async with kafwire.AsyncProducer(kafka.bootstrap, value_serializer=text, **given) as producer:
+            pipeline = both.flat_map(lambda records: [[[record.value.decode()] for record in records]])
+            ends = source(kafka, idle_s=0.1)
+            guarantee: Any = "at_least_once" if transactional_id is None else "exactly_once"
+            sink = TopicSink(producer, "bills")
+            return await pipeline.retry(3, backoff_s=0).run_async(ends, sink, guarantee=guarantee)
+
+    assert asyncio.run(main()).retries == 2
+    assert sorted(record.value for record in written(kafka, committed=True)) == [b"1", b"2"]
+    assert sum_committed(kafka) == 2
 
 
 def test_without_a_group_the_stream_ends_at_its_commit(orders: EmbeddedKafka) -> None:
