@@ -263,11 +263,12 @@ class DatabaseOffsets:
         raise self._fenced(where, stored or new, first, new)
 
     def _fenced(self, where: TopicPartition, stored: _Stored, first: int, refused: _Stored) -> OffsetsFencedError:
+        again = "" if stored.generation > refused.generation else ". To read records again, store them with rewind=True"
         return OffsetsFencedError(
             f"group {self._group!r}, {where.topic}-{where.partition}: offset {stored.next_offset} was stored under "
             f"generation {stored.generation} already, so what was read from {first} to {refused.next_offset} under "
             f"generation {refused.generation} is not stored: another reader has this partition. Roll back, and stop "
-            "reading it",
+            f"reading it{again}",
             topic=where.topic,
             partition=where.partition,
             offset=stored.next_offset,

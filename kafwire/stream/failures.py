@@ -102,6 +102,9 @@ class Failures:
             if self._in_transactions and not isinstance(problem, PASSED_ON):
                 text = f"{place} failed, and could not be written to {topic}: {text_of(problem)}"
                 raise TransactionAbortableError(text) from problem
+            problem.add_note(
+                f"{place} failed ({type(error).__name__}: {text_of(error)}), and was to be written to {topic}"
+            )
             raise
 
     async def _write_when_ready(self, letter: Message) -> Awaitable[object] | None:

@@ -79,6 +79,7 @@ def test_offsets_go_back_only_where_that_is_asked(database: sqlite3.Connection, 
     with pytest.raises(OffsetsFencedError, match="another reader has this partition") as caught:
         offsets.store(database, {WHERE: 4})
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("orders", 0, 5)
+    assert str(caught.value).endswith("stop reading it. To read records again, store them with rewind=True")
     offsets.store(database, {WHERE: 4}, rewind=True)
     assert offsets.positions(database, [WHERE]) == {WHERE: 4}
 
@@ -89,6 +90,7 @@ def test_a_generation_does_not_fall(database: sqlite3.Connection, offsets: Datab
         with pytest.raises(OffsetsFencedError, match="under generation 2 already") as caught:
             offsets.store(database, {WHERE: 9}, generation=1, rewind=rewind)
         assert caught.value.generation == 2
+        assert str(caught.value).endswith("stop reading it"), "which is no way around a generation"
     offsets.store(database, {WHERE: 6}, generation=2)
     offsets.store(database, {WHERE: 7}, generation=3)
     with pytest.raises(OffsetsFencedError):

@@ -214,8 +214,10 @@ def test_a_dead_letter_that_cannot_be_written_does_not_hide_why_it_was(caplog: p
             raise KafkaConnectionError("no broker")
 
     source = MemorySource({"orders": numbered(3)})
-    with pytest.raises(KafkaConnectionError, match="no broker"):
+    with pytest.raises(KafkaConnectionError, match="no broker") as caught:
         run_simulated(Pipeline().map(Flaky({1: 9})).dead_letters("dead"), source, MemorySink(), letters=Refusing())
+    place = "the record at offset 1 of orders-0"
+    assert caught.value.__notes__ == [f"{place} failed (ValueError: no), and was to be written to dead"]
     assert "the record at offset 1 of orders-0 failed, and could not be written to dead" in caplog.text
     assert "ValueError: no" in caplog.text
 
