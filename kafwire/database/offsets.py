@@ -163,7 +163,8 @@ class DatabaseOffsets:
         Args:
             connection: a connection to the database.
             partitions: the partitions.
-            otherwise: where a partition without a stored offset begins: "earliest" or "latest".
+            otherwise: where a partition without a stored offset begins: "earliest" or "latest". Until something is
+                stored, each start with "latest" skips what came since the one before.
 
         Returns:
             For each partition the stored offset, or `otherwise`.

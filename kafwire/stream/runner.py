@@ -254,10 +254,10 @@ class StreamRun:
         if self._cycle is not None or self._is_at_most_once:
             return
         run.partition.complete(first_offset, next_offset)
-        if not committable:  # they lie behind a gap, and are counted when it is filled
-            return
         before = self.schedule.due_at
-        self.schedule.on_completed(committable, asyncio.get_running_loop().time())
+        # What lies behind a gap counts again when that is filled: it may be committed only then.
+        completed = max(next_offset - first_offset, committable)
+        self.schedule.on_completed(completed, asyncio.get_running_loop().time())
         if self.schedule.due_at != before:
             self.wake()
 

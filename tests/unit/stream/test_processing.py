@@ -172,9 +172,8 @@ def test_what_a_gap_has_held_back_is_committed_when_it_is_filled() -> None:
             seen.append(dict(source.committed))
         stop.request()
 
-    summary = run_simulated(Pipeline().for_each(handler, workers=6, by="key").commit(every=3), source, beside=beside)
+    run_simulated(Pipeline().for_each(handler, workers=6, by="key").commit(every=3), source, beside=beside)
     assert seen == [{}, {ORDERS: 6}]
-    assert summary.commits == 1, "none before there is anything to commit"
 
 
 def test_commits_by_number() -> None:
