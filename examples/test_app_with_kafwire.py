@@ -34,7 +34,7 @@ def bill_orders(servers: str, *, idle: float) -> int:
                         producer.send_offsets({orders: batch.next_offset}, consumer.group_metadata())
                     billed += len(batch)
                 except kafwire.errors.TransactionAbortableError:
-                    consumer.seek(orders, batch.base_offset)  # it was aborted: once more
+                    consumer.seek(orders, batch[0].offset)  # it was aborted: once more
     return billed
 
 
@@ -70,6 +70,21 @@ def test_a_lost_answer_bills_nobody_twice(kafka: EmbeddedKafka) -> None:
     assert lost.times == 1
     assert len(kafka.requests("Produce", topic="bills")) == 2
     assert bills(kafka) == [b"bill of 2 books"]
+
+
+def test_an_aborted_transaction_bills_nobody_twice(kafka: EmbeddedKafka) -> None:
+    kafka.create_topic("orders")
+    kafka.append("orders", ["2 books", "a lamp"])  # one batch, of which a predecessor has billed the first record
+    orders = kafwire.TopicPartition("orders", 0)
+    with (
+        kafwire.Producer(kafka.bootstrap, transactional_id="billing-orders-0") as predecessor,
+        predecessor.transaction(),
+    ):
+        predecessor.send("bills", b"bill of 2 books")
+        predecessor.send_offsets({orders: 1}, "billing")
+    kafka.fail_next("TxnOffsetCommit", "TRANSACTION_ABORTABLE")
+    assert bill_orders(kafka.bootstrap, idle=1.0) == 1
+    assert bills(kafka) == [b"bill of 2 books", b"bill of a lamp"]
 
 
 def test_offsets_are_committed_in_the_transaction(kafka: EmbeddedKafka) -> None:

@@ -114,6 +114,10 @@ class Deserializers:
             value = _convert(self._value, value, topic, record.headers, "value", record)
         return key, value
 
+    def deserialized(self, record: Record) -> Record:
+        """The record, made of one whose key and value are bytes."""
+        return _with(record, *self.deserialize(record))
+
     async def deserialize_awaited(self, record: Record) -> Record:
         """The record, made of one whose key and value are bytes."""
         key, value, topic = record.key, record.value, record.topic or ""
@@ -121,16 +125,7 @@ class Deserializers:
             key = await _convert_awaited(self._key, key, topic, record.headers, "key", record)
         if self._value is not None and value is not None:
             value = await _convert_awaited(self._value, value, topic, record.headers, "value", record)
-        return Record(
-            value,
-            key,
-            headers=record.headers,
-            timestamp_ms=record.timestamp_ms,
-            timestamp_type=record.timestamp_type,
-            offset=record.offset,
-            topic=record.topic,
-            partition=record.partition,
-        )
+        return _with(record, key, value)
 
     async def records(self, records: RecordIterator) -> AsyncIterator[Record]:
         """Records one by one; one that cannot be deserialized stays the next one."""
@@ -151,6 +146,19 @@ class Deserializers:
             if at >= 0 and codec is not None and codec.column is not None:
                 rows = rows.set_column(at, name, _column(codec, rows.column(at), batch.topic, part, batch))
         return rows
+
+
+def _with(record: Record, key: Any, value: Any) -> Record:
+    return Record(
+        value,
+        key,
+        headers=record.headers,
+        timestamp_ms=record.timestamp_ms,
+        timestamp_type=record.timestamp_type,
+        offset=record.offset,
+        topic=record.topic,
+        partition=record.partition,
+    )
 
 
 def _refuse_async(codecs: Mapping[str, Codec | None], other: str) -> None:

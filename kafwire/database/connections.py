@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from kafwire.errors import ConfigError
@@ -127,20 +127,38 @@ def bound(parameters: Sequence[object], style: str) -> Any:
 def execute(connection: Connection, style: str, statement: str, *parameters: object) -> tuple[list[Any], int]:
     """Run a statement whose parameters are written as `?`: the rows that a SELECT returns, and how many it changed.
 
-    Rows are tuples, whatever the user's connection makes of them.
+    Rows are tuples, whatever the user's connection makes of them. Raises `ConfigError` for a connection whose calls
+    have to be awaited.
     """
-    cursor: Cursor = connection.cursor()
+    cursor: Cursor = _not_awaitable(connection.cursor(), connection)
+    given = (marked(statement, style), bound(parameters, style)) if parameters else (statement,)
+    _not_awaitable(cursor.execute(*given), connection)  # an async cursor is not closed either: that would be awaited
     try:
-        if parameters:
-            cursor.execute(marked(statement, style), bound(parameters, style))
-        else:
-            cursor.execute(statement)
         rows = cursor.fetchall() if statement.startswith("SELECT") else []
         if rows and type(rows[0]) is not tuple:  # all of them have one shape, and thousands are asked for
             rows = [tuple(row.values() if isinstance(row, Mapping) else row) for row in rows]
         return rows, cursor.rowcount
     finally:
         cursor.close()
+
+
+def _not_awaitable(result: Any, connection: object) -> Any:
+    if not isinstance(result, Awaitable):
+        return result
+    if isinstance(result, Coroutine):
+        result.close()
+    name = type(connection).__name__
+    raise ConfigError(f"this {name} is async, and nobody awaits what it does here: give a DB-API 2.0 connection")
+
+
+def commits_by_itself(connection: Any) -> bool:
+    """Whether the next statement would be committed at once, as far as is known of the connection's kind."""
+    kind = kind_of(connection)
+    if kind == "sqlite":
+        mode = getattr(connection, "autocommit", -1)  # before Python 3.12, and with -1 there, the isolation level says
+        by_itself = mode is True or (mode == -1 and connection.isolation_level is None)
+        return by_itself and not connection.in_transaction
+    return kind == "postgresql" and bool(connection.autocommit) and connection.info.transaction_status == 0
 
 
 def all_errors(connection: object) -> tuple[type[Exception], ...]:

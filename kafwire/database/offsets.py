@@ -11,7 +11,15 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafwire.database.connections import Connection, check_name, check_paramstyle, execute, paramstyle_of
+from kafwire.database.connections import (
+    Connection,
+    check_name,
+    check_paramstyle,
+    commits_by_itself,
+    execute,
+    kind_of,
+    paramstyle_of,
+)
 from kafwire.errors import ConfigError, OffsetsFencedError
 from kafwire.types import TopicPartition
 
@@ -38,6 +46,11 @@ class _Stored(NamedTuple):
     generation: int
     topic_id: str
 
+    def is_unchanged_by(self, new: _Stored, first: int | None) -> bool:
+        """Whether a row would be as it is after what was read from `first` on; None: from anywhere."""
+        is_there = new.topic_id in ("", self.topic_id) and new[:2] == self[:2]
+        return is_there and (first is None or first >= self.next_offset)
+
 
 class DatabaseOffsets:
     """Where the consumers of a group go on, in a table of a database: for results that are stored there, too.
@@ -47,7 +60,8 @@ class DatabaseOffsets:
 
     A zombie is a consumer that goes on with a partition which another one has taken over. It cannot store anything:
     a batch has to begin at the stored offset or after it, a generation may not fall, and an offset may not either.
-    `store` raises `OffsetsFencedError` then; roll back, and stop reading the partition.
+    `store` raises `OffsetsFencedError` then; roll back, and stop reading the partition. After a rollback for another
+    reason store the same batch again, or seek to `positions`: the next batch would be stored without it.
 
     Args:
         group: names the readers that share these offsets; a database may have several groups.
@@ -149,7 +163,8 @@ class DatabaseOffsets:
         Args:
             connection: a connection to the database.
             partitions: the partitions.
-            otherwise: where a partition without a stored offset begins: "earliest" or "latest".
+            otherwise: where a partition without a stored offset begins: "earliest" or "latest". Until something is
+                stored, each start with "latest" skips what came since the one before.
 
         Returns:
             For each partition the stored offset, or `otherwise`.
@@ -180,17 +195,23 @@ class DatabaseOffsets:
         Args:
             connection: the connection with the open transaction; you commit it.
             done: a batch, several, or the offset of the next record to read of each partition.
-            generation: a number that rises with each assignment of the partition, such as a group's generation. What
-                was stored under a higher one is not overwritten.
+            generation: a number that rises with each assignment of the partition. What was stored under a higher one is
+                not overwritten. A group's generation begins at 1 again when Kafka has deleted the group.
             leader_epochs: the leader epochs of the last records, where they are known.
             rewind: let offsets go back, to read records again.
 
         Raises:
             OffsetsFencedError: another reader has stored more, or under a later generation. Roll back.
-            ConfigError: an offset or the generation is not valid.
+            ConfigError: an offset or the generation is not valid; the connection commits each statement by itself, or
+                does not tell how many rows a statement has changed.
         """
         if isinstance(generation, bool) or not isinstance(generation, int) or not 0 <= generation <= _HIGHEST:
             raise ConfigError(f"generation={generation!r}: a whole number from 0 is needed")
+        if commits_by_itself(connection):
+            raise ConfigError(
+                "this connection commits each statement by itself, so the offsets would be stored without the results "
+                "that belong to them: begin a transaction first, or turn autocommit off"
+            )
         for where, (first, last) in sorted(_progress(done).items()):
             epoch = (leader_epochs or {}).get(where, -1)
             self._store(connection, where, first, last, generation=generation, epoch=epoch, rewind=rewind)
@@ -216,25 +237,43 @@ class DatabaseOffsets:
             f"WHERE group_id = ? AND topic = ? AND partition_number = ? AND generation <= ?{condition}",
             *(last, epoch, generation, *ids, self._group, *where, generation, *limits),
         )
-        if changed:
+        if changed > 0:
             return
-        stored = self._stored(connection).get(where)
-        if stored is not None:
-            raise OffsetsFencedError(
-                f"group {self._group!r}, {where.topic}-{where.partition}: offset {stored.next_offset} was stored under "
-                f"generation {stored.generation} already, so what was read from {first} to {last} under generation "
-                f"{generation} is not stored: another reader has this partition. Roll back, and stop reading it",
-                topic=where.topic,
-                partition=where.partition,
-                offset=stored.next_offset,
-                generation=stored.generation,
+        if changed < 0:
+            raise ConfigError(
+                "the driver does not tell how many rows an UPDATE has changed (its rowcount is negative), which is how "
+                "another reader of the partition is found out. Roll back"
             )
-        self._execute(
-            connection,
-            f"INSERT INTO {self._table} "
-            "(group_id, topic, partition_number, topic_id, next_offset, leader_epoch, generation) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            *(self._group, *where, topic_id, last, epoch, generation),
+        stored = self._stored(connection).get(where)
+        new = _Stored(last, generation, topic_id)
+        if stored is None:
+            # Two first readers: the database has the second one wait, and refuses it.
+            ignored = " ON CONFLICT DO NOTHING" if kind_of(connection) != "other" else ""
+            inserted = self._execute(
+                connection,
+                f"INSERT INTO {self._table} "
+                "(group_id, topic, partition_number, topic_id, next_offset, leader_epoch, generation) "
+                f"VALUES (?, ?, ?, ?, ?, ?, ?){ignored}",
+                *(self._group, *where, topic_id, last, epoch, generation),
+            )
+            if inserted or not ignored:
+                return
+            stored = self._stored(connection).get(where)
+        elif stored.is_unchanged_by(new, None if rewind else first):
+            return  # MySQL counts the rows that are different afterwards
+        raise self._fenced(where, stored or new, first, new)
+
+    def _fenced(self, where: TopicPartition, stored: _Stored, first: int, refused: _Stored) -> OffsetsFencedError:
+        again = "" if stored.generation > refused.generation else ". To read records again, store them with rewind=True"
+        return OffsetsFencedError(
+            f"group {self._group!r}, {where.topic}-{where.partition}: offset {stored.next_offset} was stored under "
+            f"generation {stored.generation} already, so what was read from {first} to {refused.next_offset} under "
+            f"generation {refused.generation} is not stored: another reader has this partition. Roll back, and stop "
+            f"reading it{again}",
+            topic=where.topic,
+            partition=where.partition,
+            offset=stored.next_offset,
+            generation=stored.generation,
         )
 
     def _stored(self, connection: Connection) -> dict[TopicPartition, _Stored]:
@@ -245,7 +284,7 @@ class DatabaseOffsets:
             self._group,
         )
         return {
-            TopicPartition(topic, number): _Stored(int(offset), int(generation), topic_id)
+            TopicPartition(_text(topic), int(number)): _Stored(int(offset), int(generation), _text(topic_id))
             for topic, number, offset, generation, topic_id in rows
         }
 
@@ -254,6 +293,11 @@ class DatabaseOffsets:
 
     def _style(self, connection: Connection) -> str:
         return self._paramstyle or paramstyle_of(connection)
+
+
+def _text(value: Any) -> str:
+    """Text of a column, which some connections give as bytes."""
+    return value if isinstance(value, str) else bytes(value).decode()
 
 
 def _not_back(first: int, topic_id: str) -> tuple[str, tuple[object, ...]]:

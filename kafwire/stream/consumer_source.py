@@ -9,6 +9,7 @@ from kafwire.aio.consumer import AsyncConsumer
 from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.errors import ConfigError
 from kafwire.records._records import Batch
+from kafwire.serializer_calls import Deserializers
 from kafwire.stream.argument_checks import is_seconds
 from kafwire.types import ConsumerGroupMetadata
 
@@ -26,7 +27,8 @@ class ConsumerSource:
             of them. None: it never ends.
 
     Raises:
-        ConfigError: it is no `AsyncConsumer`, or it commits by itself; `idle_s` is no time.
+        ConfigError: it is no `AsyncConsumer`, or it commits by itself, or its deserializer is async; `idle_s` is no
+            time.
 
     Example:
         >>> async def main():
@@ -48,6 +50,9 @@ class ConsumerSource:
             raise ConfigError(f"ConsumerSource(idle_s={idle_s!r}): seconds from 0 are needed")
         if consumer._core.commits.is_automatic:
             raise ConfigError("the consumer would commit what is not processed yet: give it enable_auto_commit=False")
+        deserializers = consumer._core.deserializers
+        if deserializers is not None and deserializers.is_async:
+            raise ConfigError("a stream awaits nothing before for_each: leave out the consumer's async deserializer")
         self._consumer = consumer
         self._idle_s = idle_s
         self._running: set[_Partition] = set()
@@ -73,7 +78,7 @@ class ConsumerSource:
                 stream = coming.result() if coming.done() else None
                 if stream is None:
                     return
-                partition = _Partition(stream, self._on_end)
+                partition = _Partition(stream, self._consumer._core.deserializers, self._on_end)
                 self._running.add(partition)
                 yield partition
         finally:
@@ -119,8 +124,14 @@ async def _next(streams: AsyncIterator[AsyncPartitionStream]) -> AsyncPartitionS
 class _Partition:
     """One partition of a `ConsumerSource`. It is given up when its iterator is closed."""
 
-    def __init__(self, stream: AsyncPartitionStream, on_end: Callable[[_Partition], None]) -> None:
+    def __init__(
+        self,
+        stream: AsyncPartitionStream,
+        deserializers: Deserializers | None,
+        on_end: Callable[[_Partition], None],
+    ) -> None:
         self.topic, self.partition = stream.topic, stream.partition
+        self.deserializers = deserializers  # the stream calls them: what they raise is a failure of its record
         self._stream = stream
         stream._is_bounded = False  # a list of `batch`, or a transaction, may be longer than its `max_uncommitted`
         self._on_end = on_end

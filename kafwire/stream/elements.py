@@ -33,11 +33,14 @@ def first_of(origin: Origin) -> int:
 
 
 def records_of(origin: Origin) -> Iterator[Record]:
-    """The records of the origin, each once."""
+    """The records of the origin, each once, with their keys and values as bytes."""
     if isinstance(origin, Record):
         yield origin
     elif isinstance(origin, Batch):
-        yield from origin
+        records = iter(origin)
+        for _ in range(len(origin)):
+            yield records.peek()
+            records.skip()
     else:
         before: Record | Batch | None = None
         for one in origin.origins:

@@ -28,6 +28,7 @@ OURS = {
     *(ORIGIN_TOPIC, ORIGIN_PARTITION, ORIGIN_OFFSET, ORIGIN_TIMESTAMP, ERROR_CLASS, ERROR_MESSAGE, ATTEMPTS, DUE_MS),
 }
 MESSAGE_CHARACTERS = 1000
+_HIGHEST = (1 << 63) - 1
 
 
 def failed(record: Record, error: BaseException, attempts: int, topic: str, due_ms: int | None = None) -> Message:
@@ -48,7 +49,7 @@ def failed(record: Record, error: BaseException, attempts: int, topic: str, due_
     if due_ms is not None:
         added[DUE_MS] = str(due_ms).encode()
     own = [(header, value) for header, value in record.headers if header not in OURS]
-    return Message(record.value, record.key, [*own, *added.items()], topic=topic)
+    return Message(record.value, record.key, [*own, *added.items()], topic=topic, as_bytes=True)
 
 
 def text_of(error: BaseException) -> str:
@@ -67,6 +68,7 @@ def due_ms(record: Record) -> int:
 def _number(record: Record, header: str) -> int | None:
     text = dict(record.headers).get(header)
     try:
-        return int(text) if text else None
+        number = int(text) if text else None
     except ValueError:  # somebody else's
         return None
+    return None if number is None or number > _HIGHEST else number

@@ -6,7 +6,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from kafwire.errors import KafkaError, TransactionError
+from kafwire.errors import (
+    AuthorizationError,
+    ConfigError,
+    RecordTooLargeError,
+    TransactionAbortableError,
+    TransactionError,
+)
 from kafwire.runtime.interfaces import Clock, Random
 from kafwire.stream.elements import Origin, first_of, records_of
 from kafwire.stream.errors import NotNow, StreamError
@@ -14,10 +20,14 @@ from kafwire.stream.failed_record import failed, text_of
 from kafwire.stream.failure_policy import FailurePolicy, SendDeadLetter, SendLater, Skip, StopStream, TryAgain
 from kafwire.stream.interfaces import Sink, TransactionalSink
 from kafwire.stream.message import Message
+from kafwire.stream.partition_run import Abandoned
 from kafwire.stream.summary import Counters
 from kafwire.types import TopicPartition
 
 log = logging.getLogger("kafwire")
+
+# Of a transaction that writes a failed record: to begin it anew helps against all others.
+PASSED_ON = (AuthorizationError, ConfigError, RecordTooLargeError, TransactionError)
 
 
 class Failures:
@@ -31,14 +41,17 @@ class Failures:
         random: Random,
         counters: Counters,
         sleep: Callable[[float], Awaitable[None]],
+        *,
+        in_transactions: bool = False,
     ) -> None:
-        """`sleep` waits for so many seconds, or raises if the stream stops."""
+        """`sleep` waits for so many seconds, or raises if the stream stops; `in_transactions` is what is written."""
         self.policy = policy
         self._letters = letters
         self._clock = clock
         self._random = random
         self._counters = counters
         self._sleep = sleep
+        self._in_transactions = in_transactions
 
     def wall_ms(self) -> int:
         """Milliseconds since the epoch, rounded up: what is due at one of them is due then."""
@@ -50,7 +63,7 @@ class Failures:
         A record that is written to another topic is done with when it is stored there. Raises `StreamError` if the
         stream is to end, and errors of the transaction as they are.
         """
-        if isinstance(error, TransactionError):
+        if self._in_transactions and isinstance(error, TransactionError):
             raise error
         decision = self.policy.decide(error, attempt, where.topic, self.wall_ms(), self._random.random())
         match decision:
@@ -81,9 +94,16 @@ class Failures:
             for one in stored:
                 if one is not None:
                     await one
-        except KafkaError:
-            log.warning(
-                "kafwire: %s failed, and could not be written to %s", _place(where, origin), topic, exc_info=error
+        except Abandoned:
+            raise
+        except Exception as problem:
+            place = _place(where, origin)
+            log.warning("kafwire: %s failed, and could not be written to %s", place, topic, exc_info=error)
+            if self._in_transactions and not isinstance(problem, PASSED_ON):
+                text = f"{place} failed, and could not be written to {topic}: {text_of(problem)}"
+                raise TransactionAbortableError(text) from problem
+            problem.add_note(
+                f"{place} failed ({type(error).__name__}: {text_of(error)}), and was to be written to {topic}"
             )
             raise
 
@@ -97,7 +117,12 @@ class Failures:
 
 
 def _place(where: TopicPartition, origin: Origin) -> str:
-    return f"the record at offset {first_of(origin)} of {where.topic}-{where.partition}"
+    return f"the record at offset {_first(origin)} of {where.topic}-{where.partition}"
+
+
+def _first(origin: Origin) -> int:
+    """The offset of its first record, which a batch on the wire may begin before."""
+    return next((record.offset for record in records_of(origin)), first_of(origin))
 
 
 def _ended(where: TopicPartition, origin: Origin, error: Exception, attempt: int) -> StreamError:
@@ -106,4 +131,4 @@ def _ended(where: TopicPartition, origin: Origin, error: Exception, attempt: int
         f"{type(error).__name__}: {text_of(error)}. To go on without such records, give the pipeline "
         "dead_letters(topic)"
     )
-    return StreamError(text, topic=where.topic, partition=where.partition, offset=first_of(origin))
+    return StreamError(text, topic=where.topic, partition=where.partition, offset=_first(origin))

@@ -20,6 +20,7 @@ class Message:
         topic: the topic; None: the sink's.
         partition: the partition; None leaves it to the partitioner.
         timestamp_ms: milliseconds since the epoch; None: now.
+        as_bytes: key and value are bytes already: the producer's serializers are not called.
 
     Example:
         >>> kafwire.stream.Message(b"paid", key=b"order 7").key
@@ -33,6 +34,7 @@ class Message:
     topic: str | None = None
     partition: int | None = None
     timestamp_ms: int | None = None
+    as_bytes: bool = False
 
 
 def message_of(value: Any) -> Message:

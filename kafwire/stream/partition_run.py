@@ -12,11 +12,12 @@ from kafwire.errors import TransactionAbortableError
 from kafwire.records._records import Batch, Record
 from kafwire.stream.batching import Batcher
 from kafwire.stream.cancellation import cancelled_within, is_cancelled
-from kafwire.stream.elements import Element, Gathered, Origin, covers, first_of
+from kafwire.stream.elements import Element, Gathered, Origin, covers, first_of, records_of
 from kafwire.stream.errors import NotNow
 from kafwire.stream.failed_record import due_ms
 from kafwire.stream.interfaces import SourcePartition
-from kafwire.stream.transforms import Section, SectionRun
+from kafwire.stream.steps import Map
+from kafwire.stream.transforms import Section, SectionRun, section
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class PartitionRun:
         self._confirming: asyncio.Task[None] | None = None
         self._is_delayed = self.where.topic in stream.retry_topics
         self._batcher = self._new_batcher()
+        deserializers = getattr(partition, "deserializers", None)
+        self._decoding = None if deserializers is None else section((Map(deserializers.deserialized),))
 
     def _new_batcher(self) -> Batcher | None:
         gather = self._stream.plan.gather
@@ -162,10 +165,13 @@ class PartitionRun:
             return False
         self.offsets.hand_out(batch.next_offset)
         if stream.plan.is_batchwise:
+            last = max(records_of(batch), key=due_ms, default=None) if self._is_delayed else None
+            if last is not None and not await self._wait_for_turn(last):
+                return False
             await stream.on_records(len(batch))
             await self._process([batch], [batch], batch.next_offset)
             return True
-        records = list(batch)
+        records = list(batch) if self._decoding is None else list(records_of(batch))
         if batch.base_offset < self._seen:
             records = [record for record in records if record.offset >= self._seen]
         size = 1 if self._is_delayed else SLICE_RECORDS
@@ -176,7 +182,7 @@ class PartitionRun:
                 return False
             await stream.on_records(len(part))
             end = records[at + size].offset if at + size < len(records) else batch.next_offset
-            await self._process(part, part, end)
+            await self._process(*await self._decoded(part), end)
         return True
 
     async def _wait_for_turn(self, delayed: Record | None) -> bool:
@@ -225,6 +231,10 @@ class PartitionRun:
         if not self._pauses:
             self.partition.resume()
 
+    async def _decoded(self, records: list[Record]) -> tuple[list[Any], list[Any]]:
+        """The first step: records with keys and values as deserializers make them, each with the record as it was."""
+        return (records, records) if self._decoding is None else await self._through(self._decoding, records, records)
+
     # --- steps ------------------------------------------------------------------------------------------------------
 
     async def _process(self, values: list[Any], origins: list[Any], next_offset: int) -> None:
@@ -252,11 +262,11 @@ class PartitionRun:
         values, origins = await self._through(self._stream.between, [made], [gathered])
         await self._emit(values, origins, gathered.next_offset)
 
-    async def _through(self, section: Section, values: list[Any], origins: list[Any]) -> tuple[list[Any], list[Any]]:
+    async def _through(self, steps: Section, values: list[Any], origins: list[Any]) -> tuple[list[Any], list[Any]]:
         """Values through steps in order. While one waits for its next attempt, the partition waits."""
-        if not section:
+        if not steps:
             return values, origins
-        run = SectionRun(section, values, origins)
+        run = SectionRun(steps, values, origins)
         attempt, place = 1, (0, 0)
         while not run.run():
             assert run.error is not None
@@ -304,8 +314,10 @@ class PartitionRun:
         """Values in order to the sink. As long as it stores each at once, nothing has to be known of them."""
         sink, stored, error = self._stream.sink, None, None
         assert sink is not None
-        at = 0
+        at, splits = 0, getattr(sink, "splits_lists", False)
         for at, value in enumerate(values):  # noqa: B007  # where it ended is what follows
+            if splits and isinstance(value, list):
+                break
             try:
                 stored = None if value is None or self.partition.is_lost else await sink.write(value)
             except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
@@ -358,6 +370,9 @@ class PartitionRun:
         output, sink = element.output, self._stream.sink
         while output and sink is not None and not self.partition.is_lost:
             value = output[0]
+            if isinstance(value, list) and getattr(sink, "splits_lists", False):
+                output[:1] = value
+                continue
             stored = None if value is None else await sink.write(value)
             output.pop(0)
             if stored is not None:
@@ -411,8 +426,9 @@ class PartitionRun:
         """All that came of these offsets is stored."""
         if self.offsets is None or next_offset <= first_offset:
             return
+        before = self.offsets.committable
         self.offsets.complete(first_offset, next_offset)
-        self._stream.on_completed(self, first_offset, next_offset)
+        self._stream.on_completed(self, first_offset, next_offset, self.offsets.committable - before)
 
     def rewind(self) -> None:
         """The open transaction was aborted: what was taken in it comes again."""

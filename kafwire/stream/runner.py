@@ -75,7 +75,15 @@ class StreamRun:
         self.source = source
         self.sink = sink
         self.counters = Counters()
-        self.failures = Failures(settings.failures, letters, clock, random, self.counters, self.sleep)
+        self.failures = Failures(
+            settings.failures,
+            letters,
+            clock,
+            random,
+            self.counters,
+            self.sleep,
+            in_transactions=settings.guarantee == "exactly_once",
+        )
         self.retry_topics = {one.topic for one in settings.failures.retry_topics}
         self.is_stopping = False
         self.partitions: list[PartitionRun] = []
@@ -241,13 +249,15 @@ class StreamRun:
         if self._cycle is not None:
             await self._cycle.on_records(count)
 
-    def on_completed(self, run: PartitionRun, first_offset: int, next_offset: int) -> None:
-        """A partition has completed offsets."""
+    def on_completed(self, run: PartitionRun, first_offset: int, next_offset: int, committable: int) -> None:
+        """A partition has completed offsets, so that so many more can be committed."""
         if self._cycle is not None or self._is_at_most_once:
             return
         run.partition.complete(first_offset, next_offset)
         before = self.schedule.due_at
-        self.schedule.on_completed(next_offset - first_offset, asyncio.get_running_loop().time())
+        # What lies behind a gap counts again when that is filled: it may be committed only then.
+        completed = max(next_offset - first_offset, committable)
+        self.schedule.on_completed(completed, asyncio.get_running_loop().time())
         if self.schedule.due_at != before:
             self.wake()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kafwire.aio.producer import AsyncProducer
@@ -33,6 +34,8 @@ class TopicSink:
     """
 
     __module__ = "kafwire.stream"
+    splits_lists = True
+    """Whether streams write the values of lists one by one, so that none is written again after a later one failed."""
 
     def __init__(self, producer: AsyncProducer, topic: str | None = None) -> None:
         self._producer = producer
@@ -56,7 +59,9 @@ class TopicSink:
         if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__"):
             return await self._producer.send_batch(self._topic, value)
         message = message_of(value)
-        return await self._producer.send(
+        # Without its serializers a producer is an `AsyncProducer` alone.
+        send = partial(AsyncProducer.send, self._producer) if message.as_bytes else self._producer.send
+        return await send(
             self._topic_of(message),
             message.value,
             key=message.key,

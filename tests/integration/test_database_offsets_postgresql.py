@@ -5,19 +5,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any
 
 import pytest
 
 from kafwire.database import DatabaseOffsets
-from kafwire.errors import OffsetsFencedError
+from kafwire.errors import ConfigError, OffsetsFencedError
 from kafwire.testing import EmbeddedKafka
 from tests.support import deadlines, postgresql
 from tests.support.database_reader import ORDERS, STEPS, expected, fill, read, read_and_die, results, tables
 
 postgresql.needed()
 
-from psycopg import Error, OperationalError  # noqa: E402 - it need not be there
+from psycopg import OperationalError  # noqa: E402 - it need not be there
 
 RESULTS = "SELECT part, value FROM bills ORDER BY value::int"
 
@@ -104,14 +103,14 @@ def test_a_second_reader_waits_for_the_first_and_is_refused(database: postgresql
 def test_two_first_readers_do_not_both_store(database: postgresql.PostgreSql) -> None:
     """There is no row yet that could be locked: the database refuses the second one."""
     offsets = DatabaseOffsets("billing")
-    errors: list[Any] = []
+    errors: list[OffsetsFencedError] = []
     with closing(database.connect()) as one, closing(database.connect()) as other:
         offsets.store(one, {ORDERS[0]: 3})
 
         def store() -> None:
             try:
                 offsets.store(other, {ORDERS[0]: 6})
-            except Error as error:
+            except OffsetsFencedError as error:
                 errors.append(error)
 
         thread = threading.Thread(target=store)
@@ -120,6 +119,40 @@ def test_two_first_readers_do_not_both_store(database: postgresql.PostgreSql) ->
         deadlines.until(lambda: database.rows(waiting) == [(1,)])
         one.commit()
         deadlines.ended(thread)
-        assert [type(error).__name__ for error in errors] == ["UniqueViolation"]
+        assert [error.offset for error in errors] == [3]
         other.rollback()
         assert offsets.positions(other, ORDERS) == {ORDERS[0]: 3}
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_a_second_reader_with_a_snapshot_of_its_own_is_refused_by_the_database(
+    database: postgresql.PostgreSql, level: str
+) -> None:
+    """And by `store` when it tries again."""
+    offsets = DatabaseOffsets("billing")
+    with closing(database.connect()) as one, closing(database.connect()) as other:
+        for connection in (one, other):
+            connection.execute(f"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {level}")
+            connection.commit()
+        assert offsets.positions(other, ORDERS) == {}
+        offsets.store(one, {ORDERS[0]: 6})
+        one.commit()
+        with pytest.raises(OperationalError, match="could not serialize access"):
+            offsets.store(other, {ORDERS[0]: 3})
+        other.rollback()
+        with pytest.raises(OffsetsFencedError, match="offset 6 was stored"):
+            offsets.store(other, {ORDERS[0]: 3})
+
+
+@pytest.mark.parametrize("driver", postgresql.DRIVERS)
+def test_a_connection_that_commits_by_itself_is_refused(database: postgresql.PostgreSql, driver: str) -> None:
+    """Unless a transaction was begun on it."""
+    offsets = DatabaseOffsets("billing")
+    with closing(database.connect(driver)) as connection:
+        connection.autocommit = True
+        with pytest.raises(ConfigError, match="commits each statement by itself"):
+            offsets.store(connection, {ORDERS[0]: 6})
+        connection.cursor().execute("BEGIN")
+        offsets.store(connection, {ORDERS[0]: 6})
+        connection.cursor().execute("ROLLBACK")
+        assert offsets.positions(connection, ORDERS) == {}

@@ -32,11 +32,11 @@ PARTITIONS = 2
 COUNT = 200
 
 
-def source(kafka: EmbeddedKafka, *topics: str, **options: Any) -> ConsumerSource:
+def source(kafka: EmbeddedKafka, *topics: str, idle_s: float | None = None, **options: Any) -> ConsumerSource:
     read = [kafwire.TopicPartition(topic, number) for topic in topics or ("orders",) for number in range(PARTITIONS)]
     given: dict[str, Any] = {"group_id": "billing", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
     consumer = kafwire.AsyncConsumer(kafka.bootstrap, assign=read, **(given | options))
-    return ConsumerSource(consumer)
+    return ConsumerSource(consumer, idle_s=idle_s)
 
 
 @pytest.fixture
@@ -274,6 +274,97 @@ def test_a_refused_record_is_a_dead_letter_of_its_own_sink(orders: EmbeddedKafka
     assert letters.values
     assert {letter.value for letter in letters.values} | {record.value for record in written(orders)} == VALUES
     assert orders.committed("billing") == ALL_COMMITTED
+
+
+def double(record: Record) -> Any:
+    """A step on values that were deserialized; one of them it refuses."""
+    if record.value["books"] == 1:
+        raise ValueError("no")
+    return {"books": 2 * record.value["books"]}
+
+
+DOUBLE: dict[str, Pipeline] = {
+    "map": Pipeline().map(double),
+    "for_each": Pipeline().for_each(double, workers=4, by="key", run_in="tasks"),
+    "batches": Pipeline().map_batches(lambda batch: [double(record) for record in batch]).flat_map(list),
+}
+BOOKS = [b'{"books":0}', b'{"books":1}', b"{what?", b'{"books":3}']
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize("step", DOUBLE)
+def test_records_that_fail_are_written_as_they_were_read(kafka: EmbeddedKafka, step: str, guarantee: Any) -> None:
+    """And so is one that no deserializer takes, whatever the producer's serializers make of results."""
+    for topic in ("orders", "bills", "dead"):
+        kafka.create_topic(topic)
+    for value in BOOKS:
+        kafka.append("orders", [{"key": b"7", "value": value}])
+
+    async def main() -> StreamSummary:
+        consumer = kafwire.AsyncConsumer(
+            kafka.bootstrap,
+            assign=[kafwire.TopicPartition("orders", 0)],
+            group_id="billing",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            chunk_bytes=1,
+            key_deserializer="json",
+            value_deserializer="json",
+        )
+        given: dict[str, Any] = {} if guarantee == "at_least_once" else {"transactional_id": "billing"}
+        async with kafwire.AsyncProducer(
+            kafka.bootstrap, key_serializer="json", value_serializer="json", **given
+        ) as producer:
+            read, sink = ConsumerSource(consumer, idle_s=0.1), TopicSink(producer, "bills")
+            return await DOUBLE[step].dead_letters("dead").run_async(read, sink, guarantee=guarantee)
+
+    assert asyncio.run(main()).dead_letters == 2
+    letters = kafka.records("dead", committed=True)
+    assert [(letter.key, letter.value) for letter in letters] == [(b"7", b'{"books":1}'), (b"7", b"{what?")]
+    classes = [dict(letter.headers)["kafwire.error.class"] for letter in letters]
+    assert classes == [b"ValueError", b"kafwire.errors.SerializationError"]
+    bills = [record.value for record in kafka.records("bills", committed=True)]
+    assert bills == [b'{"books":0}', b'{"books":6}']
+    assert kafka.committed("billing") == {("orders", 0): len(BOOKS)}
+
+
+def test_a_deserializer_that_has_to_be_awaited_is_refused(orders: EmbeddedKafka) -> None:
+    async def text(data: bytes, topic: str, headers: Any) -> str:
+        return data.decode()
+
+    with pytest.raises(kafwire.ConfigError, match="async deserializer"):
+        source(orders, value_deserializer=text)
+
+
+@pytest.mark.parametrize("transactional_id", [None, "billing"])
+@pytest.mark.parametrize(
+    "both", [Pipeline().batch(2), Pipeline().batch(2).for_each(list, run_in="tasks")], ids=["batch", "for_each"]
+)
+def test_values_of_a_list_are_not_written_again_with_the_one_that_failed(
+    kafka: EmbeddedKafka, both: Pipeline, transactional_id: str | None
+) -> None:
+    for topic in ("orders", "bills"):
+        kafka.create_topic(topic, partitions=PARTITIONS)
+    kafka.append("orders", [b"1", b"2"])
+    failures = [ValueError("not now"), ValueError("nor now")]
+
+    def text(value: str, topic: str, headers: Any) -> bytes:
+        if value == "2" and failures:
+            raise failures.pop()
+        return value.encode()
+
+    async def main() -> StreamSummary:
+        given: dict[str, Any] = {} if transactional_id is None else {"transactional_id": transactional_id}
+        async with kafwire.AsyncProducer(kafka.bootstrap, value_serializer=text, **given) as producer:
+            pipeline = both.flat_map(lambda records: [[[record.value.decode()] for record in records]])
+            ends = source(kafka, idle_s=0.1)
+            guarantee: Any = "at_least_once" if transactional_id is None else "exactly_once"
+            sink = TopicSink(producer, "bills")
+            return await pipeline.retry(3, backoff_s=0).run_async(ends, sink, guarantee=guarantee)
+
+    assert asyncio.run(main()).retries == 2
+    assert sorted(record.value for record in written(kafka, committed=True)) == [b"1", b"2"]
+    assert sum_committed(kafka) == 2
 
 
 def test_without_a_group_the_stream_ends_at_its_commit(orders: EmbeddedKafka) -> None:

@@ -125,3 +125,22 @@ def test_rows_are_tuples_whatever_the_user_has_made_them(database: sqlite3.Conne
     assert execute(database, "qmark", "SELECT 1 AS b, 2 AS a")[0] == [(1, 2)]
     database.row_factory = sqlite3.Row
     assert execute(database, "qmark", "SELECT 1 AS b, 2 AS a")[0] == [(1, 2)]
+
+
+class AsyncCursor:
+    """Its calls have to be awaited."""
+
+    async def execute(self, *_: object) -> None:
+        """Do nothing."""
+
+
+async def cursor() -> AsyncCursor:
+    return AsyncCursor()
+
+
+@pytest.mark.parametrize("make", [AsyncCursor, cursor])
+def test_an_async_connection_is_refused(make: Any) -> None:
+    """Nothing would be stored, and nothing told of it."""
+    connection: Any = type("AsyncConnection", (), {"cursor": lambda self: make()})()
+    with pytest.raises(ConfigError, match="this AsyncConnection is async"):
+        execute(connection, "qmark", "SELECT 1")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -78,6 +79,7 @@ def test_offsets_go_back_only_where_that_is_asked(database: sqlite3.Connection, 
     with pytest.raises(OffsetsFencedError, match="another reader has this partition") as caught:
         offsets.store(database, {WHERE: 4})
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("orders", 0, 5)
+    assert str(caught.value).endswith("stop reading it. To read records again, store them with rewind=True")
     offsets.store(database, {WHERE: 4}, rewind=True)
     assert offsets.positions(database, [WHERE]) == {WHERE: 4}
 
@@ -88,6 +90,7 @@ def test_a_generation_does_not_fall(database: sqlite3.Connection, offsets: Datab
         with pytest.raises(OffsetsFencedError, match="under generation 2 already") as caught:
             offsets.store(database, {WHERE: 9}, generation=1, rewind=rewind)
         assert caught.value.generation == 2
+        assert str(caught.value).endswith("stop reading it"), "which is no way around a generation"
     offsets.store(database, {WHERE: 6}, generation=2)
     offsets.store(database, {WHERE: 7}, generation=3)
     with pytest.raises(OffsetsFencedError):
@@ -137,6 +140,90 @@ def test_ids_are_kept_and_learnt(database: sqlite3.Connection, offsets: Database
     offsets.store(database, {WHERE: 7})
     other = DatabaseOffsets("billing", topic_ids={"orders": uuid.UUID(int=2)})
     assert other.positions(database, [WHERE]) == {}
+
+
+class Cursor(sqlite3.Cursor):
+    """Counts rows as another driver does."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many."""
+        connection = self.connection
+        assert isinstance(connection, OfAnotherDriver)
+        return connection.count(super().rowcount)
+
+
+class OfAnotherDriver(sqlite3.Connection):
+    """A connection whose `count` says how many rows an UPDATE has changed."""
+
+    count: Callable[[int], int]
+
+    def cursor(self, *args: Any, **options: Any) -> Any:
+        """Make a cursor that counts so."""
+        return super().cursor(Cursor)
+
+
+@pytest.fixture
+def another() -> Iterator[OfAnotherDriver]:
+    connection = sqlite3.connect(":memory:", factory=OfAnotherDriver)
+    connection.count = lambda changed: changed
+    DatabaseOffsets("billing").create_table(connection)
+    connection.commit()
+    yield connection
+    connection.close()
+
+
+def test_a_driver_that_counts_no_rows_is_told_of(another: OfAnotherDriver, offsets: DatabaseOffsets) -> None:
+    """What is not known to be stored does not count as stored."""
+    another.count = lambda changed: -1
+    with pytest.raises(ConfigError, match="does not tell how many rows an UPDATE has changed"):
+        offsets.store(another, {WHERE: 5})
+
+
+def test_a_driver_that_counts_only_rows_that_differ(another: OfAnotherDriver, offsets: DatabaseOffsets) -> None:
+    """Such as those of MySQL: to store what is there already changes nothing, and nobody is fenced by himself."""
+    known = DatabaseOffsets("billing", topic_ids={"orders": uuid.UUID(int=1)})
+    known.store(another, {WHERE: 5}, generation=2)
+    another.count = lambda changed: 0
+    known.store(another, {WHERE: 5}, generation=2)
+    offsets.store(another, {WHERE: 5}, generation=2)
+    known.store(another, {WHERE: 5}, generation=2, rewind=True)
+    for done, generation in (({WHERE: 5}, 1), ({WHERE: 4}, 2), (batches_of(5, each=5), 2)):
+        with pytest.raises(OffsetsFencedError):
+            offsets.store(another, done, generation=generation)
+
+
+def test_a_connection_that_commits_by_itself_is_refused(offsets: DatabaseOffsets) -> None:
+    """Results and offsets would not be one transaction."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        offsets.create_table(database)
+        with pytest.raises(ConfigError, match="commits each statement by itself"):
+            offsets.store(database, {WHERE: 5})
+        assert offsets.positions(database, [WHERE]) == {}
+        database.execute("BEGIN")
+        offsets.store(database, {WHERE: 5})
+        database.execute("ROLLBACK")
+        assert offsets.positions(database, [WHERE]) == {}
+
+
+def test_text_that_comes_as_bytes(database: sqlite3.Connection) -> None:
+    """Nothing begins anew as no partition is recognised."""
+    offsets = DatabaseOffsets("billing", topic_ids={"orders": uuid.UUID(int=1)})
+    offsets.store(database, {WHERE: 5})
+    database.text_factory = bytes
+    assert offsets.start(database, [WHERE], otherwise="latest") == {WHERE: 5}
+    with pytest.raises(OffsetsFencedError):
+        offsets.store(database, {WHERE: 4})
+
+
+def test_a_savepoint_takes_its_offsets_with_it(database: sqlite3.Connection, offsets: DatabaseOffsets) -> None:
+    offsets.store(database, {WHERE: 5})
+    database.execute("SAVEPOINT second")
+    offsets.store(database, {WHERE: 9})
+    database.execute("ROLLBACK TO second")
+    offsets.store(database, {OTHER: 2})
+    database.commit()
+    assert offsets.positions(database, [WHERE, OTHER]) == {WHERE: 5, OTHER: 2}
 
 
 def test_epochs_are_stored(database: sqlite3.Connection, offsets: DatabaseOffsets) -> None:

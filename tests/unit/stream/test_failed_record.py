@@ -72,6 +72,7 @@ def test_long_texts_are_cut() -> None:
 def test_headers_of_others_are_no_numbers() -> None:
     strange = Record(b"", headers=[("kafwire.due_ms", b"soon"), ("kafwire.attempts", None)])
     assert due_ms(strange) == 0
+    assert due_ms(Record(b"", headers=[("kafwire.due_ms", b"9" * 400)])) == 0, "no clock has such a time"
     assert dict(failed(strange, ValueError(""), 1, "dead").headers)["kafwire.attempts"] == b"1"
 
 

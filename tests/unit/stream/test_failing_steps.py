@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from kafwire.errors import ConfigError, KafkaConnectionError
+from kafwire.errors import ConfigError, KafkaConnectionError, TransactionAbortableError
 from kafwire.records import Record
 from kafwire.stream import (
+    FunctionSink,
     HandlerTimeoutError,
     MemorySink,
     MemorySource,
@@ -107,6 +108,15 @@ def test_without_a_place_for_it_the_stream_ends(place: str) -> None:
     assert isinstance(e.value.__cause__, ValueError)
     assert source.committed == {ORDERS: 3}, "what was completed before is committed, and nothing else"
     assert source.closed
+
+
+def test_a_batch_that_is_read_from_its_middle_fails_at_its_first_record() -> None:
+    source = MemorySource()
+    source.committed[ORDERS] = 2
+    source.append("orders", numbered(4))
+    with pytest.raises(StreamError, match="the record at offset 2 of orders-0") as caught:
+        run_simulated(Pipeline().map_batches(lambda batch: 1 // 0), source)
+    assert caught.value.offset == 2
 
 
 def test_failures_are_skipped_if_asked(caplog: pytest.LogCaptureFixture) -> None:
@@ -204,10 +214,31 @@ def test_a_dead_letter_that_cannot_be_written_does_not_hide_why_it_was(caplog: p
             raise KafkaConnectionError("no broker")
 
     source = MemorySource({"orders": numbered(3)})
-    with pytest.raises(KafkaConnectionError, match="no broker"):
+    with pytest.raises(KafkaConnectionError, match="no broker") as caught:
         run_simulated(Pipeline().map(Flaky({1: 9})).dead_letters("dead"), source, MemorySink(), letters=Refusing())
+    place = "the record at offset 1 of orders-0"
+    assert caught.value.__notes__ == [f"{place} failed (ValueError: no), and was to be written to dead"]
     assert "the record at offset 1 of orders-0 failed, and could not be written to dead" in caplog.text
     assert "ValueError: no" in caplog.text
+
+
+def test_a_sink_of_letters_that_fails_does_not_hide_why_they_were_written(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(letter: Any) -> None:
+        raise OSError("the disk is full")
+
+    source, letters = MemorySource({"orders": numbered(3)}), FunctionSink(refuse)
+    with pytest.raises(OSError, match="the disk is full"):
+        run_simulated(Pipeline().map(Flaky({1: 9})).dead_letters("dead"), source, MemorySink(), letters=letters)
+    assert "the record at offset 1 of orders-0 failed, and could not be written to dead" in caplog.text
+    assert "ValueError: no" in caplog.text
+
+
+def test_a_step_with_a_transaction_of_its_own_may_fail() -> None:
+    flaky = Flaky({1: 2, 2: 9}, lambda: TransactionAbortableError("mine"))
+    source, sink = MemorySource({"orders": numbered(4)}), MemorySink()
+    run_simulated(Pipeline().map(flaky).retry(3).dead_letters("dead"), source, sink)
+    assert [letter.value for letter in sink.written("dead")] == [b"2"]
+    assert (flaky.calls.count(1), source.committed) == (3, {ORDERS: 4})
 
 
 def test_a_record_for_which_no_order_is_found_has_failed() -> None:
@@ -277,6 +308,45 @@ def test_delayed_retries_through_topics() -> None:
     waiting = source._streams[TopicPartition("retry.1m", 0)]
     assert waiting.pauses >= 1, "the partition is paused until its record is due"
     assert not waiting.is_paused
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+def test_whole_batches_wait_until_the_last_of_their_records_is_due(guarantee: Any) -> None:
+    calls: list[tuple[str | None, int, float]] = []
+
+    def refuse(batch: Any) -> None:
+        calls.append((batch.topic, len(batch), asyncio.get_running_loop().time() - began[0]))
+        raise ConnectionError("gone")
+
+    began: list[float] = []
+    source = MemorySource({"orders": [b"1", b"2"]}, ends=False)
+    sink = MemorySink(source)
+
+    async def beside(stop: StopRequest) -> None:
+        began.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(10)
+        source.append("retry", sink.written("retry"))
+        await asyncio.sleep(100)
+        stop.request()
+
+    pipeline = Pipeline().map_batches(refuse).retry_topics(RetryTopic("retry", 60)).dead_letters("dead")
+    run_simulated(pipeline, source, sink, beside=beside, guarantee=guarantee)
+    assert calls == [("orders", 2, 0), ("retry", 2, pytest.approx(60, abs=0.1))]
+    assert [letter.value for letter in sink.written("dead")] == [b"1", b"2"]
+
+
+def test_whole_batches_that_are_not_due_do_not_hold_a_stop() -> None:
+    sink = MemorySink()
+    pipeline = Pipeline().map_batches(lambda batch: 1 // 0).retry_topics(RetryTopic("retry", 3600))
+    run_simulated(pipeline, MemorySource({"orders": numbered(1)}), sink)
+    source = MemorySource({"retry": sink.values}, ends=False)
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(10)
+        stop.request()
+
+    assert run_simulated(pipeline, source, sink, beside=beside).records == 0
+    assert source.committed == {}
 
 
 def test_a_stop_does_not_wait_for_what_is_not_due() -> None:

@@ -161,6 +161,21 @@ def test_a_gap_holds_the_commit_back() -> None:
     assert seen == [{ORDERS: 3}, {ORDERS: 40}]
 
 
+def test_what_a_gap_has_held_back_is_committed_when_it_is_filled() -> None:
+    handler = Handler({0: 10.0})
+    source = MemorySource({"orders": numbered(6, keys=6)}, ends=False)
+    seen: list[dict[TopicPartition, int]] = []
+
+    async def beside(stop: StopRequest) -> None:
+        for _ in range(2):
+            await asyncio.sleep(8)
+            seen.append(dict(source.committed))
+        stop.request()
+
+    run_simulated(Pipeline().for_each(handler, workers=6, by="key").commit(every=3), source, beside=beside)
+    assert seen == [{}, {ORDERS: 6}]
+
+
 def test_commits_by_number() -> None:
     source = MemorySource({"orders": numbered(10, keys=1)})
     pipeline = Pipeline().for_each(Handler(), by="partition").commit(every=4)

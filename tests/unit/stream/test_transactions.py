@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from kafwire.errors import (
+    KafkaTimeoutError,
     ProducerFencedError,
+    RecordTooLargeError,
     TransactionAbortableError,
     TransactionAbortedError,
     TransactionTimeoutError,
@@ -248,6 +250,49 @@ def test_a_dead_letter_and_its_offset_are_one_transaction(letters: str) -> None:
     assert letter.topic == letters
     assert source.committed == {ORDERS: 1}
     assert sink.aborted == 1
+
+
+class RefusingLetters(MemorySink):
+    """Takes results, and refuses so many dead letters."""
+
+    def __init__(self, source: MemorySource, times: int, error: Exception) -> None:
+        super().__init__(source)
+        self.left, self.error = times, error
+
+    async def write(self, value: Any) -> None:
+        """Refuse a dead letter, or keep it."""
+        if isinstance(value, Message) and self.left:
+            self.left -= 1
+            raise self.error
+        await super().write(value)
+
+
+def letter_of_two(record: Record) -> int:
+    if number(record) == 2:
+        raise ValueError("no")
+    return number(record)
+
+
+def test_a_dead_letter_that_is_refused_aborts_and_is_written_again(caplog: pytest.LogCaptureFixture) -> None:
+    source = MemorySource({"orders": numbered(4)})
+    sink = RefusingLetters(source, 2, KafkaTimeoutError("no leader"))
+    summary = run_simulated(Pipeline().map(letter_of_two).dead_letters("dead"), source, sink, **ONCE)
+    assert [letter.value for letter in sink.written("dead")] == [b"2"]
+    assert (len(sink.values), source.committed, summary.aborts) == (4, {ORDERS: 4}, 2)
+    assert "the record at offset 2 of orders-0 failed, and could not be written to dead: no leader" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("error", "refusals"), [(KafkaTimeoutError("no leader"), 6), (RecordTooLargeError("417 bytes"), 1)]
+)
+def test_a_dead_letter_that_is_always_refused_ends_the_stream(error: Exception, refusals: int) -> None:
+    """At once, if it would be refused again."""
+    source = MemorySource({"orders": numbered(4)})
+    sink = RefusingLetters(source, 99, error)
+    with pytest.raises(TransactionAbortableError if refusals > 1 else type(error)) as caught:
+        run_simulated(Pipeline().map(letter_of_two).dead_letters("dead"), source, sink, **ONCE)
+    assert error in (caught.value, caught.value.__cause__)
+    assert (99 - sink.left, sink.values, source.committed) == (refusals, [], {})
 
 
 def test_a_transaction_is_due_by_time() -> None:
