@@ -242,6 +242,8 @@ class BrokerConnection:
 
         Raises `KafkaConnectionError`, `KafkaTimeoutError`, `AuthenticationError`.
         """
+        if self._opening is not None and self._opening.done():
+            await asyncio.sleep(0)  # it has just failed, and has to be followed by the wait for the next attempt
         if self._closed:
             raise KafkaConnectionError(f"{self._closed}: nothing more can be sent to {self.where}")
         if self._ready:

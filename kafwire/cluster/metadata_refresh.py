@@ -47,9 +47,9 @@ class Refresher:
         """Have a request sent as soon as one may be, or `at_once`, unless one is on its way."""
         if at_once:
             self._hasten(-1.0e12)
-        if self._task is None:
+        if self._task is None or self._task.done():  # one that has just ended answers nobody any more
             self._task = asyncio.ensure_future(self._run())
-            self._task.add_done_callback(self._on_done)
+            self._task.add_done_callback(_retrieve)
         return self._task
 
     def stop(self) -> None:
@@ -74,9 +74,8 @@ class Refresher:
             self._ended_ms = self._engine.now_ms()
             self._not_before_ms = self._ended_ms + wait
 
-    def _on_done(self, task: asyncio.Task[None]) -> None:
-        # Not where it is awaited: whoever waited may have been cancelled, and the next must not find a task that ended
-        # long ago.
-        self._task = None
-        if not task.cancelled():
-            task.exception()
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """Whoever waited may have been cancelled: nobody else may ask what it raised."""
+    if not task.cancelled():
+        task.exception()

@@ -358,6 +358,32 @@ def test_reconnecting_waits_longer_after_each_failure_up_to_a_limit(monkeypatch:
         assert times[1] - times[0] < 70, "a success must end the backoff"
 
 
+def test_who_opens_in_the_turn_in_which_another_failed_makes_another_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    times: list[float] = []
+
+    async def fail(connection: BrokerConnection) -> None:
+        times.append(connection._not_before_ms)
+        raise KafkaConnectionError("connect failed: refused")
+
+    async def open_again(connection: BrokerConnection) -> None:
+        first = asyncio.ensure_future(connection.open())
+        await asyncio.sleep(0)  # it begins
+        await asyncio.sleep(0)  # it fails
+        assert connection._opening is not None
+        assert connection._opening.done()
+        for _ in range(2):
+            with pytest.raises(KafkaConnectionError, match="refused"):
+                await connection.open()
+        with pytest.raises(KafkaConnectionError, match="refused"):
+            await first
+
+    monkeypatch.setattr(BrokerConnection, "_open", fail)
+    with World() as world:
+        world.run(open_again(make_connection(world)))
+    assert times == sorted(set(times)), "each attempt knows of the wait after the one before"
+    assert len(times) == 3
+
+
 def test_a_server_that_never_answers_is_given_up_in_time() -> None:
     with World() as world:
         world.nodes[1].silent = True

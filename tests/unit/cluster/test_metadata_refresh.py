@@ -7,6 +7,7 @@ import itertools
 from typing import Any
 
 from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.metadata_refresh import Refresher
 from kafwire.config import ClientConfig
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Consuming
@@ -170,3 +171,24 @@ def test_closing_ends_the_wait() -> None:
 
     with World() as world:
         world.run(scenario(make_cluster(world)))
+
+
+def test_who_asks_in_the_turn_in_which_an_answer_came_waits_for_another_one() -> None:
+    """Else one who asks in a loop, as long as a broker hangs, would be answered for ever without letting others run."""
+    asked = []
+
+    async def ask() -> bool:
+        asked.append(None)
+        return True
+
+    async def ask_again(refresher: Refresher) -> None:
+        first = refresher.begin(at_once=True)
+        await asyncio.sleep(0)
+        assert first.done()
+        for _ in range(3):
+            await refresher.refresh(at_once=True)
+
+    with World() as world:
+        config = ClientConfig.build({"bootstrap_servers": world.bootstrap})
+        world.run(ask_again(Refresher(world.engine, config, ask)))
+    assert len(asked) == 4
