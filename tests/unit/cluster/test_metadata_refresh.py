@@ -175,7 +175,7 @@ def test_closing_ends_the_wait() -> None:
 
 def test_who_asks_in_the_turn_in_which_an_answer_came_waits_for_another_one() -> None:
     """Else one who asks in a loop, as long as a broker hangs, would be answered for ever without letting others run."""
-    asked = []
+    asked: list[None] = []
 
     async def ask() -> bool:
         asked.append(None)
