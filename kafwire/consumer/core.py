@@ -263,8 +263,6 @@ class ConsumerCore:
             return
         if not self.config.group_id:
             raise ConfigError(_NO_NAME)
-        if not self.is_member:
-            await self.assignment.assign([])
         await self.membership.subscribe(topics, pattern)
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
