@@ -70,8 +70,8 @@ class ConsumerCore:
         self.deserializers = deserializers
         self.commits = OffsetCommits(self.fetcher, config)
         self.positions = Positions(self.fetcher)
-        self.denied = DeniedPartitions(self.fetcher)
         self.assignment = Assignment(self.fetcher, config, selection, self.commits, layout)
+        self.denied = DeniedPartitions(self.fetcher, self.assignment.start_again)
         self.membership: GroupMembership | None = None
         if config.group_id is not None:
             self.membership = GroupMembership(

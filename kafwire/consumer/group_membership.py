@@ -312,6 +312,7 @@ class GroupMembership:
     async def take(self, partitions: Sequence[Partition]) -> None:
         """Read these from where the group was. What fails for now is tried again while they are the member's."""
         failures = 0
+        held = self.handlers.handlers.on_assigned is not None
         if not self._assignment.partitions:
             self._took_ms = self._engine.now_ms()
         found: list[tuple[TopicInfo, int]] = []
@@ -319,11 +320,11 @@ class GroupMembership:
         while wanted and not self.stops:
             try:
                 found = [pair for where in wanted if (pair := await self._find(where)) is not None]
-                added = await self._assignment.add(found, held=self.handlers.handlers.on_assigned is not None)
+                added = await self._assignment.add(found, held=held)
             except (KafkaConnectionError, KafkaTimeoutError, BrokerError, ConfigError) as error:
                 if isinstance(error, ConfigError) or (isinstance(error, BrokerError) and not error.retriable):
-                    self._assignment.add_failed(found, error)
-                    return
+                    added = self._assignment.add_failed(found, error, held=held)
+                    break
                 self._fetcher.errors.tell_once("positions", error, "it could not be found out where to read: ")
                 failures += 1
                 await asyncio.sleep(self._fetcher.backoff_ms(failures) / 1000)
