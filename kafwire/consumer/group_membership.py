@@ -33,6 +33,7 @@ from kafwire.consumer.topic_pattern import TopicPattern
 from kafwire.consumer.transaction_identity import TransactionIdentity
 from kafwire.errors import (
     ERROR_CODES,
+    AuthenticationError,
     AuthorizationError,
     BrokerError,
     ConfigError,
@@ -48,6 +49,7 @@ log = logging.getLogger("kafwire")
 
 LEAVE_MS = 5_000  # so long the coordinator is waited for when a member leaves
 MISSING_MS = 2_000  # and so often topics are looked for that do not exist
+_MENDABLE = (AuthenticationError, AuthorizationError, PollIntervalError)  # the next call joins again
 WINDOW = 0.9  # of rebalance_timeout_ms, without a revocation_timeout_ms
 
 
@@ -440,7 +442,7 @@ class GroupMembership:
         """Join again, if the user was told of an end that another try may mend: as who it was, if it has not left."""
         async with self._changing:
             error = self._error
-            if error is not None and self._is_told and isinstance(error, AuthorizationError | PollIntervalError):
+            if error is not None and self._is_told and isinstance(error, _MENDABLE):
                 await self._need_driver()
                 self._join()
 

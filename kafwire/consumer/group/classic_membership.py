@@ -16,6 +16,7 @@ from kafwire.consumer.group.assignors import ASSIGNORS, Assignor
 from kafwire.consumer.group.member import GroupMember, Partition, Topics
 from kafwire.consumer.group.membership import (
     COORDINATOR_MOVED,
+    ENDS,
     NEVER,
     Action,
     Assign,
@@ -33,7 +34,7 @@ from kafwire.consumer.group.membership import (
 )
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE, assigned, assignment, member_of, subscription
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import ERROR_CODES, AuthorizationError, KafkaError, ProtocolError
+from kafwire.errors import ERROR_CODES, KafkaError, ProtocolError
 from kafwire.types import ConsumerGroupMetadata
 
 NO_GENERATION = -1
@@ -189,14 +190,14 @@ class ClassicMembership:
         """See `Membership`: a request without an answer is sent again. One that cannot or must not be sent ends it."""
         if message is self._beating:
             self._beating = None
-            return self._retry_beat(now)
+            return self._fail(Fail(error)) if isinstance(error, ENDS) else self._retry_beat(now)
         if message is not self._in_flight:
             return []
         self._in_flight = None
         if self.state is State.LEAVING:
             self.state = State.OUT
             return []
-        if isinstance(error, ProtocolError | AuthorizationError):
+        if isinstance(error, ENDS):
             return self._fail(Fail(error))
         return self._retry_join(now)
 

@@ -15,6 +15,7 @@ from kafwire import protocol
 from kafwire.consumer.group.member import Partition, Topics
 from kafwire.consumer.group.membership import (
     COORDINATOR_MOVED,
+    ENDS,
     NEVER,
     Action,
     Assign,
@@ -30,7 +31,7 @@ from kafwire.consumer.group.membership import (
     why_fatal,
 )
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import ERROR_CODES, AuthorizationError, KafkaError, ProtocolError
+from kafwire.errors import ERROR_CODES, KafkaError
 from kafwire.types import ConsumerGroupMetadata
 
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2  # in the place of an epoch
@@ -181,7 +182,7 @@ class ConsumerMembership:
         if self.state is State.LEAVING:
             self.state = State.OUT
             return []
-        if isinstance(error, ProtocolError | AuthorizationError):
+        if isinstance(error, ENDS):
             return self._fail(Fail(error))
         return self._retry(now)
 

@@ -15,12 +15,21 @@ from typing import Any, Protocol
 from kafwire.cluster.backoff import delay_ms
 from kafwire.consumer.group.member import Partition, Topics
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import BrokerError, KafkaError, broker_error
+from kafwire.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    BrokerError,
+    KafkaError,
+    ProtocolError,
+    broker_error,
+)
 from kafwire.types import ConsumerGroupMetadata
 
 NEVER = float("inf")
 # Somewhere else is the coordinator now, or nowhere yet.
 COORDINATOR_MOVED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+# Requests that cannot or must not be sent: no later one will be answered otherwise, unless somebody changes something.
+ENDS = (AuthenticationError, AuthorizationError, ProtocolError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafwire.consumer.group.membership import why_fatal
-from kafwire.errors import AuthorizationError, BrokerError, KafkaError, PollIntervalError
+from kafwire.errors import AuthenticationError, AuthorizationError, BrokerError, KafkaError, PollIntervalError
 from kafwire.testing.broker.faults import Fault, Faults
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import CLASSIC_EAGER, CONSUMER, PROTOCOLS, GroupWorld
@@ -24,7 +24,8 @@ def protocol(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 def fail_next(group: GroupWorld, *what: Any, **how: Any) -> Fault:
     """See `Faults.fail_next`."""
-    return group.world.state.part(Faults).fail_next(*what, **how)
+    script: Faults = group.world.state.part(Faults)
+    return script.fail_next(*what, **how)
 
 
 # --- subscriptions in quick order
@@ -64,14 +65,14 @@ def test_a_consumer_that_is_closed_while_it_subscribes_joins_no_more() -> None:
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
-            consumer = group.member(topics=None).consumer
-            await consumer.start()
+            consumer = group.member(topics=None, assign=[FIRST], enable_auto_commit=False).consumer
+            assert await consumer.poll(1.0) == []  # there is a fetch session to be ended
             asking = group.world.state.part(Faults).delay("DescribeGroups", 0.5, times=1)
             subscribing = asyncio.ensure_future(consumer.subscribe("t"))
             await group.until(lambda: asking.times > 0)
             await consumer.close()
-            (error,) = await asyncio.gather(subscribing, return_exceptions=True)
-            assert isinstance(error, KafkaError)
+            with pytest.raises(KafkaError, match="was closed while"):
+                await subscribing
             (other,) = await group.add()
             await group.balanced([other], 2, limit_s=20.0)
 
@@ -163,6 +164,33 @@ def test_who_was_not_permitted_for_a_while_goes_on_as_the_member_it_was(
                 await consumer.poll(1.0)
             assert await consumer.poll(10.0) == []
             assert len(consumer.assignment) == 2
+
+        group.world.run(main())
+
+
+def test_a_member_that_is_not_let_in_for_a_while_loses_its_partitions_and_joins_again(
+    protocol: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with GroupWorld(partitions=2) as group:
+        lost: list[TopicPartition] = []
+
+        async def refused() -> None:
+            raise AuthenticationError("the token was refused")
+
+        async def main() -> None:
+            consumer = group.member(**protocol, on_lost=lost.extend).consumer
+            await consumer.start()
+            await group.until(lambda: len(consumer.assignment) == 2)
+            assert await consumer.poll(0.1) == []
+            offsets = consumer._core.commits.group
+            assert offsets is not None
+            with monkeypatch.context() as patch:
+                patch.setattr(offsets.coordination, "connection", refused)
+                await group.until(lambda: not consumer.assignment)
+            with pytest.raises(AuthenticationError):
+                await consumer.poll(1.0)
+            assert await consumer.poll(10.0) == []
+            assert len(consumer.assignment) == len(lost) == 2
 
         group.world.run(main())
 
