@@ -129,15 +129,21 @@ class Assignment:
         self._on_metadata(names)  # what changed meanwhile
         self._keep_fresh()
 
-    async def add(self, found: Iterable[tuple[TopicInfo, int]], *, held: bool = False) -> list[FetchCursor]:
-        """Read these too, which a group assigned, from where it was; `held`: not yet, they are paused."""
+    def add(self, found: Iterable[tuple[TopicInfo, int]], *, held: bool = False) -> list[FetchCursor]:
+        """Read these too, which a group assigned, from where it was, once that is found out; `held`: they are paused.
+
+        What fails for now is tried again while they are read. Of what fails for good who reads is told.
+        """
         pairs = [
             (info, number)
             for info, number in found
             if (cursor := self._fetcher.cursors.get((info.name, number))) is None or cursor.topic_id != info.topic_id
         ]
         self.know(info.name for info, _ in pairs)
-        return await self._add(pairs, of_group=True, held=held)
+        made = self._make(pairs, held=held)
+        self._go_on_with(made)
+        self._fetcher.tasks.begin(self._find_start(made))
+        return made
 
     def hold_no_more(self, cursors: Iterable[FetchCursor]) -> None:  # a callback of the engine
         """Read what was added as `held`, apart from what the user has paused meanwhile."""
@@ -156,14 +162,6 @@ class Assignment:
             info = self._cluster.metadata.topics.get(name)
             if info is not None:
                 self._counts.setdefault(name, len(info.partitions))
-
-    def add_failed(self, found: Iterable[tuple[TopicInfo, int]], error: KafkaError, *, held: bool) -> list[FetchCursor]:
-        """Read these too, of which it could not be found out where they begin: who reads is told."""
-        missing = [(info, number) for info, number in found if (info.name, number) not in self._fetcher.cursors]
-        made = self._make(missing, held=held)
-        self._fail_to_start(made, error)
-        self._go_on_with(made)
-        return made
 
     def _fail_to_start(self, cursors: Iterable[FetchCursor], error: KafkaError) -> None:
         for cursor in cursors:
@@ -187,10 +185,13 @@ class Assignment:
         while cursors := [c for c in cursors if c.position < 0 and self._fetcher.numbered(c.number) is c]:
             try:
                 await self._seek_to_start(cursors, of_group=True)
-            except (KafkaConnectionError, KafkaTimeoutError, BrokerError) as error:
-                if isinstance(error, BrokerError) and not error.retriable:
+            except KafkaError as error:
+                if not isinstance(error, KafkaConnectionError | KafkaTimeoutError) and not (
+                    isinstance(error, BrokerError) and error.retriable
+                ):
                     self._fail_to_start(cursors, error)
                     return
+                self._fetcher.errors.tell_once("positions", error, "it could not be found out where to read: ")
                 failures += 1
                 await asyncio.sleep(self._fetcher.backoff_ms(failures) / 1000)
             else:

@@ -36,7 +36,6 @@ from kafwire.errors import (
     AuthenticationError,
     AuthorizationError,
     BrokerError,
-    ConfigError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
@@ -312,9 +311,8 @@ class GroupMembership:
     # --- what becomes of partitions (see `AssignedPartitions`)
 
     async def take(self, partitions: Sequence[Partition]) -> None:
-        """Read these from where the group was. What fails for now is tried again while they are the member's."""
+        """Read these from where the group was, which is not waited for: whoever is to have others of them does not."""
         failures = 0
-        held = self.handlers.handlers.on_assigned is not None
         if not self._assignment.partitions:
             self._took_ms = self._engine.now_ms()
         found: list[tuple[TopicInfo, int]] = []
@@ -322,11 +320,7 @@ class GroupMembership:
         while wanted and not self.stops:
             try:
                 found = [pair for where in wanted if (pair := await self._find(where)) is not None]
-                added = await self._assignment.add(found, held=held)
-            except (KafkaConnectionError, KafkaTimeoutError, BrokerError, ConfigError) as error:
-                if isinstance(error, ConfigError) or (isinstance(error, BrokerError) and not error.retriable):
-                    added = self._assignment.add_failed(found, error, held=held)
-                    break
+            except (KafkaConnectionError, KafkaTimeoutError, BrokerError) as error:
                 self._fetcher.errors.tell_once("positions", error, "it could not be found out where to read: ")
                 failures += 1
                 await asyncio.sleep(self._fetcher.backoff_ms(failures) / 1000)
@@ -335,6 +329,7 @@ class GroupMembership:
             break
         else:
             return
+        added = self._assignment.add(found, held=self.handlers.handlers.on_assigned is not None)
         # Records of new partitions come once the handler was called.
         self.handlers.assigned(wanted, partial(self._assignment.hold_no_more, added))
 

@@ -38,7 +38,7 @@ async def seek_to_start(
         await _seek_to_committed(fetcher, commits, cursors)
     for cursor in cursors:
         where = TopicPartition(cursor.topic, cursor.partition)
-        if committed_first and cursor.position >= 0:
+        if committed_first and (cursor.position >= 0 or fetcher.numbered(cursor.number) is not cursor):
             continue
         if where in new:
             by_time.setdefault(EARLIEST, []).append(cursor)
@@ -89,4 +89,5 @@ async def _seek_to_committed(fetcher: Fetcher, commits: OffsetCommits, cursors: 
     for cursor, committed in (await commits.positions_of(cursors)).items():
         if cursor.position < 0:
             fetcher.seek(cursor, committed.offset, last_epoch=committed.leader_epoch)
-        commits.note(cursor, committed.offset)
+        if fetcher.numbered(cursor.number) is cursor:
+            commits.note(cursor, committed.offset)

@@ -123,6 +123,24 @@ def test_a_leader_that_is_gone_holds_up_neither_other_partitions_nor_the_group(p
         group.world.run(main())
 
 
+def test_an_offset_that_a_transaction_is_about_to_change_holds_up_no_rebalance(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=4) as group:
+
+        async def main() -> None:
+            await fill(group)
+            script: Faults = group.world.state.part(Faults)
+            unstable = script.fail_next("OffsetFetch", "UNSTABLE_OFFSET_COMMIT", times=None)
+            (first,) = await group.add(**protocol)
+            await group.until(lambda: unstable.times > 3)
+            (second,) = await group.add(**protocol)
+            await group.balanced([first, second], 4, limit_s=20.0)
+            assert group.seen.total() == 0
+            script.clear()
+            await group.until(lambda: group.seen.total() == RECORDS, limit_s=20.0)
+
+        group.world.run(main())
+
+
 def test_who_seeks_before_the_group_has_said_where_it_was_stays_there(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=1) as group:
 
