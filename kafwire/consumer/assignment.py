@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import weakref
 from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 from kafwire.cluster.list_offsets import EARLIEST
 from kafwire.cluster.metadata import TopicInfo
@@ -15,7 +17,7 @@ from kafwire.consumer.partition_claim import Claim, StreamEnded
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.partition_feed import PartitionFeed
 from kafwire.consumer.start_positions import seek_to_start
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafwire.records._arrow import Layout
 from kafwire.types import TopicPartition
 
@@ -45,6 +47,7 @@ class Assignment:
         self._drop_listener: weakref.WeakMethod[Callable[[TopicPartition], object]] | None = None
         self._ending: set[FetchCursor] = set()  # nothing more of these is handed out
         self._held: dict[FetchCursor, bool] = {}  # nor of these, until a handler was called; whether then, by the user
+        self._unstarted: set[FetchCursor] = set()  # halted, as it could not be found out where these begin
         self._counts: dict[str, int] = {}  # partitions of topics, when this consumer first saw them
         self._stop_listening: Callable[[], None] = lambda: None
 
@@ -126,16 +129,21 @@ class Assignment:
         self._on_metadata(names)  # what changed meanwhile
         self._keep_fresh()
 
-    async def add(self, found: Iterable[tuple[TopicInfo, int]], *, held: bool = False) -> list[FetchCursor]:
-        """Read these too, which a group assigned, from where it was; `held`: not yet, they are paused."""
+    def add(self, found: Iterable[tuple[TopicInfo, int]], *, held: bool = False) -> list[FetchCursor]:
+        """Read these too, which a group assigned, from where it was, once that is found out; `held`: they are paused.
+
+        What fails for now is tried again while they are read. Of what fails for good who reads is told.
+        """
         pairs = [
             (info, number)
             for info, number in found
             if (cursor := self._fetcher.cursors.get((info.name, number))) is None or cursor.topic_id != info.topic_id
         ]
         self.know(info.name for info, _ in pairs)
-        new = {(info.name, number) for info, number in pairs if number >= self._counts.get(info.name, 0)}
-        return await self._add(pairs, of_group=True, new=new, held=held)
+        made = self._make(pairs, held=held)
+        self._go_on_with(made)
+        self._fetcher.tasks.begin(self._find_start(made))
+        return made
 
     def hold_no_more(self, cursors: Iterable[FetchCursor]) -> None:  # a callback of the engine
         """Read what was added as `held`, apart from what the user has paused meanwhile."""
@@ -155,12 +163,39 @@ class Assignment:
             if info is not None:
                 self._counts.setdefault(name, len(info.partitions))
 
-    def add_failed(self, found: Iterable[tuple[TopicInfo, int]], error: KafkaError) -> None:
-        """These cannot be read: who reads is told."""
-        for info, number in found:
-            if (info.name, number) not in self._fetcher.cursors:
-                cursor = self._fetcher.add(info, number, self._layout_of(info.name, number))
+    def _fail_to_start(self, cursors: Iterable[FetchCursor], error: KafkaError) -> None:
+        for cursor in cursors:
+            if cursor.position < 0 and self._fetcher.numbered(cursor.number) is cursor:
+                self._unstarted.add(cursor)
                 self._fetcher.halt(cursor, error)
+
+    def start_again(self, cursors: Iterable[FetchCursor]) -> list[FetchCursor]:
+        """Find out once more where these begin, and return the others, which have begun."""
+        chosen = list(cursors)
+        unstarted = [cursor for cursor in chosen if cursor in self._unstarted and cursor.position < 0]
+        self._unstarted.difference_update(chosen)
+        if unstarted:
+            for cursor in unstarted:
+                self._fetcher.seek(cursor, -1)  # its reader waits
+            self._fetcher.tasks.begin(self._find_start(unstarted))
+        return [cursor for cursor in chosen if cursor not in unstarted]
+
+    async def _find_start(self, cursors: list[FetchCursor]) -> None:
+        failures = 0
+        while cursors := [c for c in cursors if c.position < 0 and self._fetcher.numbered(c.number) is c]:
+            try:
+                await self._seek_to_start(cursors, of_group=True)
+            except KafkaError as error:
+                if not isinstance(error, KafkaConnectionError | KafkaTimeoutError) and not (
+                    isinstance(error, BrokerError) and error.retriable
+                ):
+                    self._fail_to_start(cursors, error)
+                    return
+                self._fetcher.errors.tell_once("positions", error, "it could not be found out where to read: ")
+                failures += 1
+                await asyncio.sleep(self._fetcher.backoff_ms(failures) / 1000)
+            else:
+                return
 
     def ending(self, partitions: Iterable[TopicPartition]) -> list[FetchCursor]:
         """Hand out nothing more of these. Who has one for himself reads to the end of what he has begun."""
@@ -304,35 +339,46 @@ class Assignment:
             self._fetcher.halt(cursor, kind(f"{cursor.name} is not read by this consumer any more"))
         self._ending.discard(cursor)
         self._held.pop(cursor, None)
+        self._unstarted.discard(cursor)
         self._commits.forget(cursor)
 
     async def _add(
-        self,
-        found: Iterable[tuple[TopicInfo, int]],
-        *,
-        of_group: bool = False,
-        new: Collection[tuple[str, int]] = (),
-        held: bool = False,
+        self, found: Iterable[tuple[TopicInfo, int]], *, of_group: bool = False, held: bool = False
     ) -> list[FetchCursor]:
-        """`of_group`: where the group was goes before `start`. `new` partitions are read from their beginning."""
-        made = [self._fetcher.add(info, number, self._layout_of(info.name, number)) for info, number in found]
-        for cursor in made if held else ():
-            self._held[cursor] = False
-            self._fetcher.pause(cursor, paused=True)
-        start, policy = self._selection.start, self._config.auto_offset_reset
+        """`of_group`: where the group was goes before `start`."""
+        made = self._make(found, held=held)
         try:
-            await seek_to_start(self._fetcher, self._commits, made, start, policy, committed_first=of_group, new=new)
+            await self._seek_to_start(made, of_group=of_group)
         except BaseException:
             self.drop(made)
             raise
         made = [cursor for cursor in made if self._fetcher.numbered(cursor.number) is cursor]
+        self._go_on_with(made)
+        if not of_group:
+            self._keep_fresh()
+        return made
+
+    def _make(self, found: Iterable[tuple[TopicInfo, int]], *, held: bool) -> list[FetchCursor]:
+        made = [self._fetcher.add(info, number, self._layout_of(info.name, number)) for info, number in found]
+        for cursor in made if held else ():
+            self._held[cursor] = False
+            self._fetcher.pause(cursor, paused=True)
+        return made
+
+    async def _seek_to_start(self, cursors: list[FetchCursor], *, of_group: bool) -> None:
+        """What was added to a topic since this consumer knows it is read from its beginning."""
+        new = {(c.topic, c.partition) for c in cursors if of_group and c.partition >= self._counts.get(c.topic, 0)}
+        start, policy = self._selection.start, self._config.auto_offset_reset
+        on_nowhere = self._fail_to_start if of_group else None
+        options: dict[str, Any] = {"committed_first": of_group, "new": new, "on_nowhere": on_nowhere}
+        await seek_to_start(self._fetcher, self._commits, cursors, start, policy, **options)
+
+    def _go_on_with(self, made: list[FetchCursor]) -> None:
+        """Hand these out, to whoever reads."""
         for cursor in made:
             self._offer(cursor)
         if self._flowing:
             self._fetcher.ask(cursor for cursor in made if cursor not in self._claimed)
-        if not of_group:
-            self._keep_fresh()
-        return made
 
     def _keep_fresh(self) -> None:
         self._cluster.keep_fresh({topic for topic, _ in self._fetcher.cursors})

@@ -70,8 +70,8 @@ class ConsumerCore:
         self.deserializers = deserializers
         self.commits = OffsetCommits(self.fetcher, config)
         self.positions = Positions(self.fetcher)
-        self.denied = DeniedPartitions(self.fetcher)
         self.assignment = Assignment(self.fetcher, config, selection, self.commits, layout)
+        self.denied = DeniedPartitions(self.fetcher, self.assignment.start_again)
         self.membership: GroupMembership | None = None
         if config.group_id is not None:
             self.membership = GroupMembership(
@@ -263,8 +263,6 @@ class ConsumerCore:
             return
         if not self.config.group_id:
             raise ConfigError(_NO_NAME)
-        if not self.is_member:
-            await self.assignment.assign([])
         await self.membership.subscribe(topics, pattern)
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:

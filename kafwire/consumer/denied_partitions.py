@@ -5,7 +5,10 @@ Nothing else mends them, and nothing asks for them meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import AuthorizationError, KafkaError
 from kafwire.types import TopicPartition
 
@@ -13,8 +16,10 @@ from kafwire.types import TopicPartition
 class DeniedPartitions:
     """Those of one consumer."""
 
-    def __init__(self, fetcher: Fetcher) -> None:
+    def __init__(self, fetcher: Fetcher, start_again: Callable[[Iterable[FetchCursor]], Iterable[FetchCursor]]) -> None:
+        """`start_again` sees to those whose beginning was not told, and returns the others."""
         self._fetcher = fetcher
+        self._start_again = start_again
         self._told: list[AuthorizationError] = []
 
     @property
@@ -30,12 +35,16 @@ class DeniedPartitions:
     async def try_those_told(self) -> None:
         """Ask once more for those that were told. On the engine."""
         told, self._told = self._told, []
-        for cursor in list(self._fetcher.cursors.values()):
-            if any(cursor.failure is each for each in told):
-                self._fetcher.try_again(cursor)
+        self._try(cursor for cursor in self._fetcher.cursors.values() if any(cursor.failure is each for each in told))
 
     async def try_all(self, only: TopicPartition | None = None) -> None:
         """Ask once more for all, or `only` one, as somebody begins to read them anew. On the engine."""
-        for where, cursor in list(self._fetcher.cursors.items()):
-            if isinstance(cursor.failure, AuthorizationError) and only in (None, where):
-                self._fetcher.try_again(cursor)
+        self._try(
+            cursor
+            for where, cursor in self._fetcher.cursors.items()
+            if isinstance(cursor.failure, AuthorizationError) and only in (None, where)
+        )
+
+    def _try(self, cursors: Iterable[FetchCursor]) -> None:
+        for cursor in self._start_again(list(cursors)):
+            self._fetcher.try_again(cursor)

@@ -21,7 +21,7 @@ from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.group.classic_membership import ClassicMembership
 from kafwire.consumer.group.consumer_membership import ConsumerMembership
 from kafwire.consumer.group.member import Partition, new_member_id
-from kafwire.consumer.group.membership import MemberOptions, Membership, State
+from kafwire.consumer.group.membership import COORDINATOR_MOVED, MemberOptions, Membership, State
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE
 from kafwire.consumer.membership_driver import MembershipDriver
 from kafwire.consumer.membership_metrics import MembershipMetrics, protocol_of
@@ -32,13 +32,15 @@ from kafwire.consumer.revocation import Revocation
 from kafwire.consumer.topic_pattern import TopicPattern
 from kafwire.consumer.transaction_identity import TransactionIdentity
 from kafwire.errors import (
+    ERROR_CODES,
+    AuthenticationError,
     AuthorizationError,
     BrokerError,
-    ConfigError,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     PollIntervalError,
+    broker_error,
 )
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
@@ -46,6 +48,7 @@ log = logging.getLogger("kafwire")
 
 LEAVE_MS = 5_000  # so long the coordinator is waited for when a member leaves
 MISSING_MS = 2_000  # and so often topics are looked for that do not exist
+_MENDABLE = (AuthenticationError, AuthorizationError, PollIntervalError)  # the next call joins again
 WINDOW = 0.9  # of rebalance_timeout_ms, without a revocation_timeout_ms
 
 
@@ -77,6 +80,8 @@ class GroupMembership:
         self._driver: MembershipDriver | None = None
         self._metrics = MembershipMetrics()
         self._pattern: TopicPattern | None = None
+        self._changing = asyncio.Lock()  # who subscribes, unsubscribes, or runs out of time: one after the other
+        self._is_closed = False
         self._matching: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._is_told = False
@@ -88,26 +93,35 @@ class GroupMembership:
     # --- what users ask for
 
     async def subscribe(self, topics: Sequence[str], pattern: str | None = None) -> None:
-        """Be a member that reads these topics, or all whose names match a pattern as a whole."""
-        if pattern is not None:
-            self._pattern = TopicPattern(self._cluster, pattern)
-            names = await self._pattern.matching()
-        else:
-            self._pattern = None
-            create = self._config.allow_auto_create_topics
-            names = {info.name for info in await self._cluster.topics(topics, fresh=True, create=create)}
-        self.subscribed = tuple(sorted(names))
-        await self._join()
+        """Be a member that reads these topics, or all whose names match a pattern as a whole; nothing is read by hand.
+
+        After an error everything is as it was.
+        """
+        async with self._changing:
+            matched = None if pattern is None else TopicPattern(self._cluster, pattern)
+            if matched is not None:
+                names = await matched.matching()
+            else:
+                create = self._config.allow_auto_create_topics
+                names = {info.name for info in await self._cluster.topics(topics, fresh=True, create=create)}
+            await self._need_driver()
+            if not self.is_active and self._assignment.partitions:
+                await self._assignment.assign([])
+            self._pattern, self.subscribed = matched, tuple(sorted(names))
+            self._join()
 
     async def unsubscribe(self) -> None:
         """Give everything up and leave the group; a later `subscribe` joins again."""
-        self.subscribed, self._pattern = (), None
-        await self._leave(LEAVE_MS)
-        self._cluster.keep_fresh(())
-        self._group.member = None
+        async with self._changing:
+            self.subscribed, self._pattern = (), None
+            await self._leave(LEAVE_MS)
+            self._cluster.keep_fresh(())
+            self._group.member = None
+            self._error = None  # what ended the membership is no concern of who reads by hand
 
     async def close(self, timeout_ms: float) -> None:
         """Leave the group, and do nothing more. What is processed was committed before."""
+        self._is_closed = True
         if self._patience is not None:
             self._patience.cancel()
         try:
@@ -126,10 +140,16 @@ class GroupMembership:
         if self._driver is not None:
             await self._driver.settled()
 
-    async def _join(self) -> None:
-        if self._driver is None:
-            membership = await self._choose()
+    async def _need_driver(self) -> None:
+        """Choose the protocol, which is its for good. Raises `KafkaError` if the consumer was closed meanwhile."""
+        membership = await self._choose() if self._driver is None else None
+        if self._is_closed:
+            raise KafkaError("the consumer was closed while it subscribed")
+        if membership is not None:
             self._driver = MembershipDriver(self._cluster, self._group.coordination, membership, self, self._metrics)
+
+    def _join(self) -> None:
+        assert self._driver is not None
         self._group.member = self
         self._error = None
         self._took_ms = self._engine.now_ms()
@@ -179,6 +199,8 @@ class GroupMembership:
         name = "consumer" if reason is None else "classic"
         because = "the cluster has it" if reason is None else reason
         log.info("group %r: this member speaks the %s protocol, as %s", self.group_id, name, because)
+        if reason is not None and config.group_remote_assignor is not None:
+            log.warning("group %r: group_remote_assignor has no effect in the classic protocol", self.group_id)
         for option in fields(config) if reason is None else ():
             if option.name in OF_CLASSIC_MEMBERS and getattr(config, option.name) != option.default:
                 log.warning("group %r: %s", self.group_id, no_effect(option.name))
@@ -195,7 +217,12 @@ class GroupMembership:
             if protocol.ConsumerGroupHeartbeatRequest.api_key not in connection.versions:
                 return None
             request = protocol.DescribeGroupsRequest(groups=[self.group_id])
-            return (await connection.call(request)).groups[0]
+            group = (await connection.call(request)).groups[0]
+            if group.error_code in COORDINATOR_MOVED:
+                coordination.forget(connection.node)
+            if group.error_code in ERROR_CODES and ERROR_CODES[group.error_code].retriable:
+                raise broker_error(group.error_code, f"says {connection.where}", api="DescribeGroups")
+            return group
 
         group = await self._cluster.retrying(describe, f"looking at group {self.group_id!r}")
         if group is None or self._cluster.feature("group.version") < 1:
@@ -284,7 +311,7 @@ class GroupMembership:
     # --- what becomes of partitions (see `AssignedPartitions`)
 
     async def take(self, partitions: Sequence[Partition]) -> None:
-        """Read these from where the group was. What fails for now is tried again while they are the member's."""
+        """Read these from where the group was, which is not waited for: whoever is to have others of them does not."""
         failures = 0
         if not self._assignment.partitions:
             self._took_ms = self._engine.now_ms()
@@ -293,11 +320,7 @@ class GroupMembership:
         while wanted and not self.stops:
             try:
                 found = [pair for where in wanted if (pair := await self._find(where)) is not None]
-                added = await self._assignment.add(found, held=self.handlers.handlers.on_assigned is not None)
-            except (KafkaConnectionError, KafkaTimeoutError, BrokerError, ConfigError) as error:
-                if isinstance(error, ConfigError) or (isinstance(error, BrokerError) and not error.retriable):
-                    self._assignment.add_failed(found, error)
-                    return
+            except (KafkaConnectionError, KafkaTimeoutError, BrokerError) as error:
                 self._fetcher.errors.tell_once("positions", error, "it could not be found out where to read: ")
                 failures += 1
                 await asyncio.sleep(self._fetcher.backoff_ms(failures) / 1000)
@@ -306,6 +329,7 @@ class GroupMembership:
             break
         else:
             return
+        added = self._assignment.add(found, held=self.handlers.handlers.on_assigned is not None)
         # Records of new partitions come once the handler was called.
         self.handlers.assigned(wanted, partial(self._assignment.hold_no_more, added))
 
@@ -410,13 +434,12 @@ class GroupMembership:
             raise error
 
     async def rejoin_if_told(self) -> None:
-        """Join again, if the user was told of an end that another try may mend."""
-        error = self._error
-        if error is not None and self._is_told and isinstance(error, AuthorizationError | PollIntervalError):
-            if self._driver is not None:
-                self._driver.stop()
-                self._driver = None
-            await self._join()
+        """Join again, if the user was told of an end that another try may mend: as who it was, if it has not left."""
+        async with self._changing:
+            error = self._error
+            if error is not None and self._is_told and isinstance(error, _MENDABLE):
+                await self._need_driver()
+                self._join()
 
     # --- max_poll_interval_ms
 
@@ -441,7 +464,7 @@ class GroupMembership:
             idle_ms = self._engine.now_ms() - self._took_ms
             if idle_ms < limit_ms:
                 self._patience = asyncio.get_running_loop().call_later((limit_ms - idle_ms) / 1000, look)
-            elif self._driver is not None and self._driver.membership.state in (State.JOINING, State.STABLE):
+            elif self._is_joined:
                 self._fetcher.tasks.begin(self._run_out(limit_ms))
 
         self._patience = asyncio.get_running_loop().call_later(limit_ms / 1000, look)
@@ -451,9 +474,19 @@ class GroupMembership:
             f"this member has left group {self.group_id!r}, as nothing was taken from the consumer for "
             f"max_poll_interval_ms ({limit_ms}); the next call joins again. What was in hand is not committed"
         )
-        log.warning("%s", text)
-        assert self._driver is not None
-        owned = self._assignment.partitions
-        await self._leave(LEAVE_MS)
-        self.handlers.lost(owned)
-        self.fail(PollIntervalError(text))
+        async with self._changing:
+            if self._is_closed or not self._is_joined:
+                return
+            if self._engine.now_ms() - self._took_ms < limit_ms:  # its user has subscribed anew meanwhile
+                self._watch_patience()
+                return
+            log.warning("%s", text)
+            owned = self._assignment.partitions
+            await self._leave(LEAVE_MS)
+            self.handlers.lost(owned)
+            self.fail(PollIntervalError(text))
+
+    @property
+    def _is_joined(self) -> bool:
+        """Whether it is a member, or about to be one."""
+        return self._driver is not None and self._driver.membership.state in (State.JOINING, State.STABLE)

@@ -33,7 +33,14 @@ from kafwire.consumer.group.membership import (
 )
 from kafwire.consumer.membership_metrics import MembershipMetrics
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, ProtocolError
+from kafwire.errors import (
+    AuthenticationError,
+    BrokerError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProtocolError,
+)
 
 log = logging.getLogger("kafwire")
 
@@ -200,7 +207,7 @@ class MembershipDriver:
             answer = await connection.call(action.message, timeout_ms=action.timeout_ms)
         except (KafkaConnectionError, KafkaTimeoutError):
             error: KafkaError = KafkaConnectionError("the coordinator did not answer")
-        except (BrokerError, ProtocolError) as refusal:
+        except (AuthenticationError, BrokerError, ProtocolError) as refusal:
             log.debug("kafwire: %s could not be sent: %s", type(action.message).__name__, refusal)
             error = refusal
         else:

@@ -99,7 +99,11 @@ class OffsetReset:
                     self._fetcher.halt(left[0], error)
 
     def _placed_at(self, timestamp: int, cursor: FetchCursor, offset: int) -> None:
-        if self._awaited.get(cursor) == timestamp:
+        if self._awaited.get(cursor) != timestamp:
+            return
+        if self._fetcher.queue.position(cursor.number) < 0:  # nothing was read: it begins there
+            self._fetcher.seek(cursor, offset)
+        else:
             self._fetcher.go_on_at(cursor, offset)
 
     async def placed(self, cursor: FetchCursor) -> None:

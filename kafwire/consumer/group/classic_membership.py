@@ -16,6 +16,7 @@ from kafwire.consumer.group.assignors import ASSIGNORS, Assignor
 from kafwire.consumer.group.member import GroupMember, Partition, Topics
 from kafwire.consumer.group.membership import (
     COORDINATOR_MOVED,
+    ENDS,
     NEVER,
     Action,
     Assign,
@@ -33,7 +34,7 @@ from kafwire.consumer.group.membership import (
 )
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE, assigned, assignment, member_of, subscription
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import ERROR_CODES, AuthorizationError, KafkaError, ProtocolError
+from kafwire.errors import ERROR_CODES, KafkaError, ProtocolError
 from kafwire.types import ConsumerGroupMetadata
 
 NO_GENERATION = -1
@@ -147,14 +148,20 @@ class ClassicMembership:
         if self.state in (State.OUT, State.FAILED):
             return []
         self.owned, self._releasing = (), frozenset()
-        stays = self._options.instance_id is not None or not self._member_id
-        self.state = State.OUT if stays else State.LEAVING
-        self._in_flight = self._beating = None
+        is_static = self._options.instance_id is not None
+        joining, self._in_flight = self._in_flight, None
+        self._beating = None
         self._join_ms = self._beat_ms = NEVER
         self._again = False
         self._topics = ()
-        if stays:
+        if not self._member_id and joining is not None and not is_static:
+            # The coordinator waits for whoever it has given an id to: that one is to leave when the id is known.
+            self.state, self._in_flight = State.LEAVING, joining
             return []
+        self.state = State.OUT if is_static or not self._member_id else State.LEAVING
+        return [] if self.state is State.OUT else self._leave()
+
+    def _leave(self) -> list[Action]:
         request = protocol.LeaveGroupRequest(group_id=self._options.group_id)
         request.members = [request.MemberIdentity(member_id=self._member_id, reason="the consumer leaves")]
         self._in_flight = request
@@ -170,6 +177,9 @@ class ClassicMembership:
             return []
         self._in_flight = None
         if self.state is State.LEAVING:
+            if isinstance(message, protocol.JoinGroupRequest) and answer.member_id:
+                self._member_id = answer.member_id
+                return self._leave()
             self.state = State.OUT
             return []
         if isinstance(message, protocol.JoinGroupRequest):
@@ -180,14 +190,14 @@ class ClassicMembership:
         """See `Membership`: a request without an answer is sent again. One that cannot or must not be sent ends it."""
         if message is self._beating:
             self._beating = None
-            return self._retry_beat(now)
+            return self._fail(Fail(error)) if isinstance(error, ENDS) else self._retry_beat(now)
         if message is not self._in_flight:
             return []
         self._in_flight = None
         if self.state is State.LEAVING:
             self.state = State.OUT
             return []
-        if isinstance(error, ProtocolError | AuthorizationError):
+        if isinstance(error, ENDS):
             return self._fail(Fail(error))
         return self._retry_join(now)
 
@@ -362,6 +372,7 @@ class ClassicMembership:
 
     def _fail(self, reason: Fail) -> list[Action]:
         self.state = State.FAILED
+        self._in_flight, self._members, self._again = None, [], False
         self._join_ms = self._beat_ms = NEVER
         return [*self._forget_owned(), reason]
 

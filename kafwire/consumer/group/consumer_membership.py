@@ -15,6 +15,7 @@ from kafwire import protocol
 from kafwire.consumer.group.member import Partition, Topics
 from kafwire.consumer.group.membership import (
     COORDINATOR_MOVED,
+    ENDS,
     NEVER,
     Action,
     Assign,
@@ -30,7 +31,7 @@ from kafwire.consumer.group.membership import (
     why_fatal,
 )
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import ERROR_CODES, AuthorizationError, KafkaError, ProtocolError
+from kafwire.errors import ERROR_CODES, KafkaError
 from kafwire.types import ConsumerGroupMetadata
 
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2  # in the place of an epoch
@@ -92,8 +93,9 @@ class ConsumerMembership:
             return []
         self._topics, self._pattern = wanted, pattern
         if self.state not in (State.JOINING, State.STABLE):
+            # One that failed has not left, and goes on as who it was: the coordinator takes no static member for new
+            # that has not left. What the coordinator refused may not be so any more.
             self.state = State.JOINING
-            self._epoch = JOINS
             self._told = {}
         return self._beat_at(now)
 
@@ -152,7 +154,7 @@ class ConsumerMembership:
             self.state = State.OUT
             return []
         if answer.error_code:
-            return self._refused(answer.error_code, now)
+            return self._refused(answer.error_code, answer.error_message, now)
         self._failures = 0
         self._told |= self._sending
         if answer.member_id:  # version 0 has the coordinator give ids
@@ -164,6 +166,9 @@ class ConsumerMembership:
         self._beat_ms = now if self._news() else now + self._interval_ms
         if answer.assignment is not None:
             self._unnamed = frozenset()
+            # What was assigned and is not any more may never have been taken: the coordinator waits until it is told
+            # what the member has, even if that is what it had before.
+            self._told.pop("topic_partitions", None)
             self._target = frozenset(
                 (topic.topic_id, number) for topic in answer.assignment.topic_partitions for number in topic.partitions
             )
@@ -177,7 +182,7 @@ class ConsumerMembership:
         if self.state is State.LEAVING:
             self.state = State.OUT
             return []
-        if isinstance(error, ProtocolError | AuthorizationError):
+        if isinstance(error, ENDS):
             return self._fail(Fail(error))
         return self._retry(now)
 
@@ -268,7 +273,7 @@ class ConsumerMembership:
 
     # --- what goes wrong
 
-    def _refused(self, code: int, now: float) -> list[Action]:
+    def _refused(self, code: int, said: str | None, now: float) -> list[Action]:
         if code in COORDINATOR_MOVED:
             return [LeaveCoordinator(), *self._retry(now)]
         if code in _GONE:
@@ -278,7 +283,8 @@ class ConsumerMembership:
             return [left_behind(code, self._options.group_id), *lost, *self._retry(now)]
         if code in ERROR_CODES and ERROR_CODES[code].retriable:
             return self._retry(now)
-        return self._fail(why_fatal(code, "staying in" if self._epoch else "joining", self._options.group_id))
+        doing = "staying in" if self._epoch else "joining"
+        return self._fail(why_fatal(code, doing, self._options.group_id, said))
 
     def _retry(self, now: float) -> list[Action]:
         self._told = {}

@@ -15,12 +15,21 @@ from typing import Any, Protocol
 from kafwire.cluster.backoff import delay_ms
 from kafwire.consumer.group.member import Partition, Topics
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import BrokerError, KafkaError, broker_error
+from kafwire.errors import (
+    AuthenticationError,
+    AuthorizationError,
+    BrokerError,
+    KafkaError,
+    ProtocolError,
+    broker_error,
+)
 from kafwire.types import ConsumerGroupMetadata
 
 NEVER = float("inf")
 # Somewhere else is the coordinator now, or nowhere yet.
 COORDINATOR_MOVED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+# Requests that cannot or must not be sent: no later one will be answered otherwise, unless somebody changes something.
+ENDS = (AuthenticationError, AuthorizationError, ProtocolError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,10 +203,11 @@ def refused(code: int, what: str, group_id: str, advice: str = "") -> BrokerErro
     return error if not advice else BrokerError(error.code, error.name, False, f"{advice} [{what}]")
 
 
-FATAL_ADVICE = {
+FATAL_ADVICE: dict[int, str] = {
     ErrorCode.FENCED_INSTANCE_ID: "another member has the same group_instance_id: each needs its own",
     ErrorCode.UNRELEASED_INSTANCE_ID: (
-        "a member that has not left yet has the same group_instance_id: each needs its own"
+        "a member that has not left yet has the same group_instance_id: each needs its own; that of a process that was "
+        "killed is free when its session is over"
     ),
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
         "no assignor is known to all members of the group, or its members are no consumers: set "
@@ -209,10 +219,21 @@ FATAL_ADVICE = {
     ErrorCode.GROUP_MAX_SIZE_REACHED: "the group has as many members as the broker's group.max.size allows",
     ErrorCode.UNSUPPORTED_ASSIGNOR: "the broker has no such group_remote_assignor",
     ErrorCode.INVALID_REGULAR_EXPRESSION: "the broker cannot read the pattern of topics, which is one of RE2",
-    ErrorCode.GROUP_ID_NOT_FOUND: "the group is not one of consumers (a share group has it?): take another group_id",
+    ErrorCode.GROUP_ID_NOT_FOUND: (
+        "the group is not one of this protocol: its members speak the classic one, and the brokers' "
+        'group.consumer.migration.policy does not let it change (take group_protocol="classic"), or it is a group of '
+        "another kind, as a share group (take another group_id)"
+    ),
+    ErrorCode.UNSUPPORTED_VERSION: (
+        "the cluster does not have this protocol of groups (features group.version and share.version): upgrade it, or "
+        'take group_protocol="classic" or "auto" for a consumer'
+    ),
 }
 
 
-def why_fatal(code: int, doing: str, group_id: str) -> Fail:
-    """The end of a membership by an error code."""
-    return Fail(refused(code, f"{doing} group {group_id!r}", group_id, FATAL_ADVICE.get(ErrorCode(code), "")))
+def why_fatal(code: int, doing: str, group_id: str, said: str | None = None) -> Fail:
+    """The end of a membership by an error code; `said` are the broker's own words."""
+    what = f"{doing} group {group_id!r}"
+    if said:
+        what += f"; the broker says: {said}"
+    return Fail(refused(code, what, group_id, FATAL_ADVICE.get(code, "")))

@@ -1,0 +1,161 @@
+"""Where members begin: partitions without a beginning, brokers that do not answer, late ACLs, early seeks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kafwire.errors import AuthorizationError, ConfigError
+from kafwire.testing.broker.faults import Faults
+from kafwire.types import TopicPartition
+from tests.support.group_consumers import PROTOCOLS, GroupWorld
+
+RECORDS = 40
+
+
+@pytest.fixture(params=PROTOCOLS)
+def protocol(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Options of one protocol."""
+    return PROTOCOLS[request.param]
+
+
+async def fill(group: GroupWorld) -> None:
+    async with group.producing(RECORDS, pause_s=0.0):
+        pass
+
+
+async def commit(group: GroupWorld, partition: int, offset: int) -> None:
+    """The group has been there."""
+    where = TopicPartition("t", partition)
+    reader = group.member(topics=None, assign=[where], start="earliest")
+    await reader.consumer.start()
+    await reader.consumer.commit({where: offset})
+    await reader.leave()
+
+
+def test_a_partition_without_a_beginning_stops_no_other_one(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=2) as group:
+
+        async def main() -> None:
+            await fill(group)
+            await commit(group, 0, 0)
+            consumer = group.member(**protocol, auto_offset_reset="error").consumer
+            await consumer.start()
+            read: set[int | None] = set()
+            for _ in range(4):
+                try:
+                    read.update(batch.partition for batch in await consumer.poll(5.0))
+                except ConfigError as error:
+                    assert "begin with t-1: there is no committed offset" in str(error)
+                    await asyncio.sleep(0.1)
+            assert read == {0}
+            await consumer.seek(TopicPartition("t", 1), 0)
+            assert {batch.partition for batch in await consumer.poll(5.0)} == {1}
+
+        group.world.run(main())
+
+
+def test_a_handler_may_say_where_to_begin_as_nothing_else_does(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=2) as group:
+
+        async def main() -> None:
+            async def seek(partitions: list[TopicPartition]) -> None:
+                for where in partitions:
+                    await member.consumer.seek(where, 1)
+
+            await fill(group)
+            member = group.member(**protocol, auto_offset_reset="error", on_assigned=seek)
+            await member.start()
+            await group.until(lambda: group.seen.total() == RECORDS - 2)
+            assert member.error is None
+
+        group.world.run(main())
+
+
+def test_once_an_acl_is_added_partitions_begin_where_the_group_was(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=2) as group:
+
+        async def main() -> None:
+            await fill(group)
+            await commit(group, 0, 3)
+            group.world.state.part(Faults).fail_next("OffsetFetch", "GROUP_AUTHORIZATION_FAILED")
+            consumer = group.member(**protocol).consumer
+            await consumer.start()
+            with pytest.raises(AuthorizationError):
+                await consumer.poll(10.0)
+            first: dict[int | None, int] = {}
+            while len(first) < 2:
+                batches = await consumer.poll(10.0)
+                assert batches
+                for batch in batches:
+                    first.setdefault(batch.partition, next(iter(batch)).offset)
+            assert first == {0: 3, 1: 0}
+
+        group.world.run(main())
+
+
+def test_a_leader_that_is_gone_holds_up_neither_other_partitions_nor_the_group(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=4, brokers=2) as group:
+
+        async def main() -> None:
+            await fill(group)
+            probe = group.member(topics=None, assign=[TopicPartition("t", 0)])
+            await probe.consumer.start()
+            await probe.consumer.committed()
+            core = probe.consumer._core
+            assert core.commits.group is not None
+            coordinator = core.commits.group.coordinator
+            leaders = {number: of.leader for number, of in core.cluster.metadata.topics["t"].partitions.items()}
+            await probe.leave()
+            (gone,) = {1, 2} - {coordinator}
+            group.world.link(gone).is_refusing = True
+            group.world.break_connections(gone)
+            (member,) = await group.add(**protocol)
+            reachable = {number for number, leader in leaders.items() if leader == coordinator}
+            await group.until(lambda: {where.partition for where in group.seen.by_partition} == reachable, limit_s=20.0)
+            (other,) = await group.add(**protocol)
+            await group.balanced([member, other], 4, limit_s=20.0)
+            group.world.link(gone).heal()
+            await group.until(lambda: group.seen.total() == RECORDS)
+
+        group.world.run(main())
+
+
+def test_an_offset_that_a_transaction_is_about_to_change_holds_up_no_rebalance(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=4) as group:
+
+        async def main() -> None:
+            await fill(group)
+            script: Faults = group.world.state.part(Faults)
+            unstable = script.fail_next("OffsetFetch", "UNSTABLE_OFFSET_COMMIT", times=None)
+            (first,) = await group.add(**protocol)
+            await group.until(lambda: unstable.times > 3)
+            (second,) = await group.add(**protocol)
+            await group.balanced([first, second], 4, limit_s=20.0)
+            assert group.seen.total() == 0
+            script.clear()
+            await group.until(lambda: group.seen.total() == RECORDS, limit_s=20.0)
+
+        group.world.run(main())
+
+
+def test_who_seeks_before_the_group_has_said_where_it_was_stays_there(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            await fill(group)
+            await commit(group, 0, 30)
+            fetching = group.world.state.part(Faults).delay("OffsetFetch", 0.05, times=1)
+            consumer = group.member(**protocol).consumer
+            await consumer.start()
+            await group.until(lambda: fetching.times > 0)
+            where = TopicPartition("t", 0)
+            await consumer.seek(where, 5)
+            await asyncio.sleep(1.0)
+            assert await consumer.position(where) == 5
+            (batch,) = await consumer.poll(5.0)
+            assert next(iter(batch)).offset == 5
+
+        group.world.run(main())
