@@ -15,7 +15,7 @@ from kafwire.types import TopicPartition
 if TYPE_CHECKING:
     from kafwire import Client
 
-__all__ = ["Group", "Groups", "Listed", "Member"]
+__all__ = ["Group", "Groups", "Listed", "Member", "OtherTypeError"]
 
 CONSUMER_TYPE = "consumer"
 # The last without topics' ids; all brokers that kafwire works with have it.
@@ -67,6 +67,10 @@ class Group:
     def owner(self, where: TopicPartition) -> Member | None:
         """The member that reads a partition."""
         return next((member for member in self.members if where in member.partitions), None)
+
+
+class OtherTypeError(KafkaError):
+    """A group that is there, but is not one of consumers."""
 
 
 class Groups:
@@ -122,6 +126,8 @@ class Groups:
         asked = protocol.DescribeGroupsRequest(groups=[group_id])
         (its,) = self._client.call(asked, broker=coordinator).groups
         code = its.error_code or (ErrorCode.GROUP_ID_NOT_FOUND if its.group_state == "Dead" else 0)
+        if code == ErrorCode.GROUP_ID_NOT_FOUND:
+            self._refuse_other_types(group_id, coordinator)
         _raise_for(code, f"describing group {group_id}", "DescribeGroups")
         members = []
         for each in its.members:
@@ -130,6 +136,15 @@ class Groups:
             instance_id = each.group_instance_id or ""
             members.append(Member(each.member_id, instance_id, each.client_id, each.client_host, -1, partitions))
         return Group(group_id, "classic", its.group_state, its.protocol_data, coordinator, tuple(members))
+
+    def _refuse_other_types(self, group_id: str, coordinator: int) -> None:
+        """Raise `OtherTypeError` for a group that is there, and has other members than consumers."""
+        for each in self._client.call(protocol.ListGroupsRequest(), broker=coordinator).groups:
+            kind = getattr(each, "group_type", "").lower()
+            if each.group_id == group_id and kind not in ("", CONSUMER_TYPE, "classic"):
+                raise KafkaError(
+                    f"{group_id} is a group of the type {kind}: only consumer and classic groups are shown"
+                )
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
         """All that a group has committed; read_committed waits for no open transaction here."""
