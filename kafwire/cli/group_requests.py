@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
+from kafwire.cli.connection import timeout_ms
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE, assigned
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, ProtocolError, broker_error
@@ -20,6 +22,7 @@ __all__ = ["Group", "Groups", "Listed", "Member", "OtherTypeError"]
 CONSUMER_TYPE = "consumer"
 # The last without topics' ids; all brokers that kafwire works with have it.
 _OFFSETS_VERSION = 8
+_AGAIN_S = 0.1
 _EMPTY = {"Empty", "Dead"}
 # Of a group of the classic protocol, or in a cluster where nobody may use the other one.
 _NOT_CONSUMER = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
@@ -200,7 +203,12 @@ class Groups:
 
     def _coordinator(self, group_id: str) -> int:
         asked = protocol.FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
-        (its,) = self._client.call(asked).coordinators
+        give_up = time.monotonic() + timeout_ms() / 1000
+        while True:  # a cluster makes the topic of offsets when it is first asked, which takes a while
+            (its,) = self._client.call(asked).coordinators
+            if its.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE or time.monotonic() >= give_up:
+                break
+            time.sleep(_AGAIN_S)
         _raise_for(its.error_code, f"looking for the coordinator of group {group_id}", "FindCoordinator")
         return int(its.node_id)
 

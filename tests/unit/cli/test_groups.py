@@ -215,3 +215,12 @@ def test_a_share_group_is_named_as_one_and_has_no_offsets_to_reset(kafka: Embedd
         ):
             result = run(kafka, *arguments)
             assert (result.exit_code, "packers is a group of the type share" in result.stderr) == (1, True)
+
+
+def test_a_coordinator_that_is_not_there_yet_is_waited_for(kafka: EmbeddedKafka) -> None:
+    commit(kafka, "g", {T0: 5})
+    kafka.fail_next("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", times=2)
+    assert lines(run(kafka, "describe", "g"))[1][0] == "g"
+    kafka.fail_next("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", times=None)
+    result = run(kafka, "describe", "g", "--timeout", "0.3")
+    assert (result.exit_code, "COORDINATOR_NOT_AVAILABLE" in result.stderr) == (1, True)
