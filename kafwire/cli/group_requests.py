@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
+from kafwire.cli.connection import timeout_ms
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE, assigned
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, ProtocolError, broker_error
@@ -15,11 +17,12 @@ from kafwire.types import TopicPartition
 if TYPE_CHECKING:
     from kafwire import Client
 
-__all__ = ["Group", "Groups", "Listed", "Member"]
+__all__ = ["Group", "Groups", "Listed", "Member", "OtherTypeError"]
 
 CONSUMER_TYPE = "consumer"
 # The last without topics' ids; all brokers that kafwire works with have it.
 _OFFSETS_VERSION = 8
+_AGAIN_S = 0.1
 _EMPTY = {"Empty", "Dead"}
 # Of a group of the classic protocol, or in a cluster where nobody may use the other one.
 _NOT_CONSUMER = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
@@ -67,6 +70,10 @@ class Group:
     def owner(self, where: TopicPartition) -> Member | None:
         """The member that reads a partition."""
         return next((member for member in self.members if where in member.partitions), None)
+
+
+class OtherTypeError(KafkaError):
+    """A group that is there, but is not one of consumers."""
 
 
 class Groups:
@@ -122,6 +129,8 @@ class Groups:
         asked = protocol.DescribeGroupsRequest(groups=[group_id])
         (its,) = self._client.call(asked, broker=coordinator).groups
         code = its.error_code or (ErrorCode.GROUP_ID_NOT_FOUND if its.group_state == "Dead" else 0)
+        if code == ErrorCode.GROUP_ID_NOT_FOUND:
+            self._refuse_other_types(group_id, coordinator)
         _raise_for(code, f"describing group {group_id}", "DescribeGroups")
         members = []
         for each in its.members:
@@ -130,6 +139,15 @@ class Groups:
             instance_id = each.group_instance_id or ""
             members.append(Member(each.member_id, instance_id, each.client_id, each.client_host, -1, partitions))
         return Group(group_id, "classic", its.group_state, its.protocol_data, coordinator, tuple(members))
+
+    def _refuse_other_types(self, group_id: str, coordinator: int) -> None:
+        """Raise `OtherTypeError` for a group that is there, and has other members than consumers."""
+        for each in self._client.call(protocol.ListGroupsRequest(), broker=coordinator).groups:
+            kind = getattr(each, "group_type", "").lower()
+            if each.group_id == group_id and kind not in ("", CONSUMER_TYPE, "classic"):
+                raise KafkaError(
+                    f"{group_id} is a group of the type {kind}: only consumer and classic groups are shown"
+                )
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
         """All that a group has committed; read_committed waits for no open transaction here."""
@@ -185,7 +203,12 @@ class Groups:
 
     def _coordinator(self, group_id: str) -> int:
         asked = protocol.FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
-        (its,) = self._client.call(asked).coordinators
+        give_up = time.monotonic() + timeout_ms() / 1000
+        while True:  # a cluster makes the topic of offsets when it is first asked, which takes a while
+            (its,) = self._client.call(asked).coordinators
+            if its.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE or time.monotonic() >= give_up:
+                break
+            time.sleep(_AGAIN_S)
         _raise_for(its.error_code, f"looking for the coordinator of group {group_id}", "FindCoordinator")
         return int(its.node_id)
 

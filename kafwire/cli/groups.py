@@ -204,7 +204,10 @@ def reset_offsets(
         rows = [(name, *map(str, where), _text(before.get(where)), str(offset)) for where, offset in after.items()]
         _print_table(_RESET_HEADER, rows)
         for where in [where for where in chosen if where not in after]:
-            click.echo(f"kafwire groups: {where.topic}-{where.partition} does not exist, or nothing is known", err=True)
+            what = "nothing is committed, so --by has no place to begin at" if by is not None else "does not exist"
+            if by is not None and where in before:
+                what = "does not exist"
+            click.echo(f"kafwire groups: {where.topic}-{where.partition}: {what}", err=True)
         if not dry_run and after:
             groups.commit(name, after)
         return int(len(after) < len(chosen) or not chosen)
@@ -239,11 +242,13 @@ def delete(names: Sequence[str], brokers: str | None, settings: _Settings, confi
 
 def _described(groups: Groups, names: Iterable[str]) -> tuple[list[Group], int]:
     """Those that are there, and an exit code."""
+    from kafwire.cli.group_requests import OtherTypeError
+
     found, code = [], 0
     for name in dict.fromkeys(names):
         try:
             found.append(groups.describe(name))
-        except BrokerError as error:
+        except (BrokerError, OtherTypeError) as error:
             click.echo(f"kafwire groups: {error}", err=True)
             code = 1
     return found, code

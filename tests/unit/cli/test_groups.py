@@ -158,7 +158,7 @@ def test_what_does_not_exist_is_named(kafka: EmbeddedKafka) -> None:
     commit(kafka, "g", {T0: 5})
     result = run(kafka, "reset-offsets", "g", "--to-latest", "-t", "orders:0,9")
     assert result.exit_code == 1
-    assert "orders-9 does not exist" in result.stderr
+    assert "orders-9: does not exist" in result.stderr
     for what in ("describe", "lag", "members"):
         result = run(kafka, what, "none", "g")
         assert (result.exit_code, "GROUP_ID_NOT_FOUND" in result.stderr) == (1, True)
@@ -197,3 +197,30 @@ def test_groups_are_deleted(kafka: EmbeddedKafka) -> None:
 def test_wrong_usage(kafka: EmbeddedKafka, arguments: list[str]) -> None:
     commit(kafka, "g", {T0: 5})
     assert run(kafka, *arguments).exit_code == 2
+
+
+def test_by_without_a_committed_offset_says_so(kafka: EmbeddedKafka) -> None:
+    result = run(kafka, "reset-offsets", "new", "--by", "1", "-t", "orders:0")
+    assert (result.exit_code, "orders-0: nothing is committed" in result.stderr) == (1, True)
+
+
+def test_a_share_group_is_named_as_one_and_has_no_offsets_to_reset(kafka: EmbeddedKafka) -> None:
+    with kafwire.ShareConsumer(kafka.bootstrap, topics="orders", group_id="packers") as consumer:
+        consumer.poll(timeout=0.1)
+        for arguments in (
+            ["describe", "packers"],
+            ["lag", "packers"],
+            ["members", "packers"],
+            ["reset-offsets", "packers", "--to-earliest", "-t", "orders", "--dry-run"],
+        ):
+            result = run(kafka, *arguments)
+            assert (result.exit_code, "packers is a group of the type share" in result.stderr) == (1, True)
+
+
+def test_a_coordinator_that_is_not_there_yet_is_waited_for(kafka: EmbeddedKafka) -> None:
+    commit(kafka, "g", {T0: 5})
+    kafka.fail_next("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", times=2)
+    assert lines(run(kafka, "describe", "g"))[1][0] == "g"
+    kafka.fail_next("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", times=None)
+    result = run(kafka, "describe", "g", "--timeout", "0.3")
+    assert (result.exit_code, "COORDINATOR_NOT_AVAILABLE" in result.stderr) == (1, True)
