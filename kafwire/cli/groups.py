@@ -142,7 +142,7 @@ def lag(
             rows = [row for group in found for row in _lags(groups, group)]
             if as_json:
                 _write(dict(zip(map(str.lower, _LAG_HEADER), row, strict=True)) for row in rows)
-            else:
+            elif found:
                 _print_table(_LAG_HEADER, [tuple("" if each is None else str(each) for each in row) for row in rows])
                 click.echo(_summary([row[5] for row in rows]))
             rounds = None if rounds is None else rounds - 1

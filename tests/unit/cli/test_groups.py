@@ -109,6 +109,11 @@ def test_partitions_with_nothing_committed_are_counted_beside_the_lag(kafka: Emb
     assert said == "10 record(s) behind, 2 partition(s) with nothing committed"
 
 
+def test_a_group_that_cannot_be_shown_has_no_lag(kafka: EmbeddedKafka) -> None:
+    result = run(kafka, "lag", "none")
+    assert (result.exit_code, result.stdout, "GROUP_ID_NOT_FOUND" in result.stderr) == (1, "", True)
+
+
 def test_lag_is_watched(kafka: EmbeddedKafka) -> None:
     commit(kafka, "g", {T0: 5})
     result = run(kafka, "lag", "g", "--watch", "0.1", "--rounds", "3")
