@@ -145,7 +145,7 @@ class Groups:
         for each in self._client.call(protocol.ListGroupsRequest(), broker=coordinator).groups:
             kind = getattr(each, "group_type", "").lower()
             if each.group_id == group_id and kind not in ("", CONSUMER_TYPE, "classic"):
-                raise KafkaError(
+                raise OtherTypeError(
                     f"{group_id} is a group of the type {kind}: only consumer and classic groups are shown"
                 )
 

@@ -204,9 +204,8 @@ def reset_offsets(
         rows = [(name, *map(str, where), _text(before.get(where)), str(offset)) for where, offset in after.items()]
         _print_table(_RESET_HEADER, rows)
         for where in [where for where in chosen if where not in after]:
-            what = "nothing is committed, so --by has no place to begin at" if by is not None else "does not exist"
-            if by is not None and where in before:
-                what = "does not exist"
+            has_no_base = by is not None and where not in before
+            what = "nothing is committed, so --by has no place to begin at" if has_no_base else "does not exist"
             click.echo(f"kafwire groups: {where.topic}-{where.partition}: {what}", err=True)
         if not dry_run and after:
             groups.commit(name, after)

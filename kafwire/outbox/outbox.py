@@ -296,7 +296,7 @@ class Outbox:
             "transactions": self._relay.transactions,
             "leftovers": self._relay.leftovers,
             "aborted": self._relay.aborted,
-            "batch_rows": self._relay.room,
+            "batch_rows": self._relay.batch_rows,
             "retries": self._metrics.retries,
             "connections": self._metrics.reconnects,
             "purged": self._metrics.purged,

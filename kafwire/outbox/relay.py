@@ -107,7 +107,7 @@ class Relay:
         self._sent: Progress | None = None  # in a Kafka transaction that is open, or whose commit was not answered
         self._relayed: Progress | None = None  # committed in Kafka; its rows may be there still
         self._number = 0
-        self.room = limit  # for rows in the next transaction: half of the last one's where that was aborted
+        self.batch_rows = limit  # for rows in the next transaction: half of the last one's where that was aborted
         self.has_more = False  # rows, perhaps: the last transaction was full
         self.rows = 0
         self.transactions = 0
@@ -127,8 +127,8 @@ class Relay:
             self._commit(self._sent)
         if self._relayed is not None:
             self._remove_leftovers(self._relayed)
-        rows = self._table.choose(self.room)
-        self.has_more = len(rows) == self.room
+        rows = self._table.choose(self.batch_rows)
+        self.has_more = len(rows) == self.batch_rows
         if not rows:
             return 0
         self._step(Step.CHOSEN)
@@ -139,7 +139,7 @@ class Relay:
         self._step(Step.REMOVED)
         self._table.commit()
         self._relayed = None
-        self.room = min(2 * self.room, self._limit)
+        self.batch_rows = min(2 * self.batch_rows, self._limit)
         self._step(Step.DONE)
         return len(rows)
 
@@ -221,7 +221,7 @@ class Relay:
     def _abort(self, error: BaseException) -> None:
         """Abort because of `error`, which goes on. The next transaction is smaller: this one may have been too slow."""
         self.aborted += 1
-        self.room = max(1, self.room // 2)
+        self.batch_rows = max(1, self.batch_rows // 2)
         self._aborting = True
         if isinstance(error.__cause__, BrokerError) and error.__cause__.code in GIVEN_UP:
             # The producer gets another id or epoch. Where an id was forgotten, other relays may have come and gone, and

@@ -220,6 +220,10 @@ def test_a_share_group_is_named_as_one_and_has_no_offsets_to_reset(kafka: Embedd
         ):
             result = run(kafka, *arguments)
             assert (result.exit_code, "packers is a group of the type share" in result.stderr) == (1, True)
+        commit(kafka, "g", {T0: 5})
+        others = run(kafka, "lag", "packers", "g")
+        assert (others.exit_code, "packers is a group" in others.stderr) == (1, True)
+        assert others.stdout.endswith("10 record(s) behind\n")
 
 
 def test_a_coordinator_that_is_not_there_yet_is_waited_for(kafka: EmbeddedKafka) -> None:

@@ -335,23 +335,14 @@ def test_whole_batches_wait_until_the_last_of_their_records_is_due(guarantee: An
     assert [letter.value for letter in sink.written("dead")] == [b"1", b"2"]
 
 
-def test_whole_batches_that_are_not_due_do_not_hold_a_stop() -> None:
+@pytest.mark.parametrize(
+    "failing",
+    [Pipeline().map(lambda record: 1 // 0), Pipeline().map_batches(lambda batch: 1 // 0)],
+    ids=["map", "batches"],
+)
+def test_a_stop_does_not_wait_for_what_is_not_due(failing: Pipeline) -> None:
     sink = MemorySink()
-    pipeline = Pipeline().map_batches(lambda batch: 1 // 0).retry_topics(RetryTopic("retry", 3600))
-    run_simulated(pipeline, MemorySource({"orders": numbered(1)}), sink)
-    source = MemorySource({"retry": sink.values}, ends=False)
-
-    async def beside(stop: StopRequest) -> None:
-        await asyncio.sleep(10)
-        stop.request()
-
-    assert run_simulated(pipeline, source, sink, beside=beside).records == 0
-    assert source.committed == {}
-
-
-def test_a_stop_does_not_wait_for_what_is_not_due() -> None:
-    sink = MemorySink()
-    pipeline = Pipeline().map(Flaky({0: 1})).retry_topics(RetryTopic("retry", 3600))
+    pipeline = failing.retry_topics(RetryTopic("retry", 3600))
     run_simulated(pipeline, MemorySource({"orders": numbered(1)}), sink)
     source = MemorySource({"retry": sink.values}, ends=False)
 
