@@ -11,7 +11,7 @@ from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.arguments import cursor_of, milliseconds
 from kafwire.consumer.core import ConsumerCore, nothing_assigned
-from kafwire.consumer.in_progress_batch import UnreadRemainder, rests_of
+from kafwire.consumer.offsets.hand import Hand, UnreadRemainder, rests_of
 from kafwire.consumer.partition_claim import Claim
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
@@ -30,9 +30,10 @@ class BatchReading:
         engine: Engine,
         start: Callable[[], Awaitable[None]],
         give_back: Callable[[UnreadRemainder], None],
+        hand: Hand,
         partition: TopicPartition | None = None,
     ) -> None:
-        """`start` starts the consumer, `give_back` has a batch's rest fetched again.
+        """`start` starts the consumer, `give_back` has a batch's rest fetched again, `hand` is the user's.
 
         Without a `partition` it reads all that nobody claimed.
         """
@@ -40,6 +41,7 @@ class BatchReading:
         self._engine = engine
         self._start = start
         self._give_back = give_back
+        self._hand = hand
         self._partition = partition
         self._reader: FetchReader | None = None
         self._number = -1
@@ -47,8 +49,8 @@ class BatchReading:
         self._busy = False
         self.needs_offsets = False
 
-    async def next(self, timeout: float | None) -> Batch | None:  # noqa: ASYNC109  # None then, no error
-        """The next batch; what was read before is processed."""
+    async def next(self, timeout: float | None, caller: object) -> Batch | None:  # noqa: ASYNC109  # None then
+        """The next batch, for the task that is the caller; what was read before is processed."""
         limit_ms = milliseconds(timeout)
         await self._start()
         core = self._core
@@ -72,6 +74,7 @@ class BatchReading:
                     self._number = cursor_of(core.fetcher.cursors, self._partition).number
             if self._decoding is None:
                 self._settle()
+                self._hand.read_by(caller)
                 if self.needs_offsets:
                     self._reader.need_offsets()
             loop = asyncio.get_running_loop()
@@ -97,6 +100,7 @@ class BatchReading:
     def _settle(self) -> None:
         """What was handed out is processed."""
         if self._reader is not None:
+            self._hand.ask()
             self._reader.settle()
             self._core.settled()
 

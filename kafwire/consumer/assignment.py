@@ -12,7 +12,7 @@ from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import LASTING_LAYOUTS, Selection, cursor_of, cursors_of
 from kafwire.consumer.fetcher import Fetcher
-from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.partition_claim import Claim, StreamEnded
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.partition_feed import PartitionFeed
@@ -279,7 +279,7 @@ class Assignment:
         """Its reader reads no more: the partition is one of all again. What a closed claim calls."""
         if cursor in self._claimed:
             del self._claimed[cursor]
-            self._commits.leave(cursor)
+            self._commits.ledger.leave(cursor)
             self._fetcher.queue.claim(cursor.number, False)
             if self._flowing:
                 self._fetcher.ask([cursor])
@@ -340,7 +340,7 @@ class Assignment:
         self._ending.discard(cursor)
         self._held.pop(cursor, None)
         self._unstarted.discard(cursor)
-        self._commits.forget(cursor)
+        self._commits.ledger.forget(cursor)
 
     async def _add(
         self, found: Iterable[tuple[TopicInfo, int]], *, of_group: bool = False, held: bool = False

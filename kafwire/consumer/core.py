@@ -22,16 +22,17 @@ from kafwire.consumer.assignment import Assignment
 from kafwire.consumer.denied_partitions import DeniedPartitions
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.group_membership import GroupMembership
-from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.offsets.commits import OffsetCommits
+from kafwire.consumer.offsets.hand import Hand, Handed
+from kafwire.consumer.offsets.partition_progress import PartitionProgress
 from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.partition_feed import PartitionFeed
-from kafwire.consumer.partition_progress import PartitionProgress
 from kafwire.consumer.positions import Positions
 from kafwire.consumer.read_plan import consumer_budget, consumer_plan
 from kafwire.consumer.rebalance_handlers import Handlers, PendingCall
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._arrow import Layout
-from kafwire.records._records import Batch
+from kafwire.records._records import Batch, Record
 from kafwire.runtime.metrics_reporter import Reporter
 from kafwire.serializer_calls import Deserializers
 from kafwire.types import TopicPartition
@@ -193,7 +194,9 @@ class ConsumerCore:
     async def follow_progress(self, claim: Claim) -> PartitionProgress:
         """Have the user say how far a claimed partition is processed."""
         on_advance = partial(self.cluster.engine.start, self._on_progress)
-        return PartitionProgress(on_advance) if claim.cursor is None else self.commits.follow(claim.cursor, on_advance)
+        if claim.cursor is None:
+            return PartitionProgress(on_advance)
+        return self.commits.ledger.follow(claim.cursor, on_advance)
 
     def _on_progress(self) -> None:
         self._progressed.set()
@@ -215,11 +218,13 @@ class ConsumerCore:
             self._progressed.clear()
             await self._progressed.wait()
 
-    async def commit_claimed(self, claim: Claim, batch: Batch | None = None) -> None:
-        """Commit how far a claimed partition is processed, or the end of a batch."""
+    async def commit_claimed(
+        self, claim: Claim, what: Batch | Record | None = None, handed: Iterable[Handed] = ()
+    ) -> None:
+        """Commit how far a claimed partition is processed, with what was `handed` out of it, or up to a batch's end."""
         if claim.cursor is None and self.config.group_id is not None:
             raise lost_to_others([claim.where], self.config.group_id)
-        await self.commits.commit(batch, only=[] if claim.cursor is None else [claim.cursor])
+        await self.commits.commit(what, only=[] if claim.cursor is None else [claim.cursor], handed=handed)
 
     async def open_feed(self) -> PartitionFeed:
         """See `Assignment.open_feed`. After `stop` nothing comes."""
@@ -240,13 +245,28 @@ class ConsumerCore:
         self.fetcher.queue.end()
         self.fetcher.arrived()
 
-    def processed(self) -> dict[TopicPartition, int]:
-        """How far each partition is processed, for who commits that in a transaction. In the thread that reads."""
-        if self.membership is None:
-            return self.commits.processed()
-        transactions = self.membership.transactions
-        transactions.hold()
-        return self.commits.processed() | transactions.taken  # in this order: nothing that goes meanwhile is missed
+    def processed(self, hand: Hand, *, in_hand: bool) -> dict[TopicPartition, int]:
+        """How far each partition is processed, for a transaction; with what the caller has in hand if it reads."""
+        membership = self.membership
+        if membership is not None:
+            membership.transactions.hold()
+        self.commits.ledger.advance(hand.passed())
+        found = self.commits.processed(self.covered(hand) if in_hand else ())
+        # In this order: no partition that goes meanwhile is missed.
+        return found if membership is None else found | membership.transactions.taken
+
+    def covered(self, hand: Hand, caller: object = None) -> list[Handed]:
+        """What a commit without arguments covers of a hand: all of it if the caller reads, outside of its handlers.
+
+        Outside of handlers, as a partition that goes late is still in hand when its `on_revoked` is called.
+        """
+        caller = hand.caller() if caller is None else caller
+        if self.membership is not None and self.membership.handlers.are_running:
+            return hand.passed()
+        if hand.is_read_by(caller):
+            return [*hand.passed(), *hand.in_hand()]
+        self.commits.ledger.warn_not_covered(hand.in_hand(), hand.reader_kind)
+        return hand.passed()
 
     def settled(self) -> None:
         """Who reads has processed what he had in hand. In the thread that reads."""
@@ -300,7 +320,7 @@ class ConsumerCore:
                 "failing_ms": None if cursor.failing_since_ms is None else round(now - cursor.failing_since_ms),
                 "skipped_batches": queue.place(cursor.number).skipped,
                 "read_from_replica": cursor.replica,
-                "uncommitted": self.commits.uncommitted(cursor),
+                "uncommitted": self.commits.ledger.uncommitted(cursor),
             }
         return {
             "fetcher": self.fetcher.stats(),
@@ -327,8 +347,11 @@ class ConsumerCore:
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109  # of the last commit
-        """Commit what is processed, if that is automatic, end the fetch sessions, and close the connections."""
+    async def close(self, timeout: float = CLOSE_SECONDS, *, failed: bool = False) -> None:  # noqa: ASYNC109
+        """Commit what is processed, if that is automatic, end the fetch sessions, and close the connections.
+
+        `timeout` is that of the last commit. `failed`: an exception ended the consumer's `with` block.
+        """
         if self.closed:
             return
         self.closed = True
@@ -343,6 +366,7 @@ class ConsumerCore:
         try:
             if self.commits.is_automatic:
                 await self.commits.commit(None, timeout_ms=min(timeout * 1000, self.config.default_api_timeout_ms))
+                self._warn_left_over(failed=failed)
         except KafkaError as error:
             log.warning(
                 "closed without committing what was processed last: %s; who reads on from the committed offsets gets "
@@ -362,6 +386,18 @@ class ConsumerCore:
                 pass  # the broker forgets them by itself, in time
             finally:
                 self.cluster.shut()
+
+    def _warn_left_over(self, *, failed: bool) -> None:
+        """Name what the last commit leaves out: rows in hand that count as processed only once more is asked for."""
+        left = self.commits.ledger.left_over()
+        if left:
+            log.warning(
+                "closed%s with %d rows of %s in hand, which are not committed: %s",
+                " after an error" if failed else "",
+                sum(handed.rows for handed in left),
+                ", ".join(sorted({handed.cursor.name for handed in left})),
+                "they will be delivered again" if failed else "call commit() once they are processed",
+            )
 
     def abandon(self) -> None:
         """Its user dropped it without a word: close as far as that goes without being waited for."""

@@ -25,7 +25,7 @@ from kafwire.consumer.group.membership import COORDINATOR_MOVED, MemberOptions, 
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE
 from kafwire.consumer.membership_driver import MembershipDriver
 from kafwire.consumer.membership_metrics import MembershipMetrics, protocol_of
-from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.rebalance_handlers import Handlers, RebalanceHandlers
 from kafwire.consumer.revocation import Revocation
@@ -286,7 +286,7 @@ class GroupMembership:
     def _take_away(self, cursors: Sequence[FetchCursor], *, is_lost: bool = False) -> None:
         """Drop these. Who has read more of them than he has committed does not commit that any more."""
         for cursor in cursors:
-            if self.revocation.is_in_hand(cursor) or self._commits.is_uncommitted(cursor):
+            if self.revocation.is_in_hand(cursor) or self._commits.ledger.is_uncommitted(cursor):
                 where = TopicPartition(cursor.topic, cursor.partition)
                 self.transactions.take_away(where, self._fetcher.queue.position(cursor.number))
         self._assignment.drop(cursors, is_lost=is_lost)

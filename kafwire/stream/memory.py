@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.consumer.offsets.completed_offsets import CompletedOffsets
 from kafwire.errors import ConfigError, TransactionAbortableError
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout

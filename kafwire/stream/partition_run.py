@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.consumer.offsets.completed_offsets import CompletedOffsets
 from kafwire.errors import TransactionAbortableError
 from kafwire.records._records import Batch, Record
 from kafwire.stream.batching import Batcher
