@@ -85,7 +85,7 @@ class GroupMembership:
         self._matching: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._is_told = False
-        self.transactions = TransactionIdentity(self._known_as)
+        self.transactions = TransactionIdentity(self.current_member)
         self._reading: set[int] = set()  # readers of users' that wait for records or decode them
         self._took_ms = self._engine.now_ms()
         self._patience: asyncio.TimerHandle | None = None
@@ -280,16 +280,27 @@ class GroupMembership:
         """See `CommittingMember`. May be called in any thread."""
         return self.transactions.tell()
 
-    def _known_as(self) -> ConsumerGroupMetadata:
+    def current_member(self) -> ConsumerGroupMetadata:
+        """Return the member as the coordinator knows it, or knew it last. From any thread.
+
+        While the member joins again, this is the member that it was: brokers accept a commit in a transaction without
+        a member id, even for a group that has members.
+        """
         return self.metadata() if self._driver is None else self._driver.known_as
 
-    def _take_away(self, cursors: Sequence[FetchCursor], *, is_lost: bool = False) -> None:
-        """Drop these. Who has read more of them than he has committed does not commit that any more."""
+    def _take_away(self, cursors: Sequence[FetchCursor]) -> None:
+        """End the ownership of these, unless it ended, and drop them. A transaction commits nothing of them any more.
+
+        A partition with records in hand is revoked late: its window is over, or `on_revocation` is "discard".
+        """
         for cursor in cursors:
-            if self.revocation.is_in_hand(cursor) or self._commits.is_uncommitted(cursor):
+            is_in_hand = self.revocation.is_in_hand(cursor)
+            if is_in_hand or self._commits.is_uncommitted(cursor):
                 where = TopicPartition(cursor.topic, cursor.partition)
                 self.transactions.take_away(where, self._fetcher.queue.position(cursor.number))
-        self._assignment.drop(cursors, is_lost=is_lost)
+            if is_in_hand:
+                cursor.ownership.revoke_late()
+        self._assignment.drop(cursors)
 
     def fenced(self) -> None:
         """See `CommittingMember`."""
@@ -383,7 +394,9 @@ class GroupMembership:
         """These belong to others already."""
         lost = [TopicPartition(*each) for each in partitions]
         cursors = self._assignment.ending(lost)
-        self._take_away(cursors, is_lost=True)
+        for cursor in cursors:
+            cursor.ownership.lose()
+        self._take_away(cursors)
         log.warning("group %r: %d partitions are lost", self.group_id, len(lost))
         self.handlers.lost(lost)
         self._wake()
