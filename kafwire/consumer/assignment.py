@@ -230,20 +230,26 @@ class Assignment:
         """The partitions that are read."""
         return [TopicPartition(*key) for key in self._fetcher.cursors]
 
-    async def ask(self, where: TopicPartition | None = None) -> None:
-        """Somebody begins to read: one partition, or all that nobody claimed."""
-        if where is not None:
-            self._fetcher.ask([cursor_of(self._fetcher.cursors, where)])
+    async def ask(self, claim: Claim | None = None) -> None:
+        """Begin to fetch for a reader: of a claimed partition, unless it went, or of all that are not claimed."""
+        if claim is not None:
+            self._fetcher.ask([] if claim.cursor is None else [claim.cursor])
             return
         self._flowing = True
         self._fetcher.ask([cursor for cursor in self._fetcher.cursors.values() if cursor not in self._claimed])
 
     def new_claim(self, where: TopicPartition) -> Claim:
-        """What one reader may hold a partition by. May be made in any thread."""
-        return Claim(where, self._cluster.engine, self.release)
+        """Return a claim of one reader, not taken yet. It is of the current assignment. From any thread."""
+        cursor = self._fetcher.cursors.get(where)
+        return Claim(where, self._cluster.engine, self.release, None if cursor is None else cursor.ownership)
 
     async def claim(self, claim: Claim) -> None:
-        """Leave a partition to one reader, until the claim is closed. `KafkaError` when another has it already."""
+        """Leave a partition to one reader, until the claim is closed. `KafkaError` when another has it already.
+
+        A partition that went since the claim was made is not taken, also if it came back: the stream ends.
+        """
+        if claim.is_over:
+            return
         cursor = cursor_of(self._fetcher.cursors, claim.where)
         if cursor in self._claimed:
             raise KafkaError(f"{cursor.name} has a stream already: close that one first")

@@ -12,6 +12,7 @@ import pytest
 from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.consumer.group.ownership import OwnershipState
 from kafwire.errors import CommitFailedError
+from kafwire.types import TopicPartition
 from tests.support.group_consumers import PROTOCOLS, GroupWorld, Member
 
 RECORDS = 40
@@ -139,5 +140,69 @@ def test_the_current_member_is_never_one_without_an_id(protocol: dict[str, Any])
             assert core.current_member() == before
             await group.balanced([member], 1)
             assert core.current_member() == membership.metadata() != before
+
+        group.world.run(main())
+
+
+@pytest.mark.parametrize("ticks", range(12))
+@pytest.mark.parametrize("explicit", [True, False])
+def test_a_stream_ends_whenever_its_partition_goes_while_it_begins(ticks: int, *, explicit: bool) -> None:
+    """At each of the awaits of its first read: the stream ends, and never reads the assignment that follows."""
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            await filled(group)
+            member = group.member(group_protocol="consumer")
+            async with streaming(member, explicit=explicit) as stream:
+                membership = member.consumer._core.membership
+                assert membership is not None
+                coming = asyncio.ensure_future(anext(stream, None))
+                for _ in range(ticks):
+                    await asyncio.sleep(0)
+                membership.lose([("t", 0)])
+                await membership.take([("t", 0)])  # it comes back at once
+                before = await coming
+                assert before is None or before.base_offset == 0  # handed out just before
+                assert [batch async for batch in stream] == []
+                assert stream.is_lost
+
+        group.world.run(main())
+
+
+def test_a_stream_that_was_made_before_its_partition_went_ends_at_its_first_read(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            await filled(group)
+            (member,) = await group.add(**protocol)
+            await group.balanced([member], 1)
+            await member._stop_reading()
+            stream = member.consumer.partition_stream(TopicPartition("t", 0))
+            await lose_the_session(group)
+            await group.until(lambda: stream.is_lost)
+            await group.balanced([member], 1)
+            assert [batch async for batch in stream] == []
+            other = member.consumer.partition_stream(TopicPartition("t", 0), timeout=1.0)
+            async with group.producing(3, pause_s=0.0):
+                assert sum([len(batch) async for batch in other]) == RECORDS + 3  # nothing was committed
+            await other.aclose()
+
+        group.world.run(main())
+
+
+def test_a_stream_ends_when_its_consumer_is_closed(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=2) as group:
+
+        async def main() -> None:
+            member = group.member(**protocol)
+            await member.consumer.start()
+            async with aclosing(member.consumer.partitions()) as streams:
+                begun, unread = await anext(streams), await anext(streams)
+                waiting = asyncio.ensure_future(anext(begun, None))
+                await asyncio.sleep(1.0)
+                await member.consumer.close()
+                assert await waiting is None
+                assert [batch async for batch in begun] == []
+                assert [batch async for batch in unread] == []
 
         group.world.run(main())
