@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from kafwire.cluster.list_offsets import EARLIEST
@@ -12,6 +12,7 @@ from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import LASTING_LAYOUTS, Selection, cursor_of, cursors_of
 from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.offset_commits import OffsetCommits
 from kafwire.consumer.partition_claim import Claim, StreamEnded
 from kafwire.consumer.partition_cursor import FetchCursor
@@ -129,10 +130,16 @@ class Assignment:
         self._on_metadata(names)  # what changed meanwhile
         self._keep_fresh()
 
-    def add(self, found: Iterable[tuple[TopicInfo, int]], *, held: bool = False) -> list[FetchCursor]:
+    def add(
+        self,
+        found: Iterable[tuple[TopicInfo, int]],
+        owned: Mapping[TopicPartition, PartitionOwnership],
+        *,
+        held: bool = False,
+    ) -> list[FetchCursor]:
         """Read these too, which a group assigned, from where it was, once that is found out; `held`: they are paused.
 
-        What fails for now is tried again while they are read. Of what fails for good who reads is told.
+        `owned` has the ownership of each. What fails for now is tried again while they are read. Of what fails for good who reads is told.
         """
         pairs = [
             (info, number)
@@ -140,7 +147,7 @@ class Assignment:
             if (cursor := self._fetcher.cursors.get((info.name, number))) is None or cursor.topic_id != info.topic_id
         ]
         self.know(info.name for info, _ in pairs)
-        made = self._make(pairs, held=held)
+        made = self._make(pairs, owned, held=held)
         self._go_on_with(made)
         self._fetcher.tasks.begin(self._find_start(made))
         return made
@@ -352,7 +359,7 @@ class Assignment:
         self, found: Iterable[tuple[TopicInfo, int]], *, of_group: bool = False, held: bool = False
     ) -> list[FetchCursor]:
         """`of_group`: where the group was goes before `start`."""
-        made = self._make(found, held=held)
+        made = self._make(found, {}, held=held)
         try:
             await self._seek_to_start(made, of_group=of_group)
         except BaseException:
@@ -364,8 +371,22 @@ class Assignment:
             self._keep_fresh()
         return made
 
-    def _make(self, found: Iterable[tuple[TopicInfo, int]], *, held: bool) -> list[FetchCursor]:
-        made = [self._fetcher.add(info, number, self._layout_of(info.name, number)) for info, number in found]
+    def _make(
+        self,
+        found: Iterable[tuple[TopicInfo, int]],
+        owned: Mapping[TopicPartition, PartitionOwnership],
+        *,
+        held: bool,
+    ) -> list[FetchCursor]:
+        made = [
+            self._fetcher.add(
+                info,
+                number,
+                self._layout_of(info.name, number),
+                ownership=owned.get(TopicPartition(info.name, number)),
+            )
+            for info, number in found
+        ]
         for cursor in made if held else ():
             self._held[cursor] = False
             self._fetcher.pause(cursor, paused=True)
