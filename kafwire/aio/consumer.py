@@ -244,7 +244,7 @@ class AsyncConsumer:
         let_go: Callable[[TopicPartition], Awaitable[None]] | None = None,
     ) -> AsyncPartitionStream:
         hand = self._core.commits.ledger.join(Hand(self._core.fetcher, by_task=True))
-        reading = BatchReading(self._core, self._engine, self.start, self._return, hand, claim.where)
+        reading = BatchReading(self._core, self._engine, self.start, self._return, hand, claim)
         return AsyncPartitionStream(
             self._core,
             self._engine,
@@ -332,7 +332,8 @@ class AsyncConsumer:
 
     async def _wait_for_returns(self) -> None:
         if self._returning:
-            await self._run(self._core.positions.settled())
+            if not self._closed:  # what a closed consumer does not hand out, the next owner reads
+                await self._run(self._core.positions.settled())
             self._returning = False
 
     async def _take_back(self, only: Sequence[TopicPartition] | None = None) -> None:
