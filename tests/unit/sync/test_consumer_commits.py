@@ -144,7 +144,7 @@ def test_a_streams_reader_commits_its_batch_and_the_consumer_does_not(flavour: F
     consumer = reading(flavour)
     stream = consumer.partition_stream(T0, timeout=10)
     if flavour.blocks:
-        flavour.world.run(consumer._core.assignment.ask(T0))
+        flavour.world.run(consumer._core.assignment.ask(stream._claim))
         flavour.world.pass_time(1)
     take(flavour, stream, 1)
     flavour.get(consumer.commit())
@@ -157,7 +157,7 @@ def test_an_explicit_stream_commits_up_to_the_first_gap(flavour: Flavour) -> Non
     consumer = reading(flavour)
     stream = consumer.partition_stream(T0, timeout=10, explicit=True)
     if flavour.blocks:
-        flavour.world.run(consumer._core.assignment.ask(T0))
+        flavour.world.run(consumer._core.assignment.ask(stream._claim))
         flavour.world.pass_time(1)
     take(flavour, stream, 1)
     stream.complete(0, 1)
