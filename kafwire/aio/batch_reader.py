@@ -49,10 +49,22 @@ class BatchReading:
         self._busy = False
         self.needs_offsets = False
 
-    async def next(self, timeout: float | None, caller: object) -> Batch | None:  # noqa: ASYNC109  # None then
-        """The next batch, for the task that is the caller; what was read before is processed."""
+    async def next(
+        self,
+        timeout: float | None,  # noqa: ASYNC109  # None then, no error
+        caller: object,
+        *,
+        by_silence: bool = False,
+    ) -> Batch | None:
+        """The next batch, for the task that is the caller; what was read before is processed.
+
+        `by_silence`: the time begins to count at a member's first assignment.
+        """
         limit_ms = milliseconds(timeout)
         core, claim = self._core, self._claim
+        loop = asyncio.get_running_loop()
+        until = None if limit_ms < 0 else loop.time() + limit_ms / 1000
+        silence = core.silence(limit_ms) if by_silence and limit_ms >= 0 else None
         if claim is None:  # a claim that was taken is of a consumer that has started, and ends with it
             await self._start()
             if not core.fetcher.cursors and not core.is_member:
@@ -65,7 +77,7 @@ class BatchReading:
             core.membership.reads(self, begun=True)
         try:
             if claim is None and core.needs_attention:
-                await on_engine(self._engine, core.rejoin_if_told())
+                await on_engine(self._engine, core.rejoin_if_told(None if limit_ms < 0 else limit_ms))
             if denied.were_told:
                 await on_engine(self._engine, denied.try_those_told())
             if self._reader is None:
@@ -76,8 +88,6 @@ class BatchReading:
                 self._hand.read_by(caller)
                 if self.needs_offsets:
                     self._reader.need_offsets()
-            loop = asyncio.get_running_loop()
-            until = None if limit_ms < 0 else loop.time() + limit_ms / 1000
             while True:
                 await self.attend()
                 batch = await self._ready()
@@ -86,7 +96,10 @@ class BatchReading:
                 left = None if until is None else max(0.0, until - loop.time())
                 waits = None if left is None else left * 1000
                 if left == 0.0 or not await on_engine(self._engine, core.readable(claim, waits)):
-                    return None
+                    more_ms = 0 if silence is None else core.silence_left_ms(silence)
+                    if more_ms <= 0:
+                        return None
+                    until = loop.time() + more_ms / 1000
                 self._settle()  # it had nothing since: what it passed over is nobody's
         except KafkaError as error:
             denied.tell(error)

@@ -112,6 +112,8 @@ class AsyncConsumer:
         self._begun = self._started = False
         self._closed = False
         self._returning = False
+        self._starting: asyncio.Task[None] | None = None  # by a poll that did not wait for it
+        self._raised: KafkaError | None = None  # by a poll, last
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
@@ -155,7 +157,7 @@ class AsyncConsumer:
 
     async def _next(self, timeout: float | None, caller: object) -> Batch | None:  # noqa: ASYNC109  # of silence
         await self._put_back()
-        batch = await self._reading.next(timeout, caller)
+        batch = await self._reading.next(timeout, caller, by_silence=True)
         if batch is not None:
             self._hand.give(batch)
         return batch
@@ -197,8 +199,12 @@ class AsyncConsumer:
         return self._poll(timeout, self._hand.caller())
 
     async def _poll(self, timeout: float, caller: object) -> list[Batch]:  # noqa: ASYNC109  # an empty list then
+        limit_ms = milliseconds(timeout)
+        until = None if limit_ms < 0 else asyncio.get_running_loop().time() + limit_ms / 1000
+        if not await self._start_within(timeout):
+            return []
         await self._put_back()
-        batch = await self._reading.next(timeout, caller)
+        batch = await self._first(until, caller)
         # From here on nothing is awaited: nobody can be cancelled with batches in hand.
         found: list[Batch] = []
         size = 0
@@ -216,6 +222,37 @@ class AsyncConsumer:
         for batch in found:
             self._hand.give(batch)
         return found
+
+    async def _start_within(self, timeout: float | None) -> bool:  # noqa: ASYNC109  # False then: it goes on by itself
+        if self._started:
+            return True
+        starting = self._starting or asyncio.ensure_future(self.start())
+        self._starting = starting
+        await asyncio.wait({starting}, timeout=timeout)
+        if not starting.done():
+            return False
+        self._starting = None
+        starting.result()
+        return True
+
+    async def _first(self, until: float | None, caller: object) -> Batch | None:
+        """The first batch of a poll. An error that was raised before is raised again when nothing else came in time."""
+        loop = asyncio.get_running_loop()
+
+        def left() -> float | None:
+            return None if until is None else max(0.0, until - loop.time())
+
+        try:
+            return await self._reading.next(left(), caller)
+        except KafkaError as error:
+            if error is not self._raised or not left():
+                self._raised = error
+                raise
+            with self._core.beside(error):
+                batch = await self._reading.next(left(), caller)
+            if batch is None:
+                raise
+            return batch
 
     def partition_stream(
         self, partition: TopicPartition, timeout: float | None = None, *, explicit: bool = False
@@ -314,6 +351,8 @@ class AsyncConsumer:
         limit_ms = milliseconds(timeout)
         await self._put_back()
         await self._run(self._core.denied.try_all())
+        if limit_ms >= 0:
+            await self._run(self._core.assigned())
         await self._run(self._core.assignment.ask())
         return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
 
@@ -554,6 +593,8 @@ class AsyncConsumer:
         if self._closed or self._engine.is_over:
             return
         self._core.commits.ledger.advance(self._hand.passed())
+        if self._starting is not None:
+            self._starting.cancel()
         try:
             await self._tell_revoked()
         finally:

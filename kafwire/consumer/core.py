@@ -7,8 +7,10 @@ The flavours hand commands over and read batches with the readers that they get 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+import math
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,6 +33,7 @@ from kafwire.consumer.partition_feed import PartitionFeed
 from kafwire.consumer.positions import Positions
 from kafwire.consumer.read_plan import consumer_budget, consumer_plan
 from kafwire.consumer.rebalance_handlers import Handlers, PendingCall
+from kafwire.consumer.silence import Silence
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._arrow import Layout
 from kafwire.records._records import Batch, Record
@@ -86,6 +89,7 @@ class ConsumerCore:
         self._progressed = asyncio.Event()
         self._started = self._stopped = False
         self._tasks: list[asyncio.Task[None]] = []
+        self._joining: asyncio.Task[None] | None = None  # again
         self._reporter: Reporter | None = None
 
     def reader(
@@ -160,6 +164,42 @@ class ConsumerCore:
             stop()
         return True
 
+    def silence(self, timeout_ms: float) -> Silence:
+        """A call begins that ends after so long without records. In any thread, as `silence_left_ms`."""
+        return Silence(self.cluster.engine.now_ms(), timeout_ms, self.config.default_api_timeout_ms)
+
+    def silence_left_ms(self, silence: Silence) -> int:
+        """Return how long that call goes on, if nothing comes."""
+        membership = self.membership
+        is_assigned = membership is None or not membership.is_active
+        since_ms = 0.0 if is_assigned or membership is None else membership.assigned_since_ms
+        return math.ceil(silence.left_ms(self.cluster.engine.now_ms(), since_ms))
+
+    async def assigned(self) -> None:
+        """Wait for a member's first assignment, at most `default_api_timeout_ms`."""
+        if self.membership is None or not self.membership.is_active:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.config.default_api_timeout_ms / 1000):
+                await self.membership.first_assigned.wait()
+
+    @contextlib.contextmanager
+    def beside(self, error: KafkaError) -> Iterator[None]:
+        """Read without the partitions that failed by `error`: it was raised, and is to be raised again at the end only.
+
+        In the thread that reads.
+        """
+        queue = self.fetcher.queue
+        failed = [cursor for cursor in list(self.fetcher.cursors.values()) if cursor.failure is error]
+        for cursor in failed:
+            queue.pause(cursor.number, True)
+        try:
+            yield
+        finally:
+            for cursor in failed:
+                if self.fetcher.numbered(cursor.number) is cursor:
+                    queue.pause(cursor.number, cursor.paused)
+
     # --- groups -----------------------------------------------------------------------------------------------------
 
     @property
@@ -187,10 +227,18 @@ class ConsumerCore:
             return ()
         return membership.handlers.ends(self.assignment.partitions)
 
-    async def rejoin_if_told(self) -> None:
-        """Join the group again, if the user was told why the membership was over. On the engine."""
+    async def rejoin_if_told(self, timeout_ms: float | None = None) -> None:
+        """Join the group again, if the user was told why the membership was over. On the engine.
+
+        What takes longer than `timeout_ms` goes on by itself.
+        """
         if self.membership is not None:
-            await self.membership.rejoin_if_told()
+            joining = self._joining or asyncio.ensure_future(self.membership.rejoin_if_told())
+            self._joining = joining
+            await asyncio.wait({joining}, timeout=None if timeout_ms is None else timeout_ms / 1000)
+            if joining.done():
+                self._joining = None
+                joining.result()
 
     def position(self, claim: Claim) -> int:
         """Where the reader of a claimed partition is; -1 when it is not claimed any more. In any thread."""
@@ -244,6 +292,7 @@ class ConsumerCore:
         self._stopped = True
         if self.membership is not None:
             self.membership.stops = True
+            self.membership.first_assigned.set()
         self.assignment.ending(self.assignment.partitions)
         if self.assignment.feed is not None:
             self.assignment.feed.close()
@@ -293,6 +342,7 @@ class ConsumerCore:
 
     async def subscribe(self, topics: Sequence[str], pattern: str | None = None) -> None:
         """Read all partitions of these topics, or those of them that the group assigns."""
+        self._check_stopped()
         if self.membership is None:
             if pattern is not None:
                 raise ConfigError("a pattern is for members of a group: give group_id, or name the topics")
@@ -304,9 +354,16 @@ class ConsumerCore:
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others; who was a member of a group leaves it."""
+        partitions = list(partitions)
+        if partitions:
+            self._check_stopped()
         if self.membership is not None and self.membership.is_active:
             await self.membership.unsubscribe()
         await self.assignment.assign(partitions)
+
+    def _check_stopped(self) -> None:
+        if self._stopped:
+            raise KafkaError("this consumer was stopped, and hands out nothing more: make a new one to read on")
 
     @property
     def topics(self) -> set[str]:
@@ -372,7 +429,7 @@ class ConsumerCore:
         if self.closed:
             return
         self.closed = True
-        for task in self._tasks:
+        for task in [*self._tasks, *([] if self._joining is None else [self._joining])]:
             if task is not asyncio.current_task():
                 task.cancel()
         self.assignment.stop()

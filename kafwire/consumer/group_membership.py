@@ -89,6 +89,8 @@ class GroupMembership:
         self.transactions = TransactionIdentity(self.current_member)
         self._owned: dict[TopicPartition, PartitionOwnership] = {}  # of the partitions that are assigned
         self._reading: set[int] = set()  # readers of users' that wait for records or decode them
+        self.assigned_since_ms: float | None = None  # when the first assignment came; for any thread
+        self.first_assigned = asyncio.Event()
         self._took_ms = self._engine.now_ms()
         self._patience: asyncio.TimerHandle | None = None
 
@@ -334,6 +336,9 @@ class GroupMembership:
         failures = 0
         if not self._assignment.partitions:
             self._took_ms = self._engine.now_ms()
+        if partitions and self.assigned_since_ms is None:
+            self.assigned_since_ms = self._engine.now_ms()
+            self.first_assigned.set()
         found: list[tuple[TopicInfo, int]] = []
         wanted = {
             where: PartitionOwnership() for each in partitions if (where := TopicPartition(*each)) not in self._owned
@@ -435,6 +440,7 @@ class GroupMembership:
     def fail(self, error: KafkaError) -> None:
         """The membership is over: who reads is told."""
         self._error, self._is_told = error, False
+        self.first_assigned.set()  # none comes
         self._stop_following()
         self._wake()
 

@@ -28,17 +28,24 @@ class BatchReader:
         self.hand = core.commits.ledger.join(Hand(core.fetcher, _Batches(self)))
         core.assignment.on_drop(self.hand.forget)
         self._asked = self._returning = False
+        self._raised: KafkaError | None = None  # by a poll, last
 
     def next(self, timeout: float | None) -> Batch | None:
         """The next batch; None when none came in time, or the consumer was closed."""
-        batch = self._next(timeout)
+        timeout_ms = milliseconds(timeout)
+        core, silence = self._core, self._core.silence(timeout_ms)
+        batch = self._next(timeout_ms)
+        while batch is None and timeout_ms >= 0 and not self._reader.ended:
+            left_ms = core.silence_left_ms(silence)
+            if left_ms <= 0:
+                return None
+            batch = self._read(left_ms)
         if batch is not None:
             self.hand.give(batch)
         return batch
 
-    def _next(self, timeout: float | None) -> Batch | None:
-        timeout_ms = milliseconds(timeout)
-        self.ask()
+    def _next(self, timeout_ms: int) -> Batch | None:
+        self.ask(timeout_ms)
         self.put_back()
         self._settle()
         return self._read(timeout_ms)
@@ -54,7 +61,7 @@ class BatchReader:
         """The batches that are there, once the first is; no more than about `POLL_BYTES`."""
         found: list[Batch] = []
         size = 0
-        batch = self._next(timeout)
+        batch = self._first(milliseconds(timeout))
         try:
             while batch is not None:
                 found.append(batch)
@@ -69,6 +76,22 @@ class BatchReader:
         for batch in found:
             self.hand.give(batch)
         return found
+
+    def _first(self, timeout_ms: int) -> Batch | None:
+        """The first batch of a poll. An error that was raised before is raised again when nothing else came in time."""
+        until_ms = self._core.cluster.engine.now_ms() + timeout_ms
+        try:
+            return self._next(timeout_ms)
+        except KafkaError as error:
+            left_ms = max(0, round(until_ms - self._core.cluster.engine.now_ms()))
+            if error is not self._raised or not left_ms:
+                self._raised = error
+                raise
+            with self._core.beside(error):
+                batch = self._read(left_ms)
+            if batch is None:
+                raise
+            return batch
 
     def records(self) -> Iterator[Record]:
         """All records one by one, the rest of the batch in progress first."""
@@ -95,14 +118,14 @@ class BatchReader:
             if core.membership is not None:
                 core.membership.reads(self, begun=False)
 
-    def ask(self) -> None:
+    def ask(self, timeout_ms: int = -1) -> None:
         """Let the engine fetch, if it does not yet. Raises `KafkaError` when there is nothing to read."""
         self._check()
         core = self._core
         if not core.fetcher.cursors and not core.is_member:
             raise nothing_assigned()
         if core.needs_attention:
-            self._engine.run(core.rejoin_if_told)
+            self._engine.run(core.rejoin_if_told, None if timeout_ms < 0 else timeout_ms)
             core.attend()
         if not self._asked:
             self._engine.run(self._core.assignment.ask)

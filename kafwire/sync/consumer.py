@@ -344,6 +344,8 @@ class Consumer:
         self._reading.ask()
         self._reading.put_back()
         self._engine.run(self._core.denied.try_all)
+        if limit_ms >= 0:
+            self._engine.run(self._core.assigned)
         return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
 
     def _check(self) -> None:
