@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Any
 
 import pytest
 
+import kafwire
 from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.consumer.group.ownership import OwnershipState
 from kafwire.consumer.group_membership import GroupMembership
@@ -421,5 +422,95 @@ def test_what_is_lost_while_the_last_commit_is_under_way_stays_lost() -> None:
             core.commits.auto_commit = commit  # type: ignore[method-assign]
             assert cursor.ownership.state is OwnershipState.LOST
             assert not member.consumer.assignment
+
+        group.world.run(main())
+
+
+# --- batches that were decoded, and wait for their task
+
+
+@contextmanager
+def slow_decoding(group: GroupWorld) -> Iterator[asyncio.Event]:
+    """What another thread decodes is there at once, and arrives once the event is set."""
+    loop, arrives = group.world.loop, asyncio.Event()
+    real = loop.run_in_executor
+
+    def slow(executor: Any, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:  # noqa: ARG001
+        found = function(*arguments)
+
+        async def later() -> Any:
+            await arrives.wait()
+            return found
+
+        return asyncio.ensure_future(later())
+
+    loop.run_in_executor = slow  # type: ignore[assignment, method-assign]
+    try:
+        yield arrives
+    finally:
+        loop.run_in_executor = real  # type: ignore[method-assign]
+
+
+async def large_records(group: GroupWorld, count: int) -> None:
+    """Records that are decoded in another thread, each a batch of its own."""
+    async with kafwire.AsyncProducer(group.world.bootstrap, engine=group.world.engine, linger_ms=0) as producer:
+        for _ in range(count):
+            await (await producer.send("t", bytes(400_000), partition=0))
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_batch_whose_partition_goes_before_its_task_gets_it_is_dropped(
+    *, comes_back: bool, is_cancelled: bool
+) -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            await large_records(group, 1)
+            member, membership = await only_member(group, chunk_bytes=1)
+            await member._stop_reading()
+            await member.consumer.seek(TopicPartition("t", 0), 0)
+            with slow_decoding(group) as arrives:
+                reading = asyncio.ensure_future(member.consumer.poll(20.0))
+                await asyncio.sleep(1.0)
+                assert member.consumer._reading._decoding is not None
+                if is_cancelled:
+                    reading.cancel()
+                    await asyncio.wait([reading])
+                membership.lose([("t", 0)])
+                if comes_back:
+                    await membership.take([("t", 0)])
+                arrives.set()
+                if is_cancelled:
+                    await asyncio.sleep(0)
+                    reading = asyncio.ensure_future(member.consumer.poll(20.0))
+                batches = await reading
+            # Nothing was committed, so the assignment that follows begins with the same record.
+            assert [batch.next_offset for batch in batches] == ([1] if comes_back else [])
+            if comes_back:
+                assert member.consumer._core.fetcher.queue.position(0) == 1
+                assert await member.consumer.poll(1.0) == []
+
+        group.world.run(main())
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_batch_of_a_stream_whose_partition_goes_before_its_task_gets_it_is_dropped(*, is_lost: bool) -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            await large_records(group, 1)
+            member = group.member(group_protocol="consumer")
+            async with streaming(member) as stream:
+                membership = member.consumer._core.membership
+                assert membership is not None
+                with slow_decoding(group) as arrives:
+                    reading = asyncio.ensure_future(anext(stream, None))
+                    await asyncio.sleep(1.0)
+                    if is_lost:
+                        membership.lose([("t", 0)])
+                    arrives.set()
+                    batch = await reading
+                assert (batch is None) == is_lost
 
         group.world.run(main())
