@@ -60,14 +60,14 @@ class OffsetCommits:
             return
         offsets = {cursor: offset for cursor, (offset, *_) in chosen.items()}
         await self._engine_knows(offsets)
-        cursors, places = self._fetcher.cursors, {(cursor.topic, cursor.partition): cursor for cursor in chosen}
+        places = {(cursor.topic, cursor.partition): cursor for cursor in chosen}
         await group.commit(
             {
                 (c.topic, c.partition): value._replace(leader_epoch=c.epochs.before(value.offset))
                 for c, value in chosen.items()
             },
             topic_ids={cursor.topic: cursor.topic_id for cursor in chosen},
-            is_owned=lambda where: cursors.get(where) is places[where],
+            is_owned=lambda where: places[where].ownership.is_owned,
             timeout_ms=timeout_ms,
         )
         self.ledger.note_committed(offsets)
