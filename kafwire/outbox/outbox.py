@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from kafwire.cluster.backoff import Backoff
 from kafwire.config import ClientConfig, ProducerConfig
 from kafwire.database.connections import Connection, Kind, check_name
 from kafwire.error_codes import ErrorCode
@@ -23,6 +22,7 @@ from kafwire.errors import (
 )
 from kafwire.option_checks import number, some_text
 from kafwire.options import ProducerOptions
+from kafwire.outbox.outage import Outage
 from kafwire.outbox.outbox_table import OutboxTable
 from kafwire.outbox.relay import GIVEN_UP, Relay, Step
 from kafwire.outbox.state_topic import ensure_topic
@@ -38,6 +38,10 @@ log = logging.getLogger("kafwire")
 _LOOK_S = 60.0
 # What a relay decides itself.
 _NOT_OPTIONS = ("key_serializer", "value_serializer", "acks", "enable_idempotence")
+
+
+class _WaitFailedError(Exception):
+    """The wait for rows failed; the next round of the relay opens a connection."""
 
 
 @dataclass(slots=True)
@@ -141,7 +145,7 @@ class Outbox:
         self._state = state_topic, state_replication_factor
         self._batch_rows = int(batch_rows)
         self._engine = default_engine() if engine is None else engine
-        self._backoff = Backoff(config.retry_backoff_ms, max(config.retry_backoff_ms, config.retry_backoff_max_ms))
+        self._outage = Outage(config.retry_backoff_ms, config.retry_backoff_max_ms)
         shared: Any = {item.name for item in fields(ClientConfig)}
         self._producer = Producer(engine=self._engine, **made)
         self._client = Client(engine=self._engine, **{name: value for name, value in made.items() if name in shared})
@@ -181,17 +185,14 @@ class Outbox:
                 try:
                     self.relay()
                     self._look_after()
-                    self._backoff.succeeded()
+                    if not self._relay.has_more and not self._stopped:
+                        self._wait()
                 except Exception as error:
                     if not self._is_passing(error):
                         raise
-                    self._metrics.retries += 1
-                    wait_s = self._backoff.failed(self._engine.random.random()) / 1000
-                    log.warning("outbox %s: tried again in %.1f s: %s", self._table.name, wait_s, error)
-                    self._wakeup.wait(wait_s)
-                    continue
-                if not self._relay.has_more and not self._stopped:
-                    self._wait()
+                    self._back_off(error)
+                else:
+                    self._outage.succeeded()
         finally:
             self._stopped = False
             self._drop_connection()
@@ -199,9 +200,22 @@ class Outbox:
     def _wait(self) -> None:
         try:
             self._wakeup.wait(self._poll_interval, self._notifications)
-        except (OSError, ValueError) as error:  # of the connection's socket
-            log.warning("outbox %s: the database connection was lost: %s", self._table.name, error)
+        except Exception as error:
             self._drop_connection()
+            if isinstance(error, OSError | ValueError) or self._table.is_passing(error):
+                raise _WaitFailedError(f"the wait on the database connection failed: {error}") from error
+            raise
+
+    def _back_off(self, error: Exception) -> None:
+        """Wait before the next try; `stop` ends the wait, and `wake` does not."""
+        self._metrics.retries += 1
+        clock = self._engine.clock
+        wait_s, is_due = self._outage.failed(f"{error}", clock.monotonic(), self._engine.random.random())
+        level = logging.WARNING if is_due else logging.DEBUG
+        log.log(level, "outbox %s: tried again in %.1f s: %s", self._table.name, wait_s, error)
+        end = clock.monotonic() + wait_s
+        while not self._stopped and (left := end - clock.monotonic()) > 0:
+            self._wakeup.wait(left)
 
     def relay(self) -> int:
         """Relay the rows that are there, up to `batch_rows`; fewer after a Kafka transaction was aborted.
@@ -240,6 +254,8 @@ class Outbox:
 
     def _is_passing(self, error: Exception) -> bool:
         """Whether trying again may help."""
+        if isinstance(error, _WaitFailedError):
+            return True
         if isinstance(error, TransactionFatalError | ConfigError):
             return False
         if isinstance(error, TransactionAbortableError) and isinstance(error.__cause__, KafkaError):

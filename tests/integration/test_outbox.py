@@ -24,6 +24,7 @@ from kafwire.errors import (
 )
 from kafwire.outbox import Outbox, Step, sqlite_schema
 from kafwire.outbox.state_topic import TAILS
+from kafwire.outbox.wakeup import Wakeup
 from kafwire.testing import EmbeddedKafka
 from tests.support import deadlines
 
@@ -223,6 +224,30 @@ def test_a_database_that_is_busy_when_rows_are_to_be_removed(
     writer.close()
     assert "database is locked" in caplog.text
     assert values(kafka) == ["a", "b"]
+
+
+def test_a_wait_that_fails_backs_off_and_is_reported_once(
+    shop: Shop, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The relay itself succeeds in each round."""
+    waits: list[float] = []
+
+    def wait(_: Wakeup, seconds: float, *connection: object) -> None:
+        waits.append(seconds)
+        if connection:
+            raise ValueError("filedescriptor out of range")
+
+    with caplog.at_level(logging.WARNING, "kafwire"), outbox_of(shop, kafka, retry_backoff_max_ms=8) as outbox:
+        monkeypatch.setattr(Wakeup, "wait", wait)
+        with running(outbox):
+            deadlines.until(lambda: outbox.metrics()["retries"] >= 6)
+        assert outbox.metrics()["connections"] <= outbox.metrics()["retries"] + 1
+    rounds = "".join("w" if seconds == OPTIONS["poll_interval"] else "b" for seconds in waits)
+    assert "ww" not in rounds, "each failed wait is followed by a back-off"
+    assert max(seconds for seconds in waits if seconds != OPTIONS["poll_interval"]) > 0.004, "and the back-off grows"
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == 1
+    assert "the wait on the database connection failed: filedescriptor out of range" in warnings[0]
 
 
 def test_the_database_does_not_take_a_lower_id_later(shop: Shop) -> None:
