@@ -8,6 +8,8 @@ from typing import Any
 
 from kafwire.database.connections import Connection, driver_of
 
+# The drivers whose notifications are known here.
+LISTENING = ("psycopg", "psycopg2")
 # `select` refuses descriptors above 1,023, which a process with many open files has.
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
