@@ -211,7 +211,9 @@ class Relay:
         topic = (self._topics or {}).get(row.topic, row.topic)
         table, letters = self._letters
         if (table is None and letters is None) or not is_of_record(refusal.cause):
-            refusal.error.add_note(f"this was row {row.id} of the outbox, for topic {topic!r}")
+            note = f"this was row {row.id} of the outbox, for topic {topic!r}"
+            if note not in getattr(refusal.error, "__notes__", ()):
+                refusal.error.add_note(note)
             raise refusal.error
         where = f"table {table}" if table is not None else f"topic {letters!r}"
         log.warning(

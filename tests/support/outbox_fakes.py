@@ -1,4 +1,4 @@
-"""A producer and a client for `Relay` without brokers: one log, transactions, refusals, and relays that die at a step."""
+"""A producer and a client for `Relay` without brokers: a log, transactions, refusals, relays that die at a step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from kafwire.errors import KafkaError, ProducerFencedError, TransactionAbortableError, TransactionAbortedError
+from kafwire.errors import (
+    KafkaError,
+    ProducerFencedError,
+    TransactionAbortableError,
+    TransactionAbortedError,
+    TransactionTimeoutError,
+)
 from kafwire.outbox import Step, dead_letter_schema, sqlite_schema
 from kafwire.outbox.dead_letters import DeadLetters
 from kafwire.outbox.outbox_table import OutboxTable
@@ -140,8 +146,6 @@ class FakeProducer:
             self._kafka.log += [sent for sent, _ in self._open]
             self._open = None
         if outcome:
-            from kafwire.errors import TransactionTimeoutError
-
             raise TransactionTimeoutError(f"the response is {outcome}")
 
     def abort_transaction(self, timeout: float | None = None) -> None:
@@ -180,20 +184,25 @@ class FakeShop:
         self._path = path
         self.run(sqlite_schema() + dead_letter_schema(LETTERS, database="sqlite"))
 
+    def _connect(self) -> sqlite3.Connection:
+        database = sqlite3.connect(self._path)
+        database.execute("PRAGMA synchronous = OFF")  # the machine does not crash here
+        return database
+
     def run(self, script: str) -> None:
         """Run statements."""
-        with closing(sqlite3.connect(self._path)) as database:
+        with closing(self._connect()) as database:
             database.executescript(script)
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """The rows of a query."""
-        with closing(sqlite3.connect(self._path)) as database:
+        with closing(self._connect()) as database:
             return database.execute(statement).fetchall()
 
     def write(self, *rows: tuple[str, str | None, str], headers: str | None = None) -> None:
         """Commit rows of (topic, key, value)."""
         statement = "INSERT INTO outbox (topic, aggregate_key, payload, headers) VALUES (?, ?, ?, ?)"
-        with closing(sqlite3.connect(self._path)) as database, database:
+        with closing(self._connect()) as database, database:
             database.executemany(statement, [(*row, headers) for row in rows])
 
     def left(self) -> list[int]:
@@ -205,7 +214,7 @@ class FakeShop:
         """A relay with an open connection. An error of the block kills it: nothing is aborted, nothing committed."""
         producer = self.kafka.producer()
         table = OutboxTable(
-            lambda: sqlite3.connect(self._path),
+            self._connect,
             "outbox",
             keep_s=options.get("keep_s"),
             dead_letter_table=options.get("table"),
