@@ -72,8 +72,8 @@ class Outbox:
             polling alone.
         keep_s: how many seconds relayed rows stay in the table, with the time in `relayed_at`; None: they are deleted.
         long_transaction_s: warn of database transactions that are open for so many seconds; PostgreSQL only.
-        dead_letter_table: the table that rows go to which Kafka refuses; `kafwire.outbox.dead_letter_schema` makes it.
-        dead_letter_topic: the topic that they go to instead. Without either of both, the relay stops at such a row.
+        dead_letter_table: a table for rows that Kafka refuses, such as one of `kafwire.outbox.dead_letter_schema`.
+        dead_letter_topic: a topic for them instead. Without either of both, the relay stops at such a row.
         on_step: called with each `Step`, in the relay's thread.
         database: "postgresql" or "sqlite"; None: as the connection's driver says.
         paramstyle: of the connection's driver, as PEP 249 calls it; None: as the driver says.
