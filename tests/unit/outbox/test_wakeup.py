@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import resource
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -69,3 +74,32 @@ def test_notifications_that_came_already_end_the_wait_once(wakeup: Wakeup) -> No
     connection.notifies.append("outbox")
     deadlines.ended(waiting(wakeup, notifications))
     assert not notifications.take()
+
+
+class HighSocket:
+    """A connection whose socket has a descriptor that `select` refuses."""
+
+    def __init__(self) -> None:
+        self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(self._soft, min(4096, self._hard)), self._hard))
+        self._low, self.other = socket.socketpair()
+        self._number = fcntl.fcntl(self._low, fcntl.F_DUPFD, 1100)
+
+    def fileno(self) -> int:
+        return self._number
+
+    def close(self) -> None:
+        os.close(self._number)
+        self._low.close()
+        self.other.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._soft, self._hard))
+
+
+def test_a_descriptor_above_1023_is_waited_for(wakeup: Wakeup) -> None:
+    with closing(HighSocket()) as connection:
+        assert connection.fileno() > 1023
+        notifications = Notifications(connection)  # type: ignore[arg-type]  # a connection that only has a socket
+        wakeup.wait(0.001, notifications)
+        thread = waiting(wakeup, notifications)
+        connection.other.send(b"a notification")
+        deadlines.ended(thread)
