@@ -27,7 +27,9 @@ OTHER = (TOPIC, 1)
 
 
 def acquired(first: int, last: int, place: tuple[uuid.UUID, int] = PLACE) -> AcquiredRange:
-    return AcquiredRange(place, 1, first, last, 1, 30_000.0)
+    its = AcquiredRange(place, 1, first, last, 1, 30_000.0)
+    its.see_all()
+    return its
 
 
 def test_a_range_of_which_all_is_said_alike_is_one_batch_of_one_type() -> None:
