@@ -2,11 +2,11 @@
 
 A fetch from all brokers at once is the quickest, but the user processes the records of one response while those of the
 others wait with their locks running. As long as locks are renewed, this costs no delivery. Otherwise one broker at a
-time fetches: in a group that allows no renewal, after locks ran out before their records were handed out, and with
+time fetches: in a group that allows no renewal, after a lock was over before its records were handed out, and with
 `share_acquire_mode="record_limit"`, whose limit is one for all brokers, as in Java's client.
 
-A response may have several ranges, too. After locks ran out unseen, a fetch asks for one record, which is one range,
-and for twice as many each time the user returns within half a lock.
+A response may have several ranges, too. Once one of them is handed out with less than half of its lock, a fetch asks
+for one record, which is one range, and for twice as many each time the user returns within half a lock.
 """
 
 from __future__ import annotations
@@ -67,6 +67,6 @@ class FetchTurns:
         if took_ms < lock_ms / 2:
             self.records = min(2 * self.records, self._max_records)
 
-    def expired(self) -> None:
-        """Locks ran out before their records were handed out."""
+    def narrow(self) -> None:
+        """Locks were over, or nearly so, before their records were handed out."""
         self.records = 1

@@ -55,6 +55,9 @@ def _in_turn(batch: ShareBatch) -> Iterator[Record]:
             said[index] = ACCEPT
         if not acquired.is_noted:
             batch._core.said(acquired)
+            if batch._core.is_over(acquired):
+                batch._core.expire_rest(acquired)
+                return
     acquired.see_all()
 
 
@@ -62,6 +65,9 @@ def _one_by_one(batch: ShareBatch) -> Iterator[Record]:
     """The records of a batch, of which nothing is said."""
     acquired, first = batch._acquired, batch._acquired.first
     for record, offset in zip(batch._batch, batch._offsets, strict=True):
+        if batch._core.is_over(acquired):
+            batch._core.expire_rest(acquired)
+            return
         acquired.unseen = offset - first + 1
         yield record
     acquired.see_all()

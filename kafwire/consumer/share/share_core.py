@@ -139,7 +139,7 @@ class ShareCore:
         delivered more often than `max_deliveries`. A range whose lock is over belongs to other members by now.
         """
         acquired = fetched.acquired
-        if self._is_over(acquired):
+        if self.is_over(acquired):
             self._expired([acquired])
             return None
         limit = self.config.max_deliveries
@@ -173,15 +173,24 @@ class ShareCore:
 
     def drop_expired(self, waiting: deque[ShareBatch]) -> None:
         """Take away batches whose locks were over before they were handed out. In the thread that reads."""
-        over = [batch._acquired for batch in waiting if self._is_over(batch._acquired)]
+        over = [batch._acquired for batch in waiting if self.is_over(batch._acquired)]
         if over:
-            live = [batch for batch in waiting if not self._is_over(batch._acquired)]
+            live = [batch for batch in waiting if batch._acquired not in over]
             waiting.clear()
             waiting.extend(live)
             self._expired(over)
+        if any(2 * batch.lock_ms < batch._acquired.lock_ms for batch in waiting):
+            self.cluster.engine.start(self.fetcher.narrow)
 
-    def _is_over(self, acquired: AcquiredRange) -> bool:
+    def is_over(self, acquired: AcquiredRange) -> bool:
+        """Whether the lock of a range is over."""
         return acquired.until_ms <= self.cluster.engine.now_ms()
+
+    def expire_rest(self, acquired: AcquiredRange) -> None:
+        """The lock of a range was over before all of it was handed out, one by one. In the thread that reads."""
+        rest = acquired.cut()
+        if rest is not None:
+            self._expired([rest])
 
     def _expired(self, ranges: Sequence[AcquiredRange]) -> None:
         self.cluster.engine.start(self.fetcher.expire, ranges)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -125,16 +126,12 @@ class ShareFetcher:
             self._demand -= 1
 
     def _take_ready(self) -> list[FetchedRange]:
-        now = self._engine.now_ms()
-        found = [each for each in self.ready if each.acquired.until_ms > now]
-        over = [each.acquired for each in self.ready if each.acquired.until_ms <= now]
+        found = [*self.ready]
         self.ready.clear()
-        if over:
-            self.expire(over)
         self.renewal.prune()
         if found:
-            self._handed_out_ms = now
             self.renewal.called()
+            self._handed_out_ms = self.renewal.called_ms
         return found
 
     def expire(self, ranges: Iterable[AcquiredRange]) -> None:
@@ -142,7 +139,12 @@ class ShareFetcher:
         for acquired in ranges:
             acquired.see_all()
             self.expired += acquired.last - acquired.first + 1
-        self._turns.expired()
+        self.narrow()
+
+    def narrow(self) -> None:
+        """Acquire less at once: what waits is handed out too late."""
+        self._turns.narrow()
+        self._handed_out_ms = -math.inf  # the next call says nothing of how quick the user is
 
     def say(self, ranges: Iterable[AcquiredRange]) -> None:
         """Something was said of these."""
