@@ -135,10 +135,8 @@ class ConsumerMembership:
         new = self._unnamed - self._logged
         if new:
             ids = ", ".join(sorted(str(topic_id) for topic_id in new))
-            text = (
-                f"group {self._options.group_id!r} assigns partitions of topics that no broker shows yet (ids: {ids})"
-            )
-            actions.append(Log(f"{text}: the topics are looked up again until a broker shows them", is_warning=True))
+            text = f"group {self._options.group_id!r} assigns partitions of topics that no broker shows yet, ids {ids}"
+            actions.append(Log(f"{text}: looked up again until one does", is_warning=True))
         self._logged = self._unnamed
         return actions
 
@@ -338,7 +336,8 @@ class ConsumerMembership:
     def _forget_owned(self) -> list[Action]:
         lost = tuple(self._owned.values())
         self._owned = {}
-        self._releasing = self._unnamed = self._logged = frozenset()
+        self._releasing = frozenset()
+        self._unnamed = self._logged = frozenset()
         self._target = None
         self._prompt_ms = PROMPT_MS
         return [Lose(lost)] if lost else []
