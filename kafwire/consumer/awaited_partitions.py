@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.metadata import TopicInfo
+from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES, KafkaError
 from kafwire.types import TopicPartition
@@ -30,50 +30,47 @@ class AwaitedPartitions:
         self,
         cluster: Cluster,
         group_id: str,
-        is_owned: Callable[[TopicPartition], bool],
-        on_found: Callable[[list[tuple[TopicInfo, int]]], object],
+        on_shown: Callable[[Mapping[TopicPartition, PartitionOwnership]], object],
     ) -> None:
-        """`on_found` gets partitions that the metadata shows, of those that are still owned."""
+        """`on_shown` gets partitions that the metadata shows, of those that are still owned."""
         self._cluster = cluster
         self._group_id = group_id
-        self._is_owned = is_owned
-        self._on_found = on_found
-        self._missing: dict[TopicPartition, None] = {}
-        self._warned: set[TopicPartition] = set()
+        self._on_shown = on_shown
+        self._missing: dict[TopicPartition, PartitionOwnership] = {}
+        self._warned: set[PartitionOwnership] = set()
         self._looking: asyncio.Task[None] | None = None
 
-    def add(self, partitions: Iterable[TopicPartition]) -> None:
+    def add(self, partitions: Mapping[TopicPartition, PartitionOwnership]) -> None:
         """Report these when the metadata shows them, or at once."""
-        self._missing.update(dict.fromkeys(partitions))
+        self._missing.update(partitions)
         self._report()
         if self._missing and self._looking is None:
             self._looking = asyncio.ensure_future(self._look())
 
     def discard(self, partitions: Iterable[TopicPartition]) -> None:
-        """Report these no more: they are the member's no more."""
+        """Report these no more: they are given up."""
         for where in partitions:
             self._missing.pop(where, None)
-            self._warned.discard(where)
 
     def clear(self) -> None:
         """Report nothing more."""
-        self.discard(list(self._missing))
+        self._missing.clear()
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
 
     def _report(self) -> None:
+        """Report what the metadata shows by now, and forget what is owned no more."""
         topics = self._cluster.metadata.topics
-        found: list[tuple[TopicInfo, int]] = []
-        for where in list(self._missing):
-            info = topics.get(where.topic)
-            if not self._is_owned(where):
-                self.discard([where])
-            elif info is not None and where.partition in info.partitions:
-                self.discard([where])
-                found.append((info, where.partition))
-        if found:
-            self._on_found(found)
+        self._missing = {where: ownership for where, ownership in self._missing.items() if ownership.is_owned}
+        shown = {
+            where: ownership
+            for where, ownership in self._missing.items()
+            if where.topic in topics and where.partition in topics[where.topic].partitions
+        }
+        self.discard(shown)
+        if shown:
+            self._on_shown(shown)
 
     async def _look(self) -> None:
         failures = 0
@@ -98,8 +95,8 @@ class AwaitedPartitions:
                 self._looking = None
 
     def _warn(self, why: str) -> None:
-        new = [where for where in self._missing if where not in self._warned]
-        self._warned.update(new)
+        new = [where for where, ownership in self._missing.items() if ownership not in self._warned]
+        self._warned = set(self._missing.values())
         if new:
             names = ", ".join(f"{topic}-{number}{self._reason(topic)}" for topic, number in new[:NAMED])
             more = f" and {len(new) - NAMED} more partitions" if len(new) > NAMED else ""

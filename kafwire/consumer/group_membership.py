@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
 
 from kafwire import protocol
-from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import DEFAULT_ASSIGNORS, OF_CLASSIC_MEMBERS, ConsumerConfig, no_effect
 from kafwire.consumer.assignment import Assignment
 from kafwire.consumer.awaited_partitions import AwaitedPartitions
@@ -23,6 +22,7 @@ from kafwire.consumer.group.classic_membership import ClassicMembership
 from kafwire.consumer.group.consumer_membership import ConsumerMembership
 from kafwire.consumer.group.member import Partition, new_member_id
 from kafwire.consumer.group.membership import COORDINATOR_MOVED, MemberOptions, Membership, State
+from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE
 from kafwire.consumer.membership_driver import MembershipDriver
 from kafwire.consumer.membership_metrics import MembershipMetrics, protocol_of
@@ -83,10 +83,9 @@ class GroupMembership:
         self._matching: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._is_told = False
-        self.transactions = TransactionIdentity(self._known_as)
-        self._awaited = AwaitedPartitions(
-            self._cluster, self.group_id, lambda where: not self.stops and self._is_owned(where), self._read
-        )
+        self.transactions = TransactionIdentity(self.current_member)
+        self._owned: dict[TopicPartition, PartitionOwnership] = {}  # of the partitions that are assigned
+        self._awaited = AwaitedPartitions(self._cluster, self.group_id, self._read)
         self._match_ms: float = config.metadata_max_age_ms  # up to the next listing of topics for a pattern
         self._reading: set[int] = set()  # readers of users' that wait for records or decode them
         self._took_ms = self._engine.now_ms()
@@ -171,7 +170,8 @@ class GroupMembership:
         cursors = self._assignment.ending(self._assignment.partitions)
         if self._commits.is_automatic and cursors:
             await self._commits.auto_commit(cursors, timeout_ms=timeout_ms)
-        self._take_away(cursors)
+        self._end(list(self._owned))
+        self._assignment.drop(cursors)  # those that were assigned by hand, too
         await self._driver.leave(timeout_ms)
 
     # --- which protocol
@@ -296,16 +296,32 @@ class GroupMembership:
         """See `CommittingMember`. May be called in any thread."""
         return self.transactions.tell()
 
-    def _known_as(self) -> ConsumerGroupMetadata:
+    def current_member(self) -> ConsumerGroupMetadata:
+        """Return the member as the coordinator knows it, or knew it last. From any thread.
+
+        While the member joins again, this is the member that it was: brokers accept a commit in a transaction without
+        a member id, even for a group that has members.
+        """
         return self.metadata() if self._driver is None else self._driver.known_as
 
-    def _take_away(self, cursors: Sequence[FetchCursor], *, is_lost: bool = False) -> None:
-        """Drop these. Who has read more of them than he has committed does not commit that any more."""
-        for cursor in cursors:
-            if self.revocation.is_in_hand(cursor) or self._commits.is_uncommitted(cursor):
-                where = TopicPartition(cursor.topic, cursor.partition)
+    def _end(self, partitions: Iterable[TopicPartition], *, is_lost: bool = False) -> None:
+        """End the ownership of those that are still owned, then drop them. A transaction commits nothing of them any more.
+
+        A partition with records in hand is revoked late: its window is over, or `on_revocation` is "discard".
+        """
+        ending = {where: self._owned.pop(where) for where in partitions if where in self._owned}
+        for where, ownership in ending.items():
+            cursor = self._fetcher.cursors.get(where)
+            is_in_hand = cursor is not None and self.revocation.is_in_hand(cursor)
+            if cursor is not None and (is_in_hand or self._commits.is_uncommitted(cursor)):
                 self.transactions.take_away(where, self._fetcher.queue.position(cursor.number))
-        self._assignment.drop(cursors, is_lost=is_lost)
+            if is_lost:
+                ownership.lose()
+            elif is_in_hand:
+                ownership.revoke_late()
+            else:
+                ownership.release()
+        self._assignment.drop(self._assignment.ending(ending))
 
     def fenced(self) -> None:
         """See `CommittingMember`."""
@@ -333,13 +349,20 @@ class GroupMembership:
         """
         if not self._assignment.partitions:
             self._took_ms = self._engine.now_ms()
-        self._awaited.add(TopicPartition(*each) for each in partitions)
+        new = {
+            where: PartitionOwnership() for each in partitions if (where := TopicPartition(*each)) not in self._owned
+        }
+        self._owned |= new
+        self._awaited.add(new)
 
-    def _read(self, found: list[tuple[TopicInfo, int]]) -> None:
-        added = self._assignment.add(found, held=self.handlers.handlers.on_assigned is not None)
+    def _read(self, owned: Mapping[TopicPartition, PartitionOwnership]) -> None:
+        if self.stops:
+            return
+        topics = self._cluster.metadata.topics
+        pairs = [(topics[where.topic], where.partition) for where in owned]
+        added = self._assignment.add(pairs, owned, held=self.handlers.handlers.on_assigned is not None)
         # Records of new partitions come once the handler was called.
-        assigned = [TopicPartition(info.name, number) for info, number in found]
-        self.handlers.assigned(assigned, partial(self._assignment.hold_no_more, added))
+        self.handlers.assigned(list(owned), partial(self._assignment.hold_no_more, added))
 
     async def give_up(self, partitions: Sequence[Partition]) -> None:
         """Read these no more, and commit what is processed."""
@@ -355,9 +378,10 @@ class GroupMembership:
         """Hand out no more of these, wait for what is in hand if that is to be finished, commit, and drop them."""
         self._awaited.discard(partitions)
         until = self._engine.now_ms() + window_ms
-        cursors = self._assignment.ending(partitions)
+        owned = {where: self._owned[where] for where in partitions if where in self._owned}
+        cursors = self._assignment.ending(owned)
         if self._config.on_revocation == "finish":
-            late = await self.revocation.settled(cursors, window_ms)
+            late = _of_owned(await self.revocation.settled(cursors, window_ms))
             if late:
                 log.warning(
                     "group %r: %s was still in hand after %d ms and is given up: what is not committed is processed "
@@ -366,24 +390,25 @@ class GroupMembership:
                     ", ".join(cursor.name for cursor in late),
                     window_ms,
                 )
-        cursors = [cursor for cursor in cursors if self._fetcher.numbered(cursor.number) is cursor]  # none was lost
-        if not cursors:
-            return
-        partitions = [TopicPartition(cursor.topic, cursor.partition) for cursor in cursors]
-        left_ms = max(1.0, until - self._engine.now_ms())
-        if not await self.handlers.revoked(partitions, left_ms):
-            log.warning("group %r: on_revoked takes longer than %d ms: it is not waited for", self.group_id, left_ms)
-        if self._commits.is_automatic:
+        # A partition may be lost at each of these awaits: then it is not revoked, and nothing of it is committed.
+        cursors = _of_owned(cursors)
+        if cursors:
+            read = [TopicPartition(cursor.topic, cursor.partition) for cursor in cursors]
+            left_ms = max(1.0, until - self._engine.now_ms())
+            if not await self.handlers.revoked(read, left_ms):
+                log.warning(
+                    "group %r: on_revoked takes longer than %d ms: it is not waited for", self.group_id, left_ms
+                )
+        cursors = _of_owned(cursors)
+        if cursors and self._commits.is_automatic:
             left_ms = max(1_000.0, until - self._engine.now_ms())
             await self._commits.auto_commit(cursors, timeout_ms=min(left_ms, self._config.default_api_timeout_ms))
-        self._take_away(cursors)
+        self._end(_still_owned(owned))
 
     def lose(self, partitions: Sequence[Partition]) -> None:
         """These belong to others already."""
         lost = [TopicPartition(*each) for each in partitions]
-        self._awaited.discard(lost)
-        cursors = self._assignment.ending(lost)
-        self._take_away(cursors, is_lost=True)
+        self._end(lost, is_lost=True)
         log.warning("group %r: %d partitions are lost", self.group_id, len(lost))
         self.handlers.lost(lost)
         self._wake()
@@ -409,9 +434,6 @@ class GroupMembership:
         self._error, self._is_told = error, False
         self._stop_following()
         self._wake()
-
-    def _is_owned(self, where: TopicPartition) -> bool:
-        return self._driver is not None and tuple(where) in self._driver.membership.owned
 
     # --- who reads
 
@@ -490,3 +512,11 @@ class GroupMembership:
     def _is_joined(self) -> bool:
         """Whether it is a member, or about to be one."""
         return self._driver is not None and self._driver.membership.state in (State.JOINING, State.STABLE)
+
+
+def _still_owned(assigned: Mapping[TopicPartition, PartitionOwnership]) -> dict[TopicPartition, PartitionOwnership]:
+    return {where: ownership for where, ownership in assigned.items() if ownership.is_owned}
+
+
+def _of_owned(cursors: Iterable[FetchCursor]) -> list[FetchCursor]:
+    return [cursor for cursor in cursors if cursor.ownership.is_owned]

@@ -69,7 +69,7 @@ class Member:
     def answer(self, message: Any, answer: Any) -> list[Action]:
         return self.did(self.membership.answered(message, answer, self.now))
 
-    def is_joined(
+    def let_in(
         self, generation: int = 1, *, leader: str = "other", members: Sequence[GroupMember] = (), error: int = 0
     ) -> list[Action]:
         """The coordinator answers the JoinGroup."""
@@ -113,7 +113,7 @@ def joined(*partitions: int, assignors: Iterable[str] = ("range",), **options: A
     """A follower with these partitions of `t` in generation 1."""
     member = Member(*assignors, **options)
     member.subscribe("t")
-    member.is_joined()
+    member.let_in()
     member.sync(*(("t", number) for number in partitions))
     return member
 
@@ -125,9 +125,9 @@ def test_a_member_joins_with_the_id_that_the_coordinator_gives() -> None:
     member = Member()
     assert member.subscribe("u", "t") == []
     assert (member.last.member_id, member.said().topics) == ("", ["t", "u"])
-    member.is_joined(error=ErrorCode.MEMBER_ID_REQUIRED)
+    member.let_in(error=ErrorCode.MEMBER_ID_REQUIRED)
     assert member.last.member_id == "me"
-    member.is_joined(5)
+    member.let_in(5)
     sync = member.last
     assert (sync.generation_id, sync.member_id, sync.assignments) == (5, "me", [])
     assert member.sync(("t", 0), ("v", 0)) == [Assign((("t", 0),))]  # `v` is of an earlier subscription
@@ -139,7 +139,7 @@ def test_the_leader_assigns_to_all() -> None:
     member = Member("range")
     member.subscribe("t")
     both = [GroupMember("me", ["t"]), GroupMember("other", ["t"])]
-    assert member.is_joined(leader="me", members=both) == [LookUp(("t",))]
+    assert member.let_in(leader="me", members=both) == [LookUp(("t",))]
     member.did(member.membership.found({"t": [NO_RACK] * 3}, member.now))
     given = {each.member_id: assigned(each.assignment) for each in member.last.assignments}
     assert given == {"me": [("t", 0), ("t", 1)], "other": [("t", 2)]}
@@ -151,7 +151,7 @@ def test_only_the_leader_joins_again_for_new_partitions() -> None:
     assert follower.did(follower.membership.changed(grown, 0.0)) == []
     leader = Member()
     leader.subscribe("t")
-    leader.is_joined(leader="me", members=[GroupMember("me", ["t"])])
+    leader.let_in(leader="me", members=[GroupMember("me", ["t"])])
     leader.did(leader.membership.found({"t": [NO_RACK]}, 0.0))
     leader.sync(("t", 0))
     assert leader.did(leader.membership.changed({"t": [NO_RACK]}, 0.0)) == []
@@ -177,7 +177,7 @@ def test_a_cooperative_member_gives_up_only_what_goes_and_joins_again() -> None:
     member = joined(0, 1, assignors=["cooperative-sticky"])
     assert member.beat(ErrorCode.REBALANCE_IN_PROGRESS) == []
     assert (member.said().owned, member.said().generation) == ((("t", 0), ("t", 1)), 1)
-    member.is_joined(2)
+    member.let_in(2)
     assert member.sync(("t", 1), ("t", 2)) == [Assign((("t", 2),)), Revoke((("t", 0),))]
     assert member.membership.is_rebalancing
     assert member.released() == []
@@ -192,7 +192,7 @@ def test_a_sticky_member_names_the_generation_of_what_it_had(rounds: int) -> Non
     for generation in range(2, rounds + 1):
         member.beat(ErrorCode.REBALANCE_IN_PROGRESS)
         member.released()
-        member.is_joined(generation)
+        member.let_in(generation)
         member.sync(("t", 0), ("t", 1))
     member.beat(ErrorCode.REBALANCE_IN_PROGRESS)
     member.released()
@@ -205,7 +205,7 @@ def test_a_subscription_that_comes_while_the_member_joins_follows_that() -> None
     member.subscribe("t")
     member.subscribe("u")
     assert len(member.requests) == 1
-    member.is_joined()
+    member.let_in()
     assert member.sync(("t", 0)) == [Assign(())]  # it wants `u`
     assert member.said().topics == ["u"]
 
@@ -230,7 +230,7 @@ def test_a_member_whose_place_is_gone_loses_its_partitions_and_joins_again(code:
 def test_a_refused_sync_joins_again_with_what_the_member_has() -> None:
     member = joined(0, assignors=["cooperative-sticky"])
     member.beat(ErrorCode.REBALANCE_IN_PROGRESS)
-    member.is_joined(2)
+    member.let_in(2)
     assert member.sync(error=ErrorCode.REBALANCE_IN_PROGRESS) == []
     assert member.said().owned == (("t", 0),)
 
@@ -291,7 +291,7 @@ def test_a_member_that_leaves_while_it_gets_its_id_leaves_with_that_id() -> None
     member.subscribe("t")
     assert member.did(member.membership.leave(member.now)) == []
     assert member.state() is State.LEAVING
-    member.is_joined(error=ErrorCode.MEMBER_ID_REQUIRED)
+    member.let_in(error=ErrorCode.MEMBER_ID_REQUIRED)
     (identity,) = member.last.members
     assert identity.member_id == "me"
     member.answer(member.last, protocol.LeaveGroupResponse())
