@@ -117,6 +117,8 @@ class GroupMembership:
             self.subscribed, self._pattern = (), None
             await self._leave(LEAVE_MS)
             self._cluster.keep_fresh(())
+            self._assignment.lacked_ms = self._cluster.metadata.lacked_ms.get
+            self._assignment.know(())
             self._group.member = None
             self._error = None  # what ended the membership is no concern of who reads by hand
 
@@ -239,6 +241,8 @@ class GroupMembership:
     def _follow_topics(self) -> None:
         """Keep the metadata of the topics fresh: those that grow, and those that are made."""
         self._cluster.keep_fresh(self.subscribed)
+        pattern = self._pattern
+        self._assignment.lacked_ms = self._cluster.metadata.lacked_ms.get if pattern is None else pattern.lacked_ms
         self._assignment.know(self.subscribed)
         self._stop_following()
         self._matching = asyncio.ensure_future(self._follow())
