@@ -435,7 +435,7 @@ def slow_decoding(group: GroupWorld) -> Iterator[asyncio.Event]:
     loop, arrives = group.world.loop, asyncio.Event()
     real = loop.run_in_executor
 
-    def slow(executor: Any, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:  # noqa: ARG001
+    def slow(executor: Any, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
         found = function(*arguments)
 
         async def later() -> Any:
