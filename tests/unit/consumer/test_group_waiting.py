@@ -128,3 +128,21 @@ def test_a_poll_loop_with_one_failing_partition_does_not_spin() -> None:
                     await consumer.poll(1.0)
 
         group.world.run(main())
+
+
+def test_a_share_consumers_loop_waits_for_its_assignment() -> None:
+    with GroupWorld(partitions=1, group_share_assignment_interval_ms="0") as group:
+
+        async def main() -> None:
+            options: dict[str, Any] = {"topics": "t", "group_id": "s", "engine": group.world.engine}
+            async with kafwire.AsyncShareConsumer(group.world.bootstrap, **options) as consumer:
+
+                async def send_once_assigned() -> None:  # a share group begins at the end of its topics
+                    await group.until(lambda: bool(consumer._core.partitions))
+                    await send(group, 3)
+
+                sending = asyncio.ensure_future(send_once_assigned())
+                assert sum([len(batch) async for batch in consumer.batches(timeout=0.2)]) == 3
+                await sending
+
+        group.world.run(main())
