@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 import kafwire
+from kafwire import protocol
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, KafkaError
-from kafwire.testing.broker.request import LATER
+from kafwire.testing.broker.request import LATER, Request
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import CONSUMER, GROUP, PROTOCOLS, GroupWorld
 
@@ -132,8 +134,16 @@ def test_a_poll_loop_with_one_failing_partition_does_not_spin() -> None:
 
 def test_a_share_consumers_loop_waits_for_its_assignment() -> None:
     with GroupWorld(partitions=1, group_share_assignment_interval_ms="0") as group:
+        began = group.world.loop.time()
+
+        def loads(request: Request) -> Any:
+            """For three seconds the coordinator loads its log."""
+            if request.name != "ShareGroupHeartbeat" or group.world.loop.time() > began + 3:
+                return None
+            return protocol.ShareGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
         async def main() -> None:
+            group.world.state.interceptors.append(loads)
             options: dict[str, Any] = {"topics": "t", "group_id": "s", "engine": group.world.engine}
             async with kafwire.AsyncShareConsumer(group.world.bootstrap, **options) as consumer:
 
