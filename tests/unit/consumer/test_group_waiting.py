@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import kafwire
-from kafwire import protocol
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, KafkaError
+from kafwire.protocol import ShareGroupHeartbeatResponse
 from kafwire.testing.broker.request import LATER, Request
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import CONSUMER, GROUP, PROTOCOLS, GroupWorld
@@ -140,7 +140,7 @@ def test_a_share_consumers_loop_waits_for_its_assignment() -> None:
             """For three seconds the coordinator loads its log."""
             if request.name != "ShareGroupHeartbeat" or group.world.loop.time() > began + 3:
                 return None
-            return protocol.ShareGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            return ShareGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
         async def main() -> None:
             group.world.state.interceptors.append(loads)
