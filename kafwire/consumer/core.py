@@ -302,13 +302,9 @@ class ConsumerCore:
 
     def processed(self, hand: Hand, *, in_hand: bool) -> dict[TopicPartition, int]:
         """How far each partition is processed, for a transaction; with what the caller has in hand if it reads."""
-        membership = self.membership
-        if membership is not None:
-            membership.transactions.hold()
         self.commits.ledger.advance(hand.passed())
         found = self.commits.processed(self.covered(hand) if in_hand else ())
-        # In this order: no partition that goes meanwhile is missed.
-        return found if membership is None else found | membership.transactions.taken
+        return found if self.membership is None else self.membership.transactions.processed(found)
 
     def covered(self, hand: Hand, caller: object = None) -> list[Handed]:
         """What a commit without arguments covers of a hand: all of it if the caller reads, outside of its handlers.
