@@ -226,13 +226,11 @@ class Outbox:
     def _back_off(self, error: Exception) -> None:
         """Wait before the next try; `stop` ends the wait, and `wake` does not."""
         self._metrics.retries += 1
-        clock = self._engine.clock
-        wait_s, is_due = self._outage.failed(f"{error}", clock.monotonic(), self._engine.random.random())
+        now = self._engine.clock.monotonic()
+        wait_s, is_due = self._outage.failed(f"{error}", now, self._engine.random.random())
         level = logging.WARNING if is_due else logging.DEBUG
         log.log(level, "outbox %s: tried again in %.1f s: %s", self._table.name, wait_s, error)
-        end = clock.monotonic() + wait_s
-        while not self._stopped and (left := end - clock.monotonic()) > 0:
-            self._wakeup.wait(left)
+        self._wakeup.pause(wait_s, lambda: self._stopped)
 
     def relay(self) -> int:
         """Relay the rows that are there, up to `batch_rows`; fewer after a Kafka transaction was aborted.

@@ -90,7 +90,7 @@ class _Transaction:
         for row, delivery in zip(self.rows, self.deliveries, strict=False):
             error = delivery.exception() if delivery.done() else None
             # The other records of the transaction fail with its error.
-            if error is not None and not isinstance(error, TransactionError) and not is_passing(error):
+            if error is not None and not isinstance(error, TransactionError):
                 found.append((row, error))
         return found
 

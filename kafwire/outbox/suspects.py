@@ -3,7 +3,7 @@
 A Kafka transaction with a refused record is aborted as a whole, and a broker refuses a batch of records as a whole too.
 So the relay knows several rows of which one or more are refused. It relays the rows before the second half of them,
 and so on: a row counts as refused if it was refused alone, and no row before it is left then. Of 500 rows one is found
-by at most nine transactions that are aborted, and as many that are committed.
+by at most ten transactions that are aborted, and nine that are committed.
 """
 
 from __future__ import annotations

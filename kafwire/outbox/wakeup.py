@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import selectors
 import socket
+import time
+from collections.abc import Callable
 from typing import Any
 
 from kafwire.database.connections import Connection, driver_of
@@ -42,6 +44,12 @@ class Wakeup:
             ready = [key.fileobj for key, _ in selector.select(max(seconds, 0.0))]
         if self._reader in ready:
             self._reader.recv(4096)
+
+    def pause(self, seconds: float, is_over: Callable[[], bool]) -> None:
+        """Return after so many seconds, or when woken while `is_over` returns True: `wake` alone does not end it."""
+        end = time.monotonic() + seconds
+        while not is_over() and (left := end - time.monotonic()) > 0:
+            self.wait(left)
 
     def close(self) -> None:
         """Give both ends up."""

@@ -142,6 +142,19 @@ def test_a_transaction_that_passes_next_time_is_made_smaller(shop: FakeShop) -> 
         assert relay.aborted == 3
 
 
+def test_progress_is_read_again_after_the_coordinator_gave_the_relay_up(shop: FakeShop) -> None:
+    """Other relays may have come and gone since."""
+    steps: list[Step] = []
+    shop.write(*GOOD)
+    with shop.relay(steps.append) as relay:
+        shop.kafka.refuses = refuses(broker_error(ErrorCode.INVALID_PRODUCER_ID_MAPPING, ""), "0")
+        with pytest.raises(TransactionAbortableError):
+            relay.relay()
+        shop.kafka.refuses = lambda _: None
+        relay.relay()
+    assert [steps.count(step) for step in (Step.TAKEN_OVER, Step.PROGRESS_READ)] == [2, 2]
+
+
 def test_rows_with_other_contents_than_those_that_were_relayed(
     shop: FakeShop, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -209,6 +222,24 @@ def test_a_row_that_was_mended_is_relayed(shop: FakeShop) -> None:
         shop.run("UPDATE outbox SET payload = 'mended' WHERE id = 2")
         assert relay.relay() == 4
     assert shop.kafka.values("orders") == [b"0", b"mended", b"1", b"2", b"3"]
+
+
+def test_a_row_whose_topic_was_mended_is_relayed(shop: FakeShop) -> None:
+    shop.write(*GOOD)
+    shop.kafka.takes = takes(broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ""), "orders")
+    with shop.relay() as relay:
+        with pytest.raises(BrokerError):
+            relay.relay()
+        shop.kafka.takes = lambda _: None
+        assert relay.relay() == 4
+
+
+def test_a_part_of_a_batch_leaves_more(shop: FakeShop) -> None:
+    shop.write(*GOOD, BAD)
+    shop.kafka.refuses = refuses(INVALID, "bad")
+    with shop.relay(table=LETTERS) as relay:
+        found = [(relay.relay(), relay.has_more) for _ in range(5)]
+    assert found == [(2, True), (1, True), (1, True), (1, False), (0, False)]
 
 
 def test_a_refused_row_goes_to_a_table(shop: FakeShop, caplog: pytest.LogCaptureFixture) -> None:

@@ -53,6 +53,24 @@ def test_time_ends_the_wait(wakeup: Wakeup) -> None:
     wakeup.wait(-1)
 
 
+def test_a_pause_is_not_ended_by_a_wake_alone(wakeup: Wakeup) -> None:
+    is_over = threading.Event()
+    thread = threading.Thread(target=wakeup.pause, args=(1000.0, is_over.is_set))
+    thread.start()
+    wakeup.wake()
+    thread.join(0.02)
+    assert thread.is_alive()
+    is_over.set()
+    wakeup.wake()
+    deadlines.ended(thread)
+
+
+def test_time_ends_a_pause(wakeup: Wakeup) -> None:
+    wakeup.wake()
+    wakeup.pause(0.001, lambda: False)
+    wakeup.pause(1000.0, lambda: True)
+
+
 def test_what_is_closed_can_be_woken(wakeup: Wakeup) -> None:
     wakeup.close()
     wakeup.wake()
