@@ -401,7 +401,6 @@ class GroupMembership:
                 log.warning(
                     "group %r: on_revoked takes longer than %d ms: it is not waited for", self.group_id, left_ms
                 )
-        cursors = _of_owned(cursors)
         if cursors and self._commits.is_automatic:
             left_ms = max(1_000.0, until - self._engine.now_ms())
             await self._commits.auto_commit(cursors, timeout_ms=min(left_ms, self._config.default_api_timeout_ms))
