@@ -334,7 +334,7 @@ async def end_of(member: Member, number: int) -> int:
 
 
 def test_a_task_with_a_transaction_of_its_own_frees_no_other_from_what_went(protocol: dict[str, Any]) -> None:
-    """Two tasks, a stream and a producer each: the second commits, and reads on; the first holds records from before."""
+    """Two tasks, a stream and a producer each: the second commits and reads on, the first holds records from before."""
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
