@@ -207,6 +207,7 @@ class Assignment:
             claim = self._claimed[cursor]() if cursor in self._claimed else None
             if claim is not None:
                 claim.is_ending = True
+                claim.tell()
             if cursor in self._claimed:
                 self._fetcher.cut_off(cursor, StreamEnded(f"{cursor.name} is given up"))
             else:
@@ -335,6 +336,7 @@ class Assignment:
             claim = self._claimed.pop(cursor)()
             if claim is not None:
                 claim.cursor, claim.is_ending = None, True
+                claim.tell()
             kind = StreamEnded if cursor in self._ending else KafkaError
             self._fetcher.halt(cursor, kind(f"{cursor.name} is not read by this consumer any more"))
         self._ending.discard(cursor)

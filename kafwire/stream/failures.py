@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import assert_never
 
 from kafwire.errors import (
@@ -20,7 +20,7 @@ from kafwire.stream.failed_record import failed, text_of
 from kafwire.stream.failure_policy import FailurePolicy, SendDeadLetter, SendLater, Skip, StopStream, TryAgain
 from kafwire.stream.interfaces import Sink, TransactionalSink
 from kafwire.stream.message import Message
-from kafwire.stream.partition_run import Abandoned
+from kafwire.stream.partition_run import Abandoned, PartitionRun
 from kafwire.stream.summary import Counters
 from kafwire.types import TopicPartition
 
@@ -40,29 +40,28 @@ class Failures:
         clock: Clock,
         random: Random,
         counters: Counters,
-        sleep: Callable[[float], Awaitable[None]],
         *,
         in_transactions: bool = False,
     ) -> None:
-        """`sleep` waits for so many seconds, or raises if the stream stops; `in_transactions` is what is written."""
+        """`in_transactions`: letters are written in transactions."""
         self.policy = policy
         self._letters = letters
         self._clock = clock
         self._random = random
         self._counters = counters
-        self._sleep = sleep
         self._in_transactions = in_transactions
 
     def wall_ms(self) -> int:
         """Milliseconds since the epoch, rounded up: what is due at one of them is due then."""
         return -(-self._clock.time_ns() // 1_000_000)
 
-    async def handle(self, where: TopicPartition, origin: Origin, error: Exception, attempt: int) -> float | None:
+    async def handle(self, owner: PartitionRun, origin: Origin, error: Exception, attempt: int) -> float | None:
         """Deal with an error after `attempt` calls: seconds until the next call, or None if the record is done with.
 
         A record that is written to another topic is done with when it is stored there. Raises `StreamError` if the
-        stream is to end, and errors of the transaction as they are.
+        stream is to end, errors of the transaction as they are, and `Abandoned` if the record is left to the next owner.
         """
+        where = owner.where
         if self._in_transactions and isinstance(error, TransactionError):
             raise error
         decision = self.policy.decide(error, attempt, where.topic, self.wall_ms(), self._random.random())
@@ -71,10 +70,10 @@ class Failures:
                 self._counters.retries += 1
                 return decision.after_s
             case SendLater():
-                await self._write(where, origin, error, attempt, decision.topic, decision.due_ms)
+                await self._write(owner, origin, error, attempt, decision.topic, decision.due_ms)
                 self._counters.delayed += 1
             case SendDeadLetter():
-                await self._write(where, origin, error, attempt, decision.topic, None)
+                await self._write(owner, origin, error, attempt, decision.topic, None)
                 self._counters.dead_letters += 1
             case Skip():
                 log.warning("kafwire: %s is skipped", _place(where, origin), exc_info=error)
@@ -86,18 +85,21 @@ class Failures:
         return None
 
     async def _write(
-        self, where: TopicPartition, origin: Origin, error: Exception, attempt: int, topic: str, due_ms: int | None
+        self, owner: PartitionRun, origin: Origin, error: Exception, attempt: int, topic: str, due_ms: int | None
     ) -> None:
         letters = [failed(record, error, attempt, topic, due_ms) for record in records_of(origin)]
+        stored: list[Awaitable[object] | None] = []
         try:
-            stored = [await self._write_when_ready(letter) for letter in letters]
+            for letter in letters:
+                stored.append(await self._write_when_ready(letter, owner))  # noqa: PERF401  # `stored` is read below
             for one in stored:
                 if one is not None:
                     await one
         except Abandoned:
+            owner.is_torn = owner.is_torn or bool(stored)  # the next owner writes these again
             raise
         except Exception as problem:
-            place = _place(where, origin)
+            place = _place(owner.where, origin)
             log.warning("kafwire: %s failed, and could not be written to %s", place, topic, exc_info=error)
             if self._in_transactions and not isinstance(problem, PASSED_ON):
                 text = f"{place} failed, and could not be written to {topic}: {text_of(problem)}"
@@ -107,13 +109,14 @@ class Failures:
             )
             raise
 
-    async def _write_when_ready(self, letter: Message) -> Awaitable[object] | None:
+    async def _write_when_ready(self, letter: Message, owner: PartitionRun) -> Awaitable[object] | None:
         assert self._letters is not None
         while True:
+            owner.check()
             try:
                 return await self._letters.write(letter)
             except NotNow as later:
-                await self._sleep(later.seconds)
+                await owner.sleep(later.seconds)
 
 
 def _place(where: TopicPartition, origin: Origin) -> str:

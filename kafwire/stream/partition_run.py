@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,10 @@ TURN_ELEMENTS = 16
 
 
 class Abandoned(Exception):
-    """The stream stops while a record waits for its next attempt: it is not completed."""
+    """A record is left to the next owner of its partition, or to the next run, and is not completed.
+
+    It waits while the stream stops or the partition is revoked, or the partition is another member's.
+    """
 
 
 class PartitionRun:
@@ -56,6 +60,8 @@ class PartitionRun:
         self._batches: AsyncIterator[Batch] = aiter(partition)
         self._coming: asyncio.Task[Batch | None] | None = None
         self._waker: asyncio.Future[None] | None = None
+        self._left = asyncio.Event()  # set for good once `leaves_waiting`
+        self._waiting = 0
         self._covered = 0  # up to here elements cover the offsets
         self._seen = 0  # up to here the first steps have been
         self._pauses = 0
@@ -65,6 +71,9 @@ class PartitionRun:
         self._batcher = self._new_batcher()
         deserializers = getattr(partition, "deserializers", None)
         self._decoding = None if deserializers is None else section((Map(deserializers.deserialized),))
+        on_change = getattr(partition, "on_change", None)
+        if on_change is not None:
+            on_change(self.look)
 
     def _new_batcher(self) -> Batcher | None:
         gather = self._stream.plan.gather
@@ -91,6 +100,64 @@ class PartitionRun:
         while self.in_flight and not self.partition.is_lost:
             await self._sleep(None)
 
+    # --- ownership --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether a revocation waits for this partition."""
+        return bool(getattr(self.partition, "is_ending", False))
+
+    @property
+    def leaves_waiting(self) -> bool:
+        """Whether records that only wait are left to the next reader.
+
+        At most once they are not, as their offsets are committed. A lost partition leaves them in any case.
+        """
+        return self.partition.is_lost or (self._stream.leaves_waiting or (self.is_ending and self._stream.may_leave))
+
+    def check(self) -> None:
+        """Raise `Abandoned` if the partition is another member's. Asked after every `await`, before each action."""
+        if self.partition.is_lost:
+            raise Abandoned
+
+    def look(self) -> None:
+        """The stream stops, or the partition is revoked or lost: leave what only waits."""
+        if self.leaves_waiting:
+            self._left.set()
+            if self._stream.pool is not None:
+                self._stream.pool.abandon_postponed(self)
+        self.wake()
+        self._stream.on_parked()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; raise `Abandoned` if what waits is left to the next reader."""
+        if not self.leaves_waiting:
+            self.begin_wait()
+            try:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await self._left.wait()
+            finally:
+                self.end_wait()
+        if self.leaves_waiting:
+            raise Abandoned
+
+    def begin_wait(self) -> None:
+        """A record in flight waits for its next attempt."""
+        self._waiting += 1
+        self._stream.on_parked()
+
+    def end_wait(self) -> None:
+        """It waits no more."""
+        self._waiting -= 1
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a record in flight waits for its next attempt."""
+        return self._waiting > 0
+
+    # --- waking -----------------------------------------------------------------------------------------------------
+
     def wake(self, *_: object) -> None:
         """Something has changed."""
         if self._waker is not None and not self._waker.done():
@@ -111,7 +178,7 @@ class PartitionRun:
         """The next batch; None at the end."""
         while True:
             await self._breathe()
-            if self._stream.is_stopping:  # looked at behind all that waits: whoever wakes wakes only once
+            if self._stream.is_stopping or self.partition.is_lost:  # looked at behind all that waits: one wake-up each
                 return None
             due_at = None if self._batcher is None else self._batcher.due_at
             if self._is_blocked():
@@ -163,12 +230,14 @@ class PartitionRun:
             self._covered = self._seen = self.committed = batch.base_offset
         if not await stream.on_batch(self, batch):
             return False
+        self.check()
         self.offsets.hand_out(batch.next_offset)
         if stream.plan.is_batchwise:
             last = max(records_of(batch), key=due_ms, default=None) if self._is_delayed else None
             if last is not None and not await self._wait_for_turn(last):
                 return False
             await stream.on_records(len(batch))
+            self.check()
             await self._process([batch], [batch], batch.next_offset)
             return True
         records = list(batch) if self._decoding is None else list(records_of(batch))
@@ -181,6 +250,7 @@ class PartitionRun:
             if (at or delayed is not None) and not await self._wait_for_turn(delayed):
                 return False
             await stream.on_records(len(part))
+            self.check()
             end = records[at + size].offset if at + size < len(records) else batch.next_offset
             await self._process(*await self._decoded(part), end)
         return True
@@ -192,13 +262,13 @@ class PartitionRun:
         try:
             while True:
                 await self._breathe()
+                wait_s = 0.0 if delayed is None else (due_ms(delayed) - self._stream.failures.wall_ms()) / 1000
                 if self._stream.leaves_waiting or self.partition.is_lost:
                     return False
-                wait_s = 0.0 if delayed is None else (due_ms(delayed) - self._stream.failures.wall_ms()) / 1000
+                if wait_s > 0 and (self.leaves_waiting or self.has_no_more()):
+                    return False
                 if wait_s <= 0 and not self._is_blocked():
                     return True
-                if wait_s > 0 and self.has_no_more():
-                    return False
                 if wait_s > 0 and not paused:
                     paused = True
                     self.pause()
@@ -279,16 +349,17 @@ class PartitionRun:
 
     async def _fails_for_now(self, origin: Origin, error: Exception, attempt: int) -> bool:
         """After the wait, whether the same is to be tried again; if not, the record is done with."""
+        self.check()
         if isinstance(error, NotNow):
             self.pause()
             try:
-                await self._stream.sleep(error.seconds)
+                await self.sleep(error.seconds)
             finally:
                 self.resume()
             return True
-        after_s = await self._stream.failures.handle(self.where, origin, error, attempt)
+        after_s = await self._stream.failures.handle(self, origin, error, attempt)
         if after_s is not None:
-            await self._stream.sleep(after_s)
+            await self.sleep(after_s)
         return after_s is not None
 
     async def _emit(self, values: Sequence[Any], origins: Sequence[Any], next_offset: int) -> None:
@@ -303,7 +374,7 @@ class PartitionRun:
             return
         found = covers(self.complete, first_offset, origins, self._covered)
         for number, (value, origin, cover) in enumerate(zip(values, origins, found, strict=True), start=1):
-            if self.is_torn:  # what was abandoned is read again, and not overtaken
+            if self.is_torn or self.partition.is_lost:  # what was abandoned is read again, and not overtaken
                 return
             self.in_flight += 1
             stream.pool.add(Element(value, origin, cover, self))
@@ -318,14 +389,16 @@ class PartitionRun:
         for at, value in enumerate(values):  # noqa: B007  # where it ended is what follows
             if splits and isinstance(value, list):
                 break
+            self.check()
             try:
-                stored = None if value is None or self.partition.is_lost else await sink.write(value)
+                stored = None if value is None else await sink.write(value)
             except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
                 error = _sinks_error(problem)
                 break
             if stored is not None:
                 break
         else:
+            self.check()
             self.complete(first_offset, self._covered)
             return
         start = first_of(origins[at])
@@ -350,6 +423,9 @@ class PartitionRun:
                 try:
                     await self.write(element)
                     return
+                except Abandoned:
+                    element.abandon()
+                    raise
                 except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
                     error = _sinks_error(problem)
             try:
@@ -368,7 +444,8 @@ class PartitionRun:
     async def write(self, element: Element) -> None:
         """Write what came of an element. Raises what the sink raises; called again, it goes on where it was."""
         output, sink = element.output, self._stream.sink
-        while output and sink is not None and not self.partition.is_lost:
+        while output and sink is not None:
+            self.check()
             value = output[0]
             if isinstance(value, list) and getattr(sink, "splits_lists", False):
                 output[:1] = value
@@ -377,6 +454,7 @@ class PartitionRun:
             output.pop(0)
             if stored is not None:
                 self._await_stored(stored, element, value)
+        self.check()
         element.finish()
 
     def _await_stored(self, stored: Awaitable[object], element: Element, value: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -17,7 +16,7 @@ from kafwire.stream.errors import StreamError
 from kafwire.stream.failure_policy import FailurePolicy
 from kafwire.stream.failures import Failures
 from kafwire.stream.interfaces import Sink, Source, SourcePartition, TransactionalSink
-from kafwire.stream.partition_run import Abandoned, PartitionRun
+from kafwire.stream.partition_run import PartitionRun
 from kafwire.stream.steps import Plan
 from kafwire.stream.stop_request import StopRequest
 from kafwire.stream.summary import Counters, StreamSummary
@@ -81,7 +80,6 @@ class StreamRun:
             clock,
             random,
             self.counters,
-            self.sleep,
             in_transactions=settings.guarantee == "exactly_once",
         )
         self.retry_topics = {one.topic for one in settings.failures.retry_topics}
@@ -95,7 +93,6 @@ class StreamRun:
         if settings.guarantee == "exactly_once":
             self._cycle = TransactionCycle(self, _transactional(sink, letters))
         self._tasks: dict[PartitionRun, asyncio.Task[None]] = {}
-        self._stopped = asyncio.Event()
         self._waker: asyncio.Future[None] | None = None
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._assigning: asyncio.Task[None] | None = None
@@ -209,9 +206,13 @@ class StreamRun:
         elif not run.partition.is_lost and (not self.is_stopping or run.has_no_more()):
             await self._commit_ended(run)
         if self._cycle is None or not run.taken:
-            await run.close()
-            self.partitions.remove(run)
-            self._tasks.pop(run, None)
+            await self.forget(run)
+
+    async def forget(self, run: PartitionRun) -> None:
+        """Give a partition up."""
+        await run.close()
+        self.partitions.remove(run)
+        self._tasks.pop(run, None)
 
     async def _commit_ended(self, run: PartitionRun) -> None:
         """Commit a partition before it is given up: the last commit does not know of one that was revoked."""
@@ -316,13 +317,12 @@ class StreamRun:
         if self.is_stopping:
             return
         self.is_stopping = True
-        self._stopped.set()
         if self._assigning is not None:
             self._assigning.cancel()
-        if self.pool is not None and self.leaves_waiting:
-            self.pool.abandon_postponed()
         for run in self.partitions:
-            run.wake()
+            run.look()
+        if self._cycle is not None:
+            self._cycle.wake()
         self._forcing = asyncio.get_running_loop().call_later(self.limits.stop_timeout_s, self.force)
 
     def force(self) -> None:
@@ -334,20 +334,14 @@ class StreamRun:
             task.cancel()
 
     @property
-    def leaves_waiting(self) -> bool:
-        """Whether what waits is left to whoever reads it next: the stream stops, and it is not committed before."""
-        return self.is_stopping and not self._is_at_most_once
+    def may_leave(self) -> bool:
+        """Whether records that wait may be left to the next reader: at most once they are committed already."""
+        return not self._is_at_most_once
 
-    async def sleep(self, seconds: float) -> None:
-        """Wait; raise `Abandoned` if what waits is left to whoever reads it next."""
-        if self._is_at_most_once:
-            await asyncio.sleep(seconds)
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopped.wait()
-        if self.is_stopping:
-            raise Abandoned
+    @property
+    def leaves_waiting(self) -> bool:
+        """Whether the stream stops, and leaves records that wait to the next run."""
+        return self.is_stopping and self.may_leave
 
     def guard(self, task: asyncio.Task[None]) -> None:
         """If the task fails, so does the stream."""

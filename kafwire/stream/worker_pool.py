@@ -13,7 +13,7 @@ from kafwire.stream.elements import Element
 from kafwire.stream.errors import NotNow
 from kafwire.stream.invocation import Interrupted, invocation
 from kafwire.stream.key_order import KeyOrder
-from kafwire.stream.partition_run import Abandoned
+from kafwire.stream.partition_run import Abandoned, PartitionRun
 from kafwire.stream.steps import ForEach
 from kafwire.stream.transforms import Section, SectionRun
 
@@ -93,6 +93,8 @@ class WorkerPool:
     async def _attempt(self, element: Element) -> None:
         try:
             await self._handle(element)
+        except Abandoned:
+            self._give_up(element)
         except NotNow as later:
             self._postpone(element, later.seconds, is_paused=True)
         except Interrupted:
@@ -113,6 +115,7 @@ class WorkerPool:
                 raise element.problem
             if element.run is None:
                 result = await self._invocation.call(element.value)
+                element.owner.check()
                 values: list[Any] = [] if result is None else [result]
                 element.run = SectionRun(self._after, values, [element.origin] * len(values))
                 element.attempt = 1
@@ -123,11 +126,11 @@ class WorkerPool:
         await element.owner.write(element)
 
     async def _on_failure(self, element: Element, error: Exception) -> None:
-        owner = element.owner
         try:
-            after_s = await self._stream.failures.handle(owner.where, element.origin, error, element.attempt)
+            element.owner.check()
+            after_s = await self._stream.failures.handle(element.owner, element.origin, error, element.attempt)
         except Abandoned:
-            self._abandon(element)
+            self._give_up(element)
             return
         if after_s is None:
             element.finish()
@@ -137,9 +140,10 @@ class WorkerPool:
         self._postpone(element, after_s, is_paused=False)
 
     def _postpone(self, element: Element, seconds: float, *, is_paused: bool) -> None:
-        if self._stream.leaves_waiting:
-            self._abandon(element)
+        if element.owner.leaves_waiting:
+            self._give_up(element)
             return
+        element.owner.begin_wait()
         if is_paused:
             element.owner.pause()
         timer = asyncio.get_running_loop().call_later(seconds, self._again, element)
@@ -156,6 +160,7 @@ class WorkerPool:
     def _end_wait(self, element: Element) -> None:
         timer, is_paused = self._postponed.pop(element)
         timer.cancel()
+        element.owner.end_wait()
         if is_paused:
             element.owner.resume()
 
@@ -166,22 +171,27 @@ class WorkerPool:
             if following is not None:
                 self._put(following)
 
-    def abandon_postponed(self) -> None:
-        """The stream stops: what waits for its next attempt is left to whoever reads it next."""
-        for element in list(self._postponed):
+    def abandon_postponed(self, owner: PartitionRun) -> None:
+        """Leave the elements of a partition that wait for their next attempt to its next reader."""
+        for element in [one for one in self._postponed if one.owner is owner]:
             self._end_wait(element)
-            self._abandon(element)
+            self._give_up(element)
 
-    def _abandon(self, element: Element) -> None:
-        """Leave it, and what waits in its lane, which may not overtake it."""
+    def _give_up(self, element: Element) -> None:
+        """Leave it, and the elements that wait in its lane, which may not overtake it.
+
+        Elements of a lost partition are no obstacle: the lane goes on with those of other assignments.
+        """
         element.abandon()
-        if element.lane is not None:
+        if element.owner.partition.is_lost:
+            self._leave(element)
+        elif element.lane is not None:
             for one in self._order.close(element.lane):
                 one.abandon()
 
     async def restart(self) -> None:
         """Forget all elements, and begin with new workers: a transaction was aborted."""
-        await self._cancel()
+        await self.cancel()
         await self._invocation.settle()
         for element in list(self._postponed):
             self._end_wait(element)
@@ -192,10 +202,11 @@ class WorkerPool:
 
     async def close(self) -> None:
         """Cancel the handlers that still run."""
-        await self._cancel()
+        await self.cancel()
         self._invocation.close()
 
-    async def _cancel(self) -> None:
+    async def cancel(self) -> None:
+        """Cancel the workers. A call in a thread goes on, and calls nothing of the stream."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
