@@ -302,7 +302,7 @@ class Assignment:
     def _pause(self, cursor: FetchCursor, *, paused: bool) -> None:
         if cursor in self._held:
             self._held[cursor] = paused
-        elif cursor not in self._ending:
+        elif cursor not in self._ending or cursor in self._claimed:  # a claimed one reads to its end
             self._fetcher.pause(cursor, paused=paused)
 
     @property
