@@ -12,7 +12,7 @@ from kafwire.errors import TransactionAbortableError
 from kafwire.records._records import Batch, Record
 from kafwire.stream.batching import Batcher
 from kafwire.stream.cancellation import cancelled_within, is_cancelled
-from kafwire.stream.elements import Element, Gathered, Origin, covers, first_of, records_of
+from kafwire.stream.elements import Element, Gathered, Origin, covers, end_of, first_of, records_of
 from kafwire.stream.errors import NotNow
 from kafwire.stream.failed_record import due_ms
 from kafwire.stream.interfaces import SourcePartition
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SLICE_RECORDS = 1024
 # And how many elements are made for workers, who would begin late otherwise.
 TURN_ELEMENTS = 16
+SINK = "sink"
 
 
 class Abandoned(Exception):
@@ -59,12 +60,13 @@ class PartitionRun:
         self._covered = 0  # up to here elements cover the offsets
         self._seen = 0  # up to here the first steps have been
         self._pauses = 0
+        self._tried = 0  # so many records of the current slice had their first attempt before a step failed
         self._acks: deque[tuple[Awaitable[object], Element, Any]] = deque()
         self._confirming: asyncio.Task[None] | None = None
         self._is_delayed = self.where.topic in stream.retry_topics
         self._batcher = self._new_batcher()
         deserializers = getattr(partition, "deserializers", None)
-        self._decoding = None if deserializers is None else section((Map(deserializers.deserialized),))
+        self._decoding = None if deserializers is None else section((Map(deserializers.deserialized),), "deserializer")
 
     def _new_batcher(self) -> Batcher | None:
         gather = self._stream.plan.gather
@@ -240,7 +242,7 @@ class PartitionRun:
     async def _process(self, values: list[Any], origins: list[Any], next_offset: int) -> None:
         """All steps up to the handler, for consecutive values that end before `next_offset`."""
         values, origins = await self._through(self._stream.before, values, origins)
-        self._seen = next_offset
+        self._seen, self._tried = next_offset, 0
         if self._batcher is None:
             await self._emit(values, origins, next_offset)
             return
@@ -270,14 +272,18 @@ class PartitionRun:
         attempt, place = 1, (0, 0)
         while not run.run():
             assert run.error is not None
+            if run.place[1] > (place[1] if run.place[0] == place[0] else 0):
+                self._on_success()  # of the values before it in the step that fails now
             attempt, place = attempt if run.place == place else 1, run.place
-            if not await self._fails_for_now(run.origin, run.error, attempt):
+            self._tried = max(self._tried, end_of(run.origin) - self._seen)
+            if not await self._fails_for_now(run.origin, run.error, attempt, run.step):
                 run.drop()
+                attempt = 1  # the next value has the same place
             elif not isinstance(run.error, NotNow):
                 attempt += 1
         return run.values, run.origins
 
-    async def _fails_for_now(self, origin: Origin, error: Exception, attempt: int) -> bool:
+    async def _fails_for_now(self, origin: Origin, error: Exception, attempt: int, step: str) -> bool:
         """After the wait, whether the same is to be tried again; if not, the record is done with."""
         if isinstance(error, NotNow):
             self.pause()
@@ -286,7 +292,7 @@ class PartitionRun:
             finally:
                 self.resume()
             return True
-        after_s = await self._stream.failures.handle(self.where, origin, error, attempt)
+        after_s = await self._stream.failures.handle(self.where, origin, error, attempt, step, self._tried)
         if after_s is not None:
             await self._stream.sleep(after_s)
         return after_s is not None
@@ -296,6 +302,8 @@ class PartitionRun:
         stream = self._stream
         first_offset, self._covered = self._covered, max(self._covered, next_offset)
         if stream.pool is None and stream.sink is None:
+            if values:
+                self._on_success()
             self.complete(first_offset, self._covered)
             return
         if stream.pool is None:
@@ -326,6 +334,8 @@ class PartitionRun:
             if stored is not None:
                 break
         else:
+            if values:
+                self._on_success()
             self.complete(first_offset, self._covered)
             return
         start = first_of(origins[at])
@@ -353,11 +363,12 @@ class PartitionRun:
                 except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
                     error = _sinks_error(problem)
             try:
-                again = await self._fails_for_now(element.origin, error, element.attempt)
+                again = await self._fails_for_now(element.origin, error, element.attempt, SINK)
             except BaseException:
                 element.abandon()
                 raise
             if not again:
+                element.is_failed = True
                 element.finish()
                 return
             element.attempt += not isinstance(error, NotNow)
@@ -392,31 +403,40 @@ class PartitionRun:
         try:
             while self._acks:
                 stored, element, value = self._acks[0]
-                await self._stored(stored, element, value)
+                element.is_failed |= not await self._stored(stored, element, value)
                 self._acks.popleft()
                 element.finish()
         except Abandoned:
             while self._acks:
                 self._acks.popleft()[1].abandon()
 
-    async def _stored(self, stored: Awaitable[object] | None, element: Element, value: Any) -> None:
+    async def _stored(self, stored: Awaitable[object] | None, element: Element, value: Any) -> bool:
+        """Wait until a value is stored; False: it failed, and its record is done with."""
         attempt, sink = 1, self._stream.sink
         while stored is not None:
             try:
                 await stored
-                return
+                return True
             except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a delivery's
                 error = _sinks_error(problem)
                 if self._stream.is_exactly_once:
                     raise TransactionAbortableError("a result could not be stored: see the cause") from error
-                if not await self._fails_for_now(element.origin, error, attempt):
-                    return
+                if not await self._fails_for_now(element.origin, error, attempt, SINK):
+                    return False
                 attempt += 1
                 assert sink is not None
                 stored = await sink.write(value)
+        return True
 
-    def on_finished(self) -> None:
+    def _on_success(self) -> None:
+        """A record was processed without a failure."""
+        if self._stream.failures.window is not None:
+            self._stream.failures.window.on_success()
+
+    def on_finished(self, *, succeeded: bool) -> None:
         """One element less is in flight."""
+        if succeeded:
+            self._on_success()
         self.in_flight -= 1
         self.wake()
         if not self.in_flight:

@@ -83,6 +83,7 @@ class StreamRun:
             self.counters,
             self.sleep,
             in_transactions=settings.guarantee == "exactly_once",
+            is_committed=settings.guarantee == "at_most_once",
         )
         self.retry_topics = {one.topic for one in settings.failures.retry_topics}
         self.is_stopping = False
@@ -251,6 +252,8 @@ class StreamRun:
 
     def on_completed(self, run: PartitionRun, first_offset: int, next_offset: int, committable: int) -> None:
         """A partition has completed offsets, so that so many more can be committed."""
+        if self.failures.window is not None:
+            self.failures.window.on_processed(next_offset - first_offset, asyncio.get_running_loop().time())
         if self._cycle is not None or self._is_at_most_once:
             return
         run.partition.complete(first_offset, next_offset)

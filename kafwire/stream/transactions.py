@@ -191,6 +191,8 @@ class TransactionCycle:
         if stream.pool is not None:
             await stream.pool.restart()
         await self._abort_sink()
+        if stream.failures.window is not None:
+            stream.failures.window.forget()
         self._is_open, self._beginning = False, None
         stream.counters.aborts += 1
         stream.schedule.on_commit()

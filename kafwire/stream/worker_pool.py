@@ -14,7 +14,7 @@ from kafwire.stream.errors import NotNow
 from kafwire.stream.invocation import Interrupted, invocation
 from kafwire.stream.key_order import KeyOrder
 from kafwire.stream.partition_run import Abandoned
-from kafwire.stream.steps import ForEach
+from kafwire.stream.steps import ForEach, name_of
 from kafwire.stream.transforms import Section, SectionRun
 
 if TYPE_CHECKING:
@@ -125,16 +125,25 @@ class WorkerPool:
     async def _on_failure(self, element: Element, error: Exception) -> None:
         owner = element.owner
         try:
-            after_s = await self._stream.failures.handle(owner.where, element.origin, error, element.attempt)
+            after_s = await self._stream.failures.handle(
+                owner.where, element.origin, error, element.attempt, self._step_of(element)
+            )
         except Abandoned:
             self._abandon(element)
             return
         if after_s is None:
+            element.is_failed = True
             element.finish()
             self._leave(element)
             return
         element.attempt += 1
         self._postpone(element, after_s, is_paused=False)
+
+    def _step_of(self, element: Element) -> str:
+        """The step that an element is in once a worker has it."""
+        if element.output is not None:
+            return "sink"
+        return name_of(self._step) if element.run is None else str(element.run.step)
 
     def _postpone(self, element: Element, seconds: float, *, is_paused: bool) -> None:
         if self._stream.leaves_waiting:
