@@ -60,6 +60,10 @@ class Cover:
         self.next_offset = next_offset
         self.pending = 1
 
+    def has(self, offset: int) -> bool:
+        """Whether the offset is one of these."""
+        return self.first_offset <= offset < self.next_offset
+
     def finish(self) -> None:
         """One of the elements is finished."""
         self.pending -= 1

@@ -60,6 +60,9 @@ class PartitionRun:
         self._covered = 0  # up to here elements cover the offsets
         self._seen = 0  # up to here the first steps have been
         self._pauses = 0
+        self._waits = 0  # back-offs
+        self._section: SectionRun | None = None  # the steps that run, or wait for their next attempt
+        self._stamps: deque[tuple[int, int | None]] = deque()  # ends of batches in hand, and their first timestamps
         self._tried = 0  # so many records of the current slice had their first attempt before a step failed
         self._acks: deque[tuple[Awaitable[object], Element, Any]] = deque()
         self._confirming: asyncio.Task[None] | None = None
@@ -166,6 +169,7 @@ class PartitionRun:
         if not await stream.on_batch(self, batch):
             return False
         self.offsets.hand_out(batch.next_offset)
+        self._stamp(batch)
         if stream.plan.is_batchwise:
             last = max(records_of(batch), key=due_ms, default=None) if self._is_delayed else None
             if last is not None and not await self._wait_for_turn(last):
@@ -211,6 +215,39 @@ class PartitionRun:
         finally:  # also if this is cancelled, as a transaction is aborted
             if paused:
                 self.resume()
+
+    def _stamp(self, batch: Batch) -> None:
+        """Note the time of a batch in hand."""
+        assert self.offsets is not None
+        while self._stamps and self._stamps[0][0] <= self.offsets.committable:
+            self._stamps.popleft()
+        if len(batch):
+            self._stamps.append((batch.next_offset, batch[0].timestamp_ms))
+
+    def oldest_timestamp_ms(self) -> int | None:
+        """The first timestamp of the oldest batch that is not completed; None: there is none. From any thread."""
+        reached = 0 if self.offsets is None else self.offsets.committable
+        return next((stamp for end, stamp in tuple(self._stamps) if end > reached), None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits on purpose: for `NotNow`, a back-off, or until a record of a retry topic is due."""
+        return self._pauses > 0 or self._waits > 0
+
+    def place_of(self, offset: int) -> tuple[str, bool]:
+        """The step that an offset in hand is in, and whether it only waits there. From any thread."""
+        pool = self._stream.pool
+        found = None if pool is None else pool.place_of(self, offset)
+        if found is not None:
+            return found
+        if any(element.cover.has(offset) for _, element, _ in tuple(self._acks)):
+            return SINK, False
+        if offset < self._covered:
+            return (SINK, self.is_waiting) if pool is None else (f"queue of {pool.name}", True)
+        run = self._section
+        if run is not None:
+            return run.step, self.is_waiting
+        return ("batch", True) if offset < self._seen else ("source", True)
 
     def has_no_more(self) -> bool:
         """Whether the source has ended it, though records of it may be in hand."""
@@ -268,7 +305,7 @@ class PartitionRun:
         """Values through steps in order. While one waits for its next attempt, the partition waits."""
         if not steps:
             return values, origins
-        run = SectionRun(steps, values, origins)
+        self._section = run = SectionRun(steps, values, origins)
         attempt, place = 1, (0, 0)
         while not run.run():
             assert run.error is not None
@@ -281,6 +318,7 @@ class PartitionRun:
                 attempt = 1  # the next value has the same place
             elif not isinstance(run.error, NotNow):
                 attempt += 1
+        self._section = None
         return run.values, run.origins
 
     async def _fails_for_now(self, origin: Origin, error: Exception, attempt: int, step: str) -> bool:
@@ -294,7 +332,11 @@ class PartitionRun:
             return True
         after_s = await self._stream.failures.handle(self.where, origin, error, attempt, step, self._tried)
         if after_s is not None:
-            await self._stream.sleep(after_s)
+            self._waits += 1
+            try:
+                await self._stream.sleep(after_s)
+            finally:
+                self._waits -= 1
         return after_s is not None
 
     async def _emit(self, values: Sequence[Any], origins: Sequence[Any], next_offset: int) -> None:

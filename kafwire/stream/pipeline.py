@@ -17,6 +17,7 @@ from kafwire.stream.dead_letter_limits import DeadLetterLimits
 from kafwire.stream.failure_policy import FailurePolicy, RetryTopic
 from kafwire.stream.interfaces import Sink, Source, TransactionalSink
 from kafwire.stream.invocation import is_async, is_async_generator, is_generator
+from kafwire.stream.monitor import StreamMonitor
 from kafwire.stream.runner import Guarantee, Limits, Settings, StreamRun
 from kafwire.stream.steps import Filter, FlatMap, ForEach, Gather, Lane, Map, RunIn, Step, plan
 from kafwire.stream.stop_request import StopRequest
@@ -349,6 +350,7 @@ class Pipeline:
         guarantee: Guarantee = "at_least_once",
         letters: Sink | TransactionalSink | None = None,
         stop: StopRequest | None = None,
+        monitor: StreamMonitor | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
     ) -> StreamSummary:
@@ -364,6 +366,7 @@ class Pipeline:
                 `transactional_id`.
             letters: what dead letters and retries are written to; None: the sink.
             stop: how it is stopped.
+            monitor: what shows it while it runs.
             clock: what time due records are compared with; None: the system's. Delays are those of the event loop.
             random: chance for back-offs; None: the process's own.
 
@@ -380,8 +383,11 @@ class Pipeline:
 
             clock, random = clock or default_engine().clock, random or default_engine().random
         settings = self._settings(guarantee, sink, letters)
+        if monitor is not None:
+            monitor._check_is_free()
         run = StreamRun(settings, source, sink, sink if letters is None else letters, clock, random)
-        return await run.run(StopRequest() if stop is None else stop)
+        running = run.run(StopRequest() if stop is None else stop)
+        return await (running if monitor is None else monitor._watch(run, running, clock))
 
     def run(
         self,
@@ -391,6 +397,7 @@ class Pipeline:
         guarantee: Guarantee = "at_least_once",
         letters: Sink | TransactionalSink | None = None,
         stop: StopRequest | None = None,
+        monitor: StreamMonitor | None = None,
         stop_signals: Sequence[int] = STOP_SIGNALS,
     ) -> StreamSummary:
         """Run in a thread with an event loop of its own, and wait for its end.
@@ -401,6 +408,7 @@ class Pipeline:
             guarantee: as for `run_async`.
             letters: what dead letters and retries are written to; None: the sink.
             stop: how it is stopped.
+            monitor: what shows it while it runs.
             stop_signals: signals that stop it too, if this is called in the main thread; a second one interrupts the
                 wait.
 
@@ -415,7 +423,10 @@ class Pipeline:
         request = StopRequest() if stop is None else stop
         with signals_stop(request, stop_signals):
             return run_in_thread(
-                lambda: self.run_async(source, sink, guarantee=guarantee, letters=letters, stop=request), request
+                lambda: self.run_async(
+                    source, sink, guarantee=guarantee, letters=letters, stop=request, monitor=monitor
+                ),
+                request,
             )
 
     def _with(self, step: Step) -> Self:

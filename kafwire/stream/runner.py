@@ -73,6 +73,7 @@ class StreamRun:
         self.before = section(self.plan.before)
         self.between = section(self.plan.between)
         self.source = source
+        self.clock = clock
         self.sink = sink
         self.counters = Counters()
         self.failures = Failures(
@@ -268,6 +269,11 @@ class StreamRun:
         """A partition has nothing in flight, has parked, or has ended."""
         if self._cycle is not None:
             self._cycle.wake()
+
+    def transaction_s(self) -> float | None:
+        """For how many seconds a transaction has been open; None: none is."""
+        opened_at = None if self._cycle is None else self._cycle.opened_at
+        return None if opened_at is None else self.clock.monotonic() - opened_at
 
     @property
     def is_exactly_once(self) -> bool:

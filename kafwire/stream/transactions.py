@@ -34,6 +34,7 @@ class TransactionCycle:
     def __init__(self, stream: StreamRun, sink: TransactionalSink) -> None:
         self.sink = sink
         self.is_closing = False
+        self.opened_at: float | None = None
         self._stream = stream
         self._is_open = False
         self._beginning: asyncio.Task[None] | None = None
@@ -59,6 +60,7 @@ class TransactionCycle:
     async def _begin(self) -> None:
         await self.sink.begin()
         self._is_open, self._beginning = True, None
+        self.opened_at = self._stream.clock.monotonic()
 
     async def run(self) -> None:
         """Commit when it is due, and abort what has failed, until a stop leaves something that cannot be committed."""
@@ -156,7 +158,7 @@ class TransactionCycle:
         except (TransactionAbortableError, TransactionAbortedError) as error:
             self._problem = error
             return
-        self._is_open = False
+        self._is_open, self.opened_at = False, None
         self._aborts = 0
         stream.schedule.on_commit()
         stream.counters.commits += 1
@@ -193,7 +195,7 @@ class TransactionCycle:
         await self._abort_sink()
         if stream.failures.window is not None:
             stream.failures.window.forget()
-        self._is_open, self._beginning = False, None
+        self._is_open, self._beginning, self.opened_at = False, None, None
         stream.counters.aborts += 1
         stream.schedule.on_commit()
         with contextlib.suppress(Abandoned):

@@ -38,6 +38,25 @@ class WorkerPool:
         self._postponed: dict[Element, tuple[asyncio.TimerHandle, bool]] = {}  # and whether its partition is paused
         self._invocation = invocation(step)
         self._tasks: list[asyncio.Task[None]] = []
+        self._running: dict[Element, None] = {}
+
+    @property
+    def name(self) -> str:
+        """The step's."""
+        return name_of(self._step)
+
+    @property
+    def postponed(self) -> int:
+        """How many elements wait for their next attempt."""
+        return len(self._postponed)
+
+    def place_of(self, owner: object, offset: int) -> tuple[str, bool] | None:
+        """The step that an offset of a partition is in, and whether it only waits; None: no worker had it."""
+        for elements, waits in ((tuple(self._running), False), (tuple(self._postponed), True)):
+            for element in elements:
+                if element.owner is owner and element.cover.has(offset):
+                    return self._step_of(element), waits
+        return None
 
     def start(self) -> None:
         """Start the workers."""
@@ -91,6 +110,13 @@ class WorkerPool:
             del element  # its partition may go while this waits for the next
 
     async def _attempt(self, element: Element) -> None:
+        self._running[element] = None
+        try:
+            await self._try(element)
+        finally:
+            del self._running[element]
+
+    async def _try(self, element: Element) -> None:
         try:
             await self._handle(element)
         except NotNow as later:

@@ -58,7 +58,8 @@ def offsets_of(letters: list[Message]) -> list[int]:
 def test_letters_in_a_row_stop_the_stream(name: str) -> None:
     pipeline = pipelines(lambda one: one >= 50)[name].dead_letters("dead", max_in_a_row=20)
     source, sink = MemorySource({"orders": numbered(1000)}, batch_records=100), MemorySink()
-    with pytest.raises(StreamError, match=r"at offset 70 of orders-0.*21 in a row.*max_in_a_row=20.*70 is bad") as found:
+    expected = r"at offset 70 of orders-0.*21 in a row.*max_in_a_row=20.*70 is bad"
+    with pytest.raises(StreamError, match=expected) as found:
         run_simulated(pipeline, source, sink)
     assert (found.value.topic, found.value.partition, found.value.offset) == ("orders", 0, 70)
     assert offsets_of(sink.written("dead")) == list(range(50, 70)), "the record that reaches the limit is not written"
