@@ -60,6 +60,10 @@ class Cover:
         self.next_offset = next_offset
         self.pending = 1
 
+    def has(self, offset: int) -> bool:
+        """Whether the offset is one of these."""
+        return self.first_offset <= offset < self.next_offset
+
     def finish(self) -> None:
         """One of the elements is finished."""
         self.pending -= 1
@@ -99,6 +103,7 @@ class Element:
         "attempt",
         "cover",
         "is_done",
+        "is_failed",
         "lane",
         "origin",
         "output",
@@ -121,6 +126,7 @@ class Element:
         self.run: Any = None  # of the steps after the handler, once it has returned
         self.output: list[Any] | None = None  # what the sink has not taken yet, once all steps are done
         self.is_done = False
+        self.is_failed = False  # skipped, or written to another topic
 
     def finish(self) -> None:
         """It, or one of its values, is done with."""
@@ -128,7 +134,7 @@ class Element:
         if not self.pending:
             self.is_done = True
             self.cover.finish()
-            self.owner.on_finished()
+            self.owner.on_finished(succeeded=not self.is_failed)
 
     def abandon(self) -> None:
         """Its offsets are not completed: whoever reads them next processes it."""
@@ -136,4 +142,4 @@ class Element:
             self.is_done = True
             self.pending = -1
             self.owner.is_torn = True
-            self.owner.on_finished()
+            self.owner.on_finished(succeeded=False)

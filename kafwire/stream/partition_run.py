@@ -13,7 +13,7 @@ from kafwire.errors import TransactionAbortableError
 from kafwire.records._records import Batch, Record
 from kafwire.stream.batching import Batcher
 from kafwire.stream.cancellation import cancelled_within, is_cancelled
-from kafwire.stream.elements import Element, Gathered, Origin, covers, first_of, records_of
+from kafwire.stream.elements import Element, Gathered, Origin, covers, end_of, first_of, records_of
 from kafwire.stream.errors import NotNow
 from kafwire.stream.failed_record import due_ms
 from kafwire.stream.interfaces import SourcePartition
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SLICE_RECORDS = 1024
 # And how many elements are made for workers, who would begin late otherwise.
 TURN_ELEMENTS = 16
+SINK = "sink"
 
 
 class Abandoned(Exception):
@@ -61,16 +62,20 @@ class PartitionRun:
         self._coming: asyncio.Task[Batch | None] | None = None
         self._waker: asyncio.Future[None] | None = None
         self._left = asyncio.Event()  # set for good once `leaves_waiting`
-        self._waiting = 0
         self._covered = 0  # up to here elements cover the offsets
         self._seen = 0  # up to here the first steps have been
         self._pauses = 0
+        self._waits = 0  # back-offs
+        self._postponed = 0  # values of workers that wait for their next attempt
+        self._section: SectionRun | None = None  # the steps that run, or wait for their next attempt
+        self._stamps: deque[tuple[int, int | None]] = deque()  # ends of batches in hand, and their first timestamps
+        self._tried = 0  # so many records of the current slice had their first attempt before a step failed
         self._acks: deque[tuple[Awaitable[object], Element, Any]] = deque()
         self._confirming: asyncio.Task[None] | None = None
         self._is_delayed = self.where.topic in stream.retry_topics
         self._batcher = self._new_batcher()
         deserializers = getattr(partition, "deserializers", None)
-        self._decoding = None if deserializers is None else section((Map(deserializers.deserialized),))
+        self._decoding = None if deserializers is None else section((Map(deserializers.deserialized),), "deserializer")
         on_change = getattr(partition, "on_change", None)
         if on_change is not None:
             on_change(self.look)
@@ -132,29 +137,30 @@ class PartitionRun:
     async def sleep(self, seconds: float) -> None:
         """Wait; raise `Abandoned` if what waits is left to the next reader."""
         if not self.leaves_waiting:
-            self.begin_wait()
+            self._waits += 1
+            self._stream.on_parked()
             try:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(seconds):
                         await self._left.wait()
             finally:
-                self.end_wait()
+                self._waits -= 1
         if self.leaves_waiting:
             raise Abandoned
 
     def begin_wait(self) -> None:
-        """A record in flight waits for its next attempt."""
-        self._waiting += 1
+        """A value of a worker waits for its next attempt."""
+        self._postponed += 1
         self._stream.on_parked()
 
     def end_wait(self) -> None:
         """It waits no more."""
-        self._waiting -= 1
+        self._postponed -= 1
 
     @property
     def has_waiting(self) -> bool:
         """Whether a record in flight waits for its next attempt."""
-        return self._waiting > 0
+        return self._waits + self._postponed > 0
 
     # --- waking -----------------------------------------------------------------------------------------------------
 
@@ -178,7 +184,8 @@ class PartitionRun:
         """The next batch; None at the end."""
         while True:
             await self._breathe()
-            if self._stream.is_stopping or self.partition.is_lost:  # looked at behind all that waits: one wake-up each
+            # Looked at behind all that waits, as each wakes this once. Behind a gap nothing more can be committed.
+            if self._stream.is_stopping or self.partition.is_lost or (self.is_torn and self.is_ending):
                 return None
             due_at = None if self._batcher is None else self._batcher.due_at
             if self._is_blocked():
@@ -232,6 +239,7 @@ class PartitionRun:
             return False
         self.check()
         self.offsets.hand_out(batch.next_offset)
+        self._stamp(batch)
         if stream.plan.is_batchwise:
             last = max(records_of(batch), key=due_ms, default=None) if self._is_delayed else None
             if last is not None and not await self._wait_for_turn(last):
@@ -280,6 +288,39 @@ class PartitionRun:
             if paused:
                 self.resume()
 
+    def _stamp(self, batch: Batch) -> None:
+        """Note the time of a batch in hand."""
+        assert self.offsets is not None
+        while self._stamps and self._stamps[0][0] <= self.offsets.committable:
+            self._stamps.popleft()
+        if len(batch):
+            self._stamps.append((batch.next_offset, batch[0].timestamp_ms))
+
+    def oldest_timestamp_ms(self) -> int | None:
+        """The first timestamp of the oldest batch that is not completed; None: there is none. From any thread."""
+        reached = 0 if self.offsets is None else self.offsets.committable
+        return next((stamp for end, stamp in tuple(self._stamps) if end > reached), None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits on purpose: for `NotNow`, a back-off, or until a record of a retry topic is due."""
+        return self._pauses > 0 or self._waits > 0
+
+    def place_of(self, offset: int) -> tuple[str, bool]:
+        """The step that an offset in hand is in, and whether it only waits there. From any thread."""
+        pool = self._stream.pool
+        found = None if pool is None else pool.place_of(self, offset)
+        if found is not None:
+            return found
+        if any(element.cover.has(offset) for _, element, _ in tuple(self._acks)):
+            return SINK, False
+        if offset < self._covered:
+            return (SINK, self.is_waiting) if pool is None else (f"queue of {pool.name}", True)
+        run = self._section
+        if run is not None:
+            return run.step, self.is_waiting
+        return ("batch", True) if offset < self._seen else ("source", True)
+
     def has_no_more(self) -> bool:
         """Whether the source has ended it, though records of it may be in hand."""
         coming = self._coming
@@ -310,7 +351,7 @@ class PartitionRun:
     async def _process(self, values: list[Any], origins: list[Any], next_offset: int) -> None:
         """All steps up to the handler, for consecutive values that end before `next_offset`."""
         values, origins = await self._through(self._stream.before, values, origins)
-        self._seen = next_offset
+        self._seen, self._tried = next_offset, 0
         if self._batcher is None:
             await self._emit(values, origins, next_offset)
             return
@@ -336,18 +377,23 @@ class PartitionRun:
         """Values through steps in order. While one waits for its next attempt, the partition waits."""
         if not steps:
             return values, origins
-        run = SectionRun(steps, values, origins)
+        self._section = run = SectionRun(steps, values, origins)
         attempt, place = 1, (0, 0)
         while not run.run():
             assert run.error is not None
+            if run.place[1] > (place[1] if run.place[0] == place[0] else 0):
+                self._on_success()  # of the values before it in the step that fails now
             attempt, place = attempt if run.place == place else 1, run.place
-            if not await self._fails_for_now(run.origin, run.error, attempt):
+            self._tried = max(self._tried, end_of(run.origin) - self._seen)
+            if not await self._fails_for_now(run.origin, run.error, attempt, run.step):
                 run.drop()
+                attempt = 1  # the next value has the same place
             elif not isinstance(run.error, NotNow):
                 attempt += 1
+        self._section = None
         return run.values, run.origins
 
-    async def _fails_for_now(self, origin: Origin, error: Exception, attempt: int) -> bool:
+    async def _fails_for_now(self, origin: Origin, error: Exception, attempt: int, step: str) -> bool:
         """After the wait, whether the same is to be tried again; if not, the record is done with."""
         self.check()
         if isinstance(error, NotNow):
@@ -357,7 +403,7 @@ class PartitionRun:
             finally:
                 self.resume()
             return True
-        after_s = await self._stream.failures.handle(self, origin, error, attempt)
+        after_s = await self._stream.failures.handle(self, origin, error, attempt, step, self._tried)
         if after_s is not None:
             await self.sleep(after_s)
         return after_s is not None
@@ -367,6 +413,8 @@ class PartitionRun:
         stream = self._stream
         first_offset, self._covered = self._covered, max(self._covered, next_offset)
         if stream.pool is None and stream.sink is None:
+            if values:
+                self._on_success()
             self.complete(first_offset, self._covered)
             return
         if stream.pool is None:
@@ -399,6 +447,8 @@ class PartitionRun:
                 break
         else:
             self.check()
+            if values:
+                self._on_success()
             self.complete(first_offset, self._covered)
             return
         start = first_of(origins[at])
@@ -429,11 +479,12 @@ class PartitionRun:
                 except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
                     error = _sinks_error(problem)
             try:
-                again = await self._fails_for_now(element.origin, error, element.attempt)
+                again = await self._fails_for_now(element.origin, error, element.attempt, SINK)
             except BaseException:
                 element.abandon()
                 raise
             if not again:
+                element.is_failed = True
                 element.finish()
                 return
             element.attempt += not isinstance(error, NotNow)
@@ -470,31 +521,40 @@ class PartitionRun:
         try:
             while self._acks:
                 stored, element, value = self._acks[0]
-                await self._stored(stored, element, value)
+                element.is_failed |= not await self._stored(stored, element, value)
                 self._acks.popleft()
                 element.finish()
         except Abandoned:
             while self._acks:
                 self._acks.popleft()[1].abandon()
 
-    async def _stored(self, stored: Awaitable[object] | None, element: Element, value: Any) -> None:
+    async def _stored(self, stored: Awaitable[object] | None, element: Element, value: Any) -> bool:
+        """Wait until a value is stored; False: it failed, and its record is done with."""
         attempt, sink = 1, self._stream.sink
         while stored is not None:
             try:
                 await stored
-                return
+                return True
             except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a delivery's
                 error = _sinks_error(problem)
                 if self._stream.is_exactly_once:
                     raise TransactionAbortableError("a result could not be stored: see the cause") from error
-                if not await self._fails_for_now(element.origin, error, attempt):
-                    return
+                if not await self._fails_for_now(element.origin, error, attempt, SINK):
+                    return False
                 attempt += 1
                 assert sink is not None
                 stored = await sink.write(value)
+        return True
 
-    def on_finished(self) -> None:
+    def _on_success(self) -> None:
+        """A record was processed without a failure."""
+        if self._stream.failures.window is not None:
+            self._stream.failures.window.on_success()
+
+    def on_finished(self, *, succeeded: bool) -> None:
         """One element less is in flight."""
+        if succeeded:
+            self._on_success()
         self.in_flight -= 1
         self.wake()
         if not self.in_flight:

@@ -72,6 +72,7 @@ class StreamRun:
         self.before = section(self.plan.before)
         self.between = section(self.plan.between)
         self.source = source
+        self.clock = clock
         self.sink = sink
         self.counters = Counters()
         self.failures = Failures(
@@ -81,6 +82,7 @@ class StreamRun:
             random,
             self.counters,
             in_transactions=settings.guarantee == "exactly_once",
+            is_committed=settings.guarantee == "at_most_once",
         )
         self.retry_topics = {one.topic for one in settings.failures.retry_topics}
         self.is_stopping = False
@@ -252,6 +254,8 @@ class StreamRun:
 
     def on_completed(self, run: PartitionRun, first_offset: int, next_offset: int, committable: int) -> None:
         """A partition has completed offsets, so that so many more can be committed."""
+        if self.failures.window is not None:
+            self.failures.window.on_processed(next_offset - first_offset, asyncio.get_running_loop().time())
         if self._cycle is not None or self._is_at_most_once:
             return
         run.partition.complete(first_offset, next_offset)
@@ -266,6 +270,11 @@ class StreamRun:
         """A partition has nothing in flight, has parked, or has ended."""
         if self._cycle is not None:
             self._cycle.wake()
+
+    def transaction_s(self) -> float | None:
+        """For how many seconds a transaction has been open; None: none is."""
+        opened_at = None if self._cycle is None else self._cycle.opened_at
+        return None if opened_at is None else self.clock.monotonic() - opened_at
 
     @property
     def is_exactly_once(self) -> bool:

@@ -40,14 +40,16 @@ MOST_ABORTS = 5  # in a row; what the group refuses is not counted
 BACKOFF_MS, MAX_BACKOFF_MS = 100.0, 10_000.0
 # The member learns by its next heartbeat why the group refused it. A revocation waits for no back-off beyond this.
 MAX_GROUP_BACKOFF_MS = 1_000.0
-GROUP_REFUSALS = frozenset({
-    ErrorCode.ILLEGAL_GENERATION,
-    ErrorCode.UNKNOWN_MEMBER_ID,
-    ErrorCode.REBALANCE_IN_PROGRESS,
-    ErrorCode.FENCED_INSTANCE_ID,
-    ErrorCode.FENCED_MEMBER_EPOCH,
-    ErrorCode.STALE_MEMBER_EPOCH,
-})
+GROUP_REFUSALS = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+    }
+)
 
 
 class PartitionGone(KafkaError):
@@ -60,6 +62,7 @@ class TransactionCycle:
     def __init__(self, stream: StreamRun, sink: TransactionalSink) -> None:
         self.sink = sink
         self.is_closing = False
+        self.opened_at: float | None = None
         self._stream = stream
         self._is_open = False
         self._beginning: asyncio.Task[None] | None = None
@@ -86,6 +89,7 @@ class TransactionCycle:
     async def _begin(self) -> None:
         await self.sink.begin()
         self._is_open, self._beginning = True, None
+        self.opened_at = self._stream.clock.monotonic()
 
     async def run(self) -> None:
         """Commit when it is due, and abort what has failed, until a stop leaves something that cannot be committed."""
@@ -202,7 +206,7 @@ class TransactionCycle:
         except (TransactionAbortableError, TransactionAbortedError) as error:
             self._problem = error
             return
-        self._is_open = False
+        self._is_open, self.opened_at = False, None
         self._aborts = self._refusals = 0
         stream.schedule.on_commit()
         stream.counters.commits += 1
@@ -237,7 +241,9 @@ class TransactionCycle:
         await self._abort_sink()  # before a call in a thread is waited for: the transaction has a time-out
         if stream.pool is not None:
             await stream.pool.restart()
-        self._is_open, self._beginning = False, None
+        if stream.failures.window is not None:
+            stream.failures.window.forget()
+        self._is_open, self._beginning, self.opened_at = False, None, None
         stream.counters.aborts += 1
         stream.schedule.on_commit()
         leaves = isinstance(problem, PartitionGone) or wait_s * 1000 > MAX_GROUP_BACKOFF_MS

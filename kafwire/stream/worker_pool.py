@@ -14,7 +14,7 @@ from kafwire.stream.errors import NotNow
 from kafwire.stream.invocation import Interrupted, invocation
 from kafwire.stream.key_order import KeyOrder
 from kafwire.stream.partition_run import Abandoned, PartitionRun
-from kafwire.stream.steps import ForEach
+from kafwire.stream.steps import ForEach, name_of
 from kafwire.stream.transforms import Section, SectionRun
 
 if TYPE_CHECKING:
@@ -38,6 +38,25 @@ class WorkerPool:
         self._postponed: dict[Element, tuple[asyncio.TimerHandle, bool]] = {}  # and whether its partition is paused
         self._invocation = invocation(step)
         self._tasks: list[asyncio.Task[None]] = []
+        self._running: dict[Element, None] = {}
+
+    @property
+    def name(self) -> str:
+        """The step's."""
+        return name_of(self._step)
+
+    @property
+    def postponed(self) -> int:
+        """How many elements wait for their next attempt."""
+        return len(self._postponed)
+
+    def place_of(self, owner: object, offset: int) -> tuple[str, bool] | None:
+        """The step that an offset of a partition is in, and whether it only waits; None: no worker had it."""
+        for elements, waits in ((tuple(self._running), False), (tuple(self._postponed), True)):
+            for element in elements:
+                if element.owner is owner and element.cover.has(offset):
+                    return self._step_of(element), waits
+        return None
 
     def start(self) -> None:
         """Start the workers."""
@@ -91,6 +110,13 @@ class WorkerPool:
             del element  # its partition may go while this waits for the next
 
     async def _attempt(self, element: Element) -> None:
+        self._running[element] = None
+        try:
+            await self._try(element)
+        finally:
+            del self._running[element]
+
+    async def _try(self, element: Element) -> None:
         try:
             await self._handle(element)
         except Abandoned:
@@ -128,16 +154,25 @@ class WorkerPool:
     async def _on_failure(self, element: Element, error: Exception) -> None:
         try:
             element.owner.check()
-            after_s = await self._stream.failures.handle(element.owner, element.origin, error, element.attempt)
+            after_s = await self._stream.failures.handle(
+                element.owner, element.origin, error, element.attempt, self._step_of(element)
+            )
         except Abandoned:
             self._give_up(element)
             return
         if after_s is None:
+            element.is_failed = True
             element.finish()
             self._leave(element)
             return
         element.attempt += 1
         self._postpone(element, after_s, is_paused=False)
+
+    def _step_of(self, element: Element) -> str:
+        """The step that an element is in once a worker has it."""
+        if element.output is not None:
+            return "sink"
+        return name_of(self._step) if element.run is None else str(element.run.step)
 
     def _postpone(self, element: Element, seconds: float, *, is_paused: bool) -> None:
         if element.owner.leaves_waiting:
