@@ -120,6 +120,16 @@ class ConsumerSource:
         """
         return self._consumer._core.current_member()
 
+    def watch_calls(self, oldest: Callable[[], tuple[float, str] | None]) -> None:
+        """Have the consumer's `max_poll_interval_ms` measure the stream's calls.
+
+        Args:
+            oldest: returns for how many milliseconds a call has run, and which; None: none runs.
+        """
+        membership = self._consumer._core.membership
+        if membership is not None:
+            membership.watch_calls(oldest)
+
 
 async def _next(streams: AsyncIterator[AsyncPartitionStream]) -> AsyncPartitionStream | None:
     return await anext(streams, None)

@@ -119,7 +119,7 @@ class Failures:
         stored: list[Awaitable[object] | None] = []
         try:
             for letter in letters:
-                stored.append(await self._write_when_ready(letter, owner))  # noqa: PERF401  # `stored` is read below
+                stored.append(await self._write_when_ready(letter, owner, origin))  # noqa: PERF401  # `stored` is read below
             for one in stored:
                 if one is not None:
                     await one
@@ -137,12 +137,11 @@ class Failures:
             )
             raise
 
-    async def _write_when_ready(self, letter: Message, owner: PartitionRun) -> Awaitable[object] | None:
+    async def _write_when_ready(self, letter: Message, owner: PartitionRun, origin: Origin) -> Awaitable[object] | None:
         assert self._letters is not None
         while True:
-            owner.check()
             try:
-                return await self._letters.write(letter)
+                return await owner.write_to(self._letters, letter, origin)
             except NotNow as later:
                 await owner.sleep(later.seconds)
 

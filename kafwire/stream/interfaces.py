@@ -156,3 +156,6 @@ class TransactionalSink(Protocol):
 
     async def abort(self) -> None:
         """Abort the transaction: nothing of it is seen."""
+
+
+AnySink = Sink | TransactionalSink

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Hashable, Sequence
+from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from kafwire.consumer.completed_offsets import CompletedOffsets
@@ -16,7 +17,8 @@ from kafwire.stream.cancellation import cancelled_within, is_cancelled
 from kafwire.stream.elements import Element, Gathered, Origin, covers, end_of, first_of, records_of
 from kafwire.stream.errors import NotNow
 from kafwire.stream.failed_record import due_ms
-from kafwire.stream.interfaces import SourcePartition
+from kafwire.stream.interfaces import AnySink, SourcePartition
+from kafwire.stream.message import Message
 from kafwire.stream.steps import Map
 from kafwire.stream.transforms import Section, SectionRun, section
 from kafwire.types import TopicPartition
@@ -72,6 +74,7 @@ class PartitionRun:
         self._tried = 0  # so many records of the current slice had their first attempt before a step failed
         self._acks: deque[tuple[Awaitable[object], Element, Any]] = deque()
         self._confirming: asyncio.Task[None] | None = None
+        self._writing: dict[asyncio.Task[None], Element] = {}  # in the order of their lanes
         self._is_delayed = self.where.topic in stream.retry_topics
         self._batcher = self._new_batcher()
         deserializers = getattr(partition, "deserializers", None)
@@ -312,7 +315,8 @@ class PartitionRun:
         found = None if pool is None else pool.place_of(self, offset)
         if found is not None:
             return found
-        if any(element.cover.has(offset) for _, element, _ in tuple(self._acks)):
+        stored = [*(element for _, element, _ in tuple(self._acks)), *tuple(self._writing.values())]
+        if any(element.cover.has(offset) for element in stored):
             return SINK, False
         if offset < self._covered:
             return (SINK, self.is_waiting) if pool is None else (f"queue of {pool.name}", True)
@@ -379,7 +383,12 @@ class PartitionRun:
             return values, origins
         self._section = run = SectionRun(steps, values, origins)
         attempt, place = 1, (0, 0)
-        while not run.run():
+        calls = self._stream.calls
+        while True:
+            with calls.call(self.where, lambda: run.step, lambda: run.origin, lambda: run.place):
+                is_over = run.run()
+            if is_over:
+                break
             assert run.error is not None
             if run.place[1] > (place[1] if run.place[0] == place[0] else 0):
                 self._on_success()  # of the values before it in the step that fails now
@@ -433,28 +442,49 @@ class PartitionRun:
         """Values in order to the sink. As long as it stores each at once, nothing has to be known of them."""
         sink, stored, error = self._stream.sink, None, None
         assert sink is not None
-        at, splits = 0, getattr(sink, "splits_lists", False)
-        for at, value in enumerate(values):  # noqa: B007  # where it ended is what follows
-            if splits and isinstance(value, list):
-                break
-            self.check()
-            try:
-                stored = None if value is None else await sink.write(value)
-            except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
-                error = _sinks_error(problem)
-                break
-            if stored is not None:
-                break
-        else:
-            self.check()
-            if values:
-                self._on_success()
-            self.complete(first_offset, self._covered)
+        partition, splits = self.partition, getattr(sink, "splits_lists", False)
+        left = iter(values)
+
+        def at() -> int:
+            return len(values) - length_hint(left) - 1
+
+        if values and self._stream.writes:  # a value of a lane may have to wait
+            await self._write_rest(values, origins, first_offset, None, None)
             return
-        start = first_of(origins[at])
+        with self._stream.calls.call(self.where, lambda: SINK, lambda: origins[at()], at):
+            for value in left:
+                if splits and isinstance(value, list):
+                    break
+                if partition.is_lost:
+                    raise Abandoned
+                try:
+                    stored = None if value is None else await sink.write(value)
+                except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
+                    error = _sinks_error(problem)
+                    break
+                if stored is not None:
+                    break
+            else:
+                self.check()
+                if values:
+                    self._on_success()
+                self.complete(first_offset, self._covered)
+                return
+        await self._write_rest(values[at() :], origins[at() :], first_offset, stored, error)
+
+    async def _write_rest(
+        self,
+        values: Sequence[Any],
+        origins: Sequence[Any],
+        first_offset: int,
+        stored: Awaitable[object] | None,
+        error: Exception | None,
+    ) -> None:
+        """Values of which each is an element; the first one is written already, or has failed, or is a list."""
+        start = first_of(origins[0])
         self.complete(first_offset, start)
-        found = covers(self.complete, max(first_offset, start), origins[at:], self._covered)
-        for value, origin, cover in zip(values[at:], origins[at:], found, strict=True):
+        found = covers(self.complete, max(first_offset, start), origins, self._covered)
+        for value, origin, cover in zip(values, origins, found, strict=True):
             if self.is_torn:
                 return
             element = Element(value, origin, cover, self)
@@ -462,6 +492,7 @@ class PartitionRun:
             element.output = [value]
             if stored is not None:
                 element.output = []
+                self._take_turn(element)
                 self._await_stored(stored, element, value)
             await self._write_in_place(element, error)
             stored = error = None
@@ -493,7 +524,12 @@ class PartitionRun:
     # --- storing ----------------------------------------------------------------------------------------------------
 
     async def write(self, element: Element) -> None:
-        """Write what came of an element. Raises what the sink raises; called again, it goes on where it was."""
+        """Write what came of an element. Raises what the sink raises; called again, it goes on where it was.
+
+        An element whose lane has values that are not stored yet is written when they are.
+        """
+        if not self._take_turn(element):
+            return
         output, sink = element.output, self._stream.sink
         while output and sink is not None:
             self.check()
@@ -501,16 +537,27 @@ class PartitionRun:
             if isinstance(value, list) and getattr(sink, "splits_lists", False):
                 output[:1] = value
                 continue
-            stored = None if value is None else await sink.write(value)
+            stored = None if value is None else await self.write_to(sink, value, element.origin)
             output.pop(0)
             if stored is not None:
                 self._await_stored(stored, element, value)
+                if element.write_lane is not None:
+                    break  # the others follow when it is stored
         self.check()
         element.finish()
+
+    async def write_to(self, sink: AnySink, value: Any, origin: Origin) -> Awaitable[object] | None:
+        """Call a sink, for as long as the partition is this member's."""
+        self.check()
+        with self._stream.calls.call(self.where, lambda: SINK, lambda: origin):
+            return await sink.write(value)
 
     def _await_stored(self, stored: Awaitable[object], element: Element, value: Any) -> None:
         """The sink has taken a value of an element, and will have stored it later."""
         element.pending += 1
+        if element.write_lane is not None:
+            self._begin(self._deliver(element, value, stored), element)
+            return
         self._acks.append((stored, element, value))
         if self._confirming is None or self._confirming.done():
             self._confirming = asyncio.ensure_future(self._confirm())
@@ -518,41 +565,119 @@ class PartitionRun:
 
     async def _confirm(self) -> None:
         """Wait for what is being stored, in order, until there is nothing."""
-        try:
-            while self._acks:
-                stored, element, value = self._acks[0]
-                element.is_failed |= not await self._stored(stored, element, value)
-                self._acks.popleft()
-                element.finish()
-        except Abandoned:
-            while self._acks:
-                self._acks.popleft()[1].abandon()
-
-    async def _stored(self, stored: Awaitable[object] | None, element: Element, value: Any) -> bool:
-        """Wait until a value is stored; False: it failed, and its record is done with."""
-        attempt, sink = 1, self._stream.sink
-        while stored is not None:
+        while self._acks:
+            stored, element, value = self._acks[0]
             try:
-                await stored
-                return True
-            except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a delivery's
-                error = _sinks_error(problem)
-                if self._stream.is_exactly_once:
-                    raise TransactionAbortableError("a result could not be stored: see the cause") from error
+                element.is_failed |= not await self._store(element, value, stored)
+            except Abandoned:
+                element.abandon()
+            self._acks.popleft()
+            element.finish()
+
+    async def _store(
+        self, element: Element, value: Any, stored: Awaitable[object] | None = None, error: Exception | None = None
+    ) -> bool:
+        """Write a value until it is stored; False: it failed, and its record is done with.
+
+        `stored` or `error` is what the first write has returned or raised.
+        """
+        attempt, sink = 1, self._stream.sink
+        assert sink is not None
+        while True:
+            if error is not None:
                 if not await self._fails_for_now(element.origin, error, attempt, SINK):
                     return False
-                attempt += 1
-                assert sink is not None
-                stored = await sink.write(value)
-        return True
+                attempt += not isinstance(error, NotNow)
+            try:
+                if stored is None:
+                    stored = await self.write_to(sink, value, element.origin)
+                if stored is not None:
+                    await stored
+                return True
+            except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a delivery's
+                error, stored = _sinks_error(problem), None
+                if self._stream.is_exactly_once:
+                    raise TransactionAbortableError("a result could not be stored: see the cause") from error
+
+    # --- in order within a lane -------------------------------------------------------------------------------------
+
+    def _take_turn(self, element: Element) -> bool:
+        """Whether the element may be written now; if not, it is when those before it in its lane are done with."""
+        if element.write_lane is not None:
+            return True
+        element.write_lane = self._stream.write_lane_of(element)
+        return element.write_lane is None or self._stream.writes.add(element.write_lane, element)
+
+    async def _deliver(self, element: Element, value: Any, stored: Awaitable[object]) -> None:
+        """Wait until a value is stored, and write the others of its element: a key's next one when that is stored.
+
+        Of one record all values are of one key. Those of a list have the keys of their messages, or none.
+        """
+        sink, output = self._stream.sink, element.output
+        assert sink is not None
+        assert output is not None
+        unsettled: dict[object, tuple[Any, Awaitable[object]]] = {_key_of(element, value): (value, stored)}
+        while output and not element.is_failed:
+            value = output.pop(0)
+            if isinstance(value, list) and getattr(sink, "splits_lists", False):
+                output[:0] = value
+                continue
+            key, error, taken = _key_of(element, value), None, None
+            if key in unsettled and not await self._store(element, *unsettled.pop(key)):
+                element.is_failed = True
+                break
+            try:
+                taken = None if value is None else await self.write_to(sink, value, element.origin)
+            except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
+                error = _sinks_error(problem)
+            if taken is not None:
+                unsettled[key] = value, taken
+            elif error is not None and not await self._store(element, value, error=error):
+                element.is_failed = True
+        for left in unsettled.values():
+            element.is_failed |= not await self._store(element, *left)
+        element.finish()
+
+    def write_next(self, lane: Hashable, *, leaves: bool) -> None:
+        """The element that was written in a lane is done with; `leaves`: the next reader processes those behind it."""
+        if leaves:
+            for one in self._stream.writes.close(lane):
+                one.write_lane = None
+                one.abandon()
+            return
+        following = self._stream.writes.finish(lane)
+        if following is not None:
+            following.owner.write_later(following)
+
+    def write_later(self, element: Element) -> None:
+        """Its turn has come in its lane."""
+        self._begin(self._write_in_place(element, None), element)
+
+    def _begin(self, coroutine: Coroutine[Any, Any, None], element: Element) -> None:
+        async def write() -> None:
+            try:
+                await coroutine
+            except Abandoned:
+                element.abandon()
+            except BaseException:
+                element.abandon()
+                raise
+
+        task = asyncio.ensure_future(write())
+        self._writing[task] = element
+        task.add_done_callback(self._writing.pop)
+        self._stream.guard(task)
 
     def _on_success(self) -> None:
         """A record was processed without a failure."""
         if self._stream.failures.window is not None:
             self._stream.failures.window.on_success()
 
-    def on_finished(self, *, succeeded: bool) -> None:
+    def on_finished(self, element: Element, *, succeeded: bool) -> None:
         """One element less is in flight."""
+        lane, element.write_lane = element.write_lane, None
+        if lane is not None:
+            self.write_next(lane, leaves=element.pending < 0 and not self.partition.is_lost)
         if succeeded:
             self._on_success()
         self.in_flight -= 1
@@ -585,7 +710,7 @@ class PartitionRun:
 
     async def close(self) -> None:
         """Wait for nothing more, and end the source's iterator."""
-        tasks = [task for task in (self._coming, self._confirming) if task is not None]
+        tasks = [task for task in (self._coming, self._confirming, *self._writing) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -595,9 +720,19 @@ class PartitionRun:
 
 
 def _sinks_error(problem: Exception | asyncio.CancelledError) -> Exception:
-    """What a sink has raised. Raises a cancellation of the task itself."""
+    """What a sink has raised. Raises a cancellation of the task itself, and `Abandoned`."""
+    if isinstance(problem, Abandoned):
+        raise problem
     if isinstance(problem, Exception):
         return problem
     if is_cancelled():
         raise problem
     return cancelled_within("the write")
+
+
+def _key_of(element: Element, value: Any) -> object:
+    """What a value of an element is in order with, among the element's others."""
+    if isinstance(element.origin, Record):
+        return None
+    key = value.key if isinstance(value, Message | Record) else None
+    return object() if key is None else key

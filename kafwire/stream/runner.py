@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from kafwire.errors import AuthorizationError, ConfigError, KafkaError
-from kafwire.records._records import Batch
+from kafwire.records._records import Batch, Record
 from kafwire.runtime.interfaces import Clock, Random
 from kafwire.stream.cancellation import is_cancelled
 from kafwire.stream.commit_schedule import CommitSchedule
+from kafwire.stream.elements import Element
 from kafwire.stream.errors import StreamError
 from kafwire.stream.failure_policy import FailurePolicy
 from kafwire.stream.failures import Failures
-from kafwire.stream.interfaces import Sink, Source, SourcePartition, TransactionalSink
+from kafwire.stream.interfaces import AnySink, Source, SourcePartition, TransactionalSink
+from kafwire.stream.key_order import KeyOrder
 from kafwire.stream.partition_run import PartitionRun
+from kafwire.stream.running_calls import RunningCalls
 from kafwire.stream.steps import Plan
 from kafwire.stream.stop_request import StopRequest
 from kafwire.stream.summary import Counters, StreamSummary
@@ -28,7 +32,6 @@ log = logging.getLogger("kafwire")
 
 CANCELLED_WITHIN = "the stream ended as a part of it was cancelled from within: a step, the source or the sink was"
 Guarantee = Literal["at_least_once", "at_most_once", "exactly_once"]
-AnySink = Sink | TransactionalSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,13 @@ class StreamRun:
             is_committed=settings.guarantee == "at_most_once",
         )
         self.retry_topics = {one.topic for one in settings.failures.retry_topics}
+        # A delivery is written again if there are retries. Exactly once it aborts the transaction instead.
+        self._orders_writes = settings.failures.attempts > 1 and settings.guarantee != "exactly_once"
+        self.writes: KeyOrder[Element] = KeyOrder()
+        self.calls = RunningCalls(clock)
+        watch_calls = getattr(source, "watch_calls", None)
+        if watch_calls is not None:
+            watch_calls(self.calls.oldest)
         self.is_stopping = False
         self.partitions: list[PartitionRun] = []
         self.schedule = CommitSchedule(settings.commit_every, settings.commit_within)
@@ -265,6 +275,21 @@ class StreamRun:
         self.schedule.on_completed(completed, asyncio.get_running_loop().time())
         if self.schedule.due_at != before:
             self.wake()
+
+    def write_lane_of(self, element: Element) -> Hashable | None:
+        """What an element's values are stored in order with; None: with nothing.
+
+        A value that is written again must not come behind later ones of its key.
+        """
+        step, where, origin = self.plan.for_each, element.owner.where, element.origin
+        if not self._orders_writes or (step is not None and step.by is None):
+            return None
+        if step is not None and step.by != "partition":
+            lane: Hashable | None = element.lane
+            return lane
+        if not isinstance(origin, Record):
+            return (where,)
+        return None if origin.key is None else (where, origin.key)
 
     def on_parked(self) -> None:
         """A partition has nothing in flight, has parked, or has ended."""

@@ -140,16 +140,35 @@ class WorkerPool:
             if element.problem is not None:
                 raise element.problem
             if element.run is None:
-                result = await self._invocation.call(element.value)
+                result = await self._call(element)
                 element.owner.check()
                 values: list[Any] = [] if result is None else [result]
                 element.run = SectionRun(self._after, values, [element.origin] * len(values))
                 element.attempt = 1
-            if not element.run.run():
-                raise element.run.error
+            run: SectionRun = element.run
+            with self._stream.calls.call(element.owner.where, lambda: run.step, lambda: element.origin):
+                is_over = run.run()
+            if not is_over:
+                assert run.error is not None
+                raise run.error
             element.output = list(element.run.values)
             element.attempt = 1
         await element.owner.write(element)
+
+    async def _call(self, element: Element) -> Any:
+        call = self._stream.calls.call(element.owner.where, lambda: self.name, lambda: element.origin)
+        call.begin()
+        try:
+            result = await self._invocation.call(element.value)
+        except asyncio.CancelledError:
+            if not is_cancelled():
+                call.end()
+            raise  # otherwise it ends in `restart`, as it may go on in a thread until then
+        except BaseException:
+            call.end()
+            raise
+        call.end()
+        return result
 
     async def _on_failure(self, element: Element, error: Exception) -> None:
         try:
@@ -228,6 +247,7 @@ class WorkerPool:
         """Forget all elements, and begin with new workers: a transaction was aborted."""
         await self.cancel()
         await self._invocation.settle()
+        self._stream.calls.running.clear()
         for element in list(self._postponed):
             self._end_wait(element)
         self._ready.clear()
