@@ -20,6 +20,13 @@ class Gathered:
 Origin = Record | Batch | Gathered
 
 
+class Abandoned(Exception):
+    """A record is left to the next owner of its partition, or to the next run, and is not completed.
+
+    It waits while the stream stops or the partition is revoked, or the partition is another member's.
+    """
+
+
 def end_of(origin: Origin) -> int:
     """The offset after the origin."""
     return origin.offset + 1 if isinstance(origin, Record) else origin.next_offset

@@ -16,13 +16,13 @@ from kafwire.errors import (
 )
 from kafwire.runtime.interfaces import Clock, Random
 from kafwire.stream.dead_letter_limits import DeadLetterWindow
-from kafwire.stream.elements import Origin, first_of, records_of
+from kafwire.stream.elements import Abandoned, Origin, first_of, records_of
 from kafwire.stream.errors import NotNow, StreamError
 from kafwire.stream.failed_record import failed, text_of
 from kafwire.stream.failure_policy import FailurePolicy, SendDeadLetter, SendLater, Skip, StopStream, TryAgain
 from kafwire.stream.interfaces import Sink, TransactionalSink
 from kafwire.stream.message import Message
-from kafwire.stream.partition_run import Abandoned, PartitionRun
+from kafwire.stream.partition_run import PartitionRun
 from kafwire.stream.summary import Counters
 from kafwire.types import TopicPartition
 
@@ -141,7 +141,7 @@ class Failures:
         assert self._letters is not None
         while True:
             try:
-                return await owner.write_to(self._letters, letter, origin)
+                return await owner.writer.write_to(self._letters, letter, origin)
             except NotNow as later:
                 await owner.sleep(later.seconds)
 

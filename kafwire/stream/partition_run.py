@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Hashable, Sequence
-from operator import length_hint
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafwire.consumer.completed_offsets import CompletedOffsets
-from kafwire.errors import TransactionAbortableError
 from kafwire.records._records import Batch, Record
 from kafwire.stream.batching import Batcher
-from kafwire.stream.cancellation import cancelled_within, is_cancelled
-from kafwire.stream.elements import Element, Gathered, Origin, covers, end_of, first_of, records_of
+from kafwire.stream.elements import Abandoned, Element, Gathered, Origin, covers, end_of, records_of
 from kafwire.stream.errors import NotNow
 from kafwire.stream.failed_record import due_ms
-from kafwire.stream.interfaces import AnySink, SourcePartition
-from kafwire.stream.message import Message
+from kafwire.stream.interfaces import SourcePartition
+from kafwire.stream.partition_writer import SINK, PartitionWriter
 from kafwire.stream.steps import Map
 from kafwire.stream.transforms import Section, SectionRun, section
 from kafwire.types import TopicPartition
@@ -30,14 +27,6 @@ if TYPE_CHECKING:
 SLICE_RECORDS = 1024
 # And how many elements are made for workers, who would begin late otherwise.
 TURN_ELEMENTS = 16
-SINK = "sink"
-
-
-class Abandoned(Exception):
-    """A record is left to the next owner of its partition, or to the next run, and is not completed.
-
-    It waits while the stream stops or the partition is revoked, or the partition is another member's.
-    """
 
 
 class PartitionRun:
@@ -64,7 +53,7 @@ class PartitionRun:
         self._coming: asyncio.Task[Batch | None] | None = None
         self._waker: asyncio.Future[None] | None = None
         self._left = asyncio.Event()  # set for good once `leaves_waiting`
-        self._covered = 0  # up to here elements cover the offsets
+        self.covered = 0  # up to here elements cover the offsets
         self._seen = 0  # up to here the first steps have been
         self._pauses = 0
         self._waits = 0  # back-offs
@@ -72,9 +61,7 @@ class PartitionRun:
         self._section: SectionRun | None = None  # the steps that run, or wait for their next attempt
         self._stamps: deque[tuple[int, int | None]] = deque()  # ends of batches in hand, and their first timestamps
         self._tried = 0  # so many records of the current slice had their first attempt before a step failed
-        self._acks: deque[tuple[Awaitable[object], Element, Any]] = deque()
-        self._confirming: asyncio.Task[None] | None = None
-        self._writing: dict[asyncio.Task[None], Element] = {}  # in the order of their lanes
+        self.writer = PartitionWriter(stream, self)
         self._is_delayed = self.where.topic in stream.retry_topics
         self._batcher = self._new_batcher()
         deserializers = getattr(partition, "deserializers", None)
@@ -237,7 +224,7 @@ class PartitionRun:
         stream = self._stream
         if self.offsets is None:
             self.offsets = CompletedOffsets(batch.base_offset)
-            self._covered = self._seen = self.committed = batch.base_offset
+            self.covered = self._seen = self.committed = batch.base_offset
         if not await stream.on_batch(self, batch):
             return False
         self.check()
@@ -315,10 +302,9 @@ class PartitionRun:
         found = None if pool is None else pool.place_of(self, offset)
         if found is not None:
             return found
-        stored = [*(element for _, element, _ in tuple(self._acks)), *tuple(self._writing.values())]
-        if any(element.cover.has(offset) for element in stored):
+        if self.writer.has(offset):
             return SINK, False
-        if offset < self._covered:
+        if offset < self.covered:
             return (SINK, self.is_waiting) if pool is None else (f"queue of {pool.name}", True)
         run = self._section
         if run is not None:
@@ -391,10 +377,10 @@ class PartitionRun:
                 break
             assert run.error is not None
             if run.place[1] > (place[1] if run.place[0] == place[0] else 0):
-                self._on_success()  # of the values before it in the step that fails now
+                self.on_success()  # of the values before it in the step that fails now
             attempt, place = attempt if run.place == place else 1, run.place
             self._tried = max(self._tried, end_of(run.origin) - self._seen)
-            if not await self._fails_for_now(run.origin, run.error, attempt, run.step):
+            if not await self.fails_for_now(run.origin, run.error, attempt, run.step):
                 run.drop()
                 attempt = 1  # the next value has the same place
             elif not isinstance(run.error, NotNow):
@@ -402,7 +388,7 @@ class PartitionRun:
         self._section = None
         return run.values, run.origins
 
-    async def _fails_for_now(self, origin: Origin, error: Exception, attempt: int, step: str) -> bool:
+    async def fails_for_now(self, origin: Origin, error: Exception, attempt: int, step: str) -> bool:
         """After the wait, whether the same is to be tried again; if not, the record is done with."""
         self.check()
         if isinstance(error, NotNow):
@@ -420,16 +406,16 @@ class PartitionRun:
     async def _emit(self, values: Sequence[Any], origins: Sequence[Any], next_offset: int) -> None:
         """Values in order to workers or sink. They cover all offsets from the last call's on."""
         stream = self._stream
-        first_offset, self._covered = self._covered, max(self._covered, next_offset)
+        first_offset, self.covered = self.covered, max(self.covered, next_offset)
         if stream.pool is None and stream.sink is None:
             if values:
-                self._on_success()
-            self.complete(first_offset, self._covered)
+                self.on_success()
+            self.complete(first_offset, self.covered)
             return
         if stream.pool is None:
-            await self._write_all(values, origins, first_offset)
+            await self.writer.write_all(values, origins, first_offset)
             return
-        found = covers(self.complete, first_offset, origins, self._covered)
+        found = covers(self.complete, first_offset, origins, self.covered)
         for number, (value, origin, cover) in enumerate(zip(values, origins, found, strict=True), start=1):
             if self.is_torn or self.partition.is_lost:  # what was abandoned is read again, and not overtaken
                 return
@@ -438,237 +424,7 @@ class PartitionRun:
             if not number % TURN_ELEMENTS:
                 await asyncio.sleep(0)
 
-    async def _write_all(self, values: Sequence[Any], origins: Sequence[Any], first_offset: int) -> None:
-        """Values in order to the sink. As long as it stores each at once, nothing has to be known of them."""
-        sink, stored, error = self._stream.sink, None, None
-        assert sink is not None
-        partition, splits = self.partition, getattr(sink, "splits_lists", False)
-        left = iter(values)
-
-        def at() -> int:
-            return len(values) - length_hint(left) - 1
-
-        if values and self._stream.writes:  # a value of a lane may have to wait
-            await self._write_rest(values, origins, first_offset, None, None)
-            return
-        with self._stream.calls.call(self.where, lambda: SINK, lambda: origins[at()], at):
-            for value in left:
-                if splits and isinstance(value, list):
-                    break
-                if partition.is_lost:
-                    raise Abandoned
-                try:
-                    stored = None if value is None else await sink.write(value)
-                except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
-                    error = _sinks_error(problem)
-                    break
-                if stored is not None:
-                    break
-            else:
-                self.check()
-                if values:
-                    self._on_success()
-                self.complete(first_offset, self._covered)
-                return
-        await self._write_rest(values[at() :], origins[at() :], first_offset, stored, error)
-
-    async def _write_rest(
-        self,
-        values: Sequence[Any],
-        origins: Sequence[Any],
-        first_offset: int,
-        stored: Awaitable[object] | None,
-        error: Exception | None,
-    ) -> None:
-        """Values of which each is an element; the first one is written already, or has failed, or is a list."""
-        start = first_of(origins[0])
-        self.complete(first_offset, start)
-        found = covers(self.complete, max(first_offset, start), origins, self._covered)
-        for value, origin, cover in zip(values, origins, found, strict=True):
-            if self.is_torn:
-                return
-            element = Element(value, origin, cover, self)
-            self.in_flight += 1
-            element.output = [value]
-            if stored is not None:
-                element.output = []
-                self._take_turn(element)
-                self._await_stored(stored, element, value)
-            await self._write_in_place(element, error)
-            stored = error = None
-
-    async def _write_in_place(self, element: Element, error: Exception | None) -> None:
-        """Write it until the sink takes it, or it is a failure; `error` is what the first attempt has raised."""
-        while True:
-            if error is None:
-                try:
-                    await self.write(element)
-                    return
-                except Abandoned:
-                    element.abandon()
-                    raise
-                except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
-                    error = _sinks_error(problem)
-            try:
-                again = await self._fails_for_now(element.origin, error, element.attempt, SINK)
-            except BaseException:
-                element.abandon()
-                raise
-            if not again:
-                element.is_failed = True
-                element.finish()
-                return
-            element.attempt += not isinstance(error, NotNow)
-            error = None
-
-    # --- storing ----------------------------------------------------------------------------------------------------
-
-    async def write(self, element: Element) -> None:
-        """Write what came of an element. Raises what the sink raises; called again, it goes on where it was.
-
-        An element whose lane has values that are not stored yet is written when they are.
-        """
-        if not self._take_turn(element):
-            return
-        output, sink = element.output, self._stream.sink
-        while output and sink is not None:
-            self.check()
-            value = output[0]
-            if isinstance(value, list) and getattr(sink, "splits_lists", False):
-                output[:1] = value
-                continue
-            stored = None if value is None else await self.write_to(sink, value, element.origin)
-            output.pop(0)
-            if stored is not None:
-                self._await_stored(stored, element, value)
-                if element.write_lane is not None:
-                    break  # the others follow when it is stored
-        self.check()
-        element.finish()
-
-    async def write_to(self, sink: AnySink, value: Any, origin: Origin) -> Awaitable[object] | None:
-        """Call a sink, for as long as the partition is this member's."""
-        self.check()
-        with self._stream.calls.call(self.where, lambda: SINK, lambda: origin):
-            return await sink.write(value)
-
-    def _await_stored(self, stored: Awaitable[object], element: Element, value: Any) -> None:
-        """The sink has taken a value of an element, and will have stored it later."""
-        element.pending += 1
-        if element.write_lane is not None:
-            self._begin(self._deliver(element, value, stored), element)
-            return
-        self._acks.append((stored, element, value))
-        if self._confirming is None or self._confirming.done():
-            self._confirming = asyncio.ensure_future(self._confirm())
-            self._stream.guard(self._confirming)
-
-    async def _confirm(self) -> None:
-        """Wait for what is being stored, in order, until there is nothing."""
-        while self._acks:
-            stored, element, value = self._acks[0]
-            try:
-                element.is_failed |= not await self._store(element, value, stored)
-            except Abandoned:
-                element.abandon()
-            self._acks.popleft()
-            element.finish()
-
-    async def _store(
-        self, element: Element, value: Any, stored: Awaitable[object] | None = None, error: Exception | None = None
-    ) -> bool:
-        """Write a value until it is stored; False: it failed, and its record is done with.
-
-        `stored` or `error` is what the first write has returned or raised.
-        """
-        attempt, sink = 1, self._stream.sink
-        assert sink is not None
-        while True:
-            if error is not None:
-                if not await self._fails_for_now(element.origin, error, attempt, SINK):
-                    return False
-                attempt += not isinstance(error, NotNow)
-            try:
-                if stored is None:
-                    stored = await self.write_to(sink, value, element.origin)
-                if stored is not None:
-                    await stored
-                return True
-            except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a delivery's
-                error, stored = _sinks_error(problem), None
-                if self._stream.is_exactly_once:
-                    raise TransactionAbortableError("a result could not be stored: see the cause") from error
-
-    # --- in order within a lane -------------------------------------------------------------------------------------
-
-    def _take_turn(self, element: Element) -> bool:
-        """Whether the element may be written now; if not, it is when those before it in its lane are done with."""
-        if element.write_lane is not None:
-            return True
-        element.write_lane = self._stream.write_lane_of(element)
-        return element.write_lane is None or self._stream.writes.add(element.write_lane, element)
-
-    async def _deliver(self, element: Element, value: Any, stored: Awaitable[object]) -> None:
-        """Wait until a value is stored, and write the others of its element: a key's next one when that is stored.
-
-        Of one record all values are of one key. Those of a list have the keys of their messages, or none.
-        """
-        sink, output = self._stream.sink, element.output
-        assert sink is not None
-        assert output is not None
-        unsettled: dict[object, tuple[Any, Awaitable[object]]] = {_key_of(element, value): (value, stored)}
-        while output and not element.is_failed:
-            value = output.pop(0)
-            if isinstance(value, list) and getattr(sink, "splits_lists", False):
-                output[:0] = value
-                continue
-            key, error, taken = _key_of(element, value), None, None
-            if key in unsettled and not await self._store(element, *unsettled.pop(key)):
-                element.is_failed = True
-                break
-            try:
-                taken = None if value is None else await self.write_to(sink, value, element.origin)
-            except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
-                error = _sinks_error(problem)
-            if taken is not None:
-                unsettled[key] = value, taken
-            elif error is not None and not await self._store(element, value, error=error):
-                element.is_failed = True
-        for left in unsettled.values():
-            element.is_failed |= not await self._store(element, *left)
-        element.finish()
-
-    def write_next(self, lane: Hashable, *, leaves: bool) -> None:
-        """The element that was written in a lane is done with; `leaves`: the next reader processes those behind it."""
-        if leaves:
-            for one in self._stream.writes.close(lane):
-                one.write_lane = None
-                one.abandon()
-            return
-        following = self._stream.writes.finish(lane)
-        if following is not None:
-            following.owner.write_later(following)
-
-    def write_later(self, element: Element) -> None:
-        """Its turn has come in its lane."""
-        self._begin(self._write_in_place(element, None), element)
-
-    def _begin(self, coroutine: Coroutine[Any, Any, None], element: Element) -> None:
-        async def write() -> None:
-            try:
-                await coroutine
-            except Abandoned:
-                element.abandon()
-            except BaseException:
-                element.abandon()
-                raise
-
-        task = asyncio.ensure_future(write())
-        self._writing[task] = element
-        task.add_done_callback(self._writing.pop)
-        self._stream.guard(task)
-
-    def _on_success(self) -> None:
+    def on_success(self) -> None:
         """A record was processed without a failure."""
         if self._stream.failures.window is not None:
             self._stream.failures.window.on_success()
@@ -677,9 +433,9 @@ class PartitionRun:
         """One element less is in flight."""
         lane, element.write_lane = element.write_lane, None
         if lane is not None:
-            self.write_next(lane, leaves=element.pending < 0 and not self.partition.is_lost)
+            self.writer.write_next(lane, leaves=element.pending < 0 and not self.partition.is_lost)
         if succeeded:
-            self._on_success()
+            self.on_success()
         self.in_flight -= 1
         self.wake()
         if not self.in_flight:
@@ -699,40 +455,18 @@ class PartitionRun:
         self.taken = []
         self.in_flight = 0
         self.is_torn = self.is_parked = self.has_ended = False
-        self._acks.clear()
-        if self._confirming is not None:
-            self._confirming.cancel()
-            self._confirming = None
+        self.writer.forget()
         self._batcher = self._new_batcher()
         if self.offsets is not None and self.replay:
             self.offsets = CompletedOffsets(self.committed)
-            self._covered = self._seen = self.committed
+            self.covered = self._seen = self.committed
 
     async def close(self) -> None:
         """Wait for nothing more, and end the source's iterator."""
-        tasks = [task for task in (self._coming, self._confirming, *self._writing) if task is not None]
+        tasks = [*self.writer.tasks, *([] if self._coming is None else [self._coming])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if isinstance(self._batches, AsyncGenerator):
             await self._batches.aclose()
         await self.partition.close()
-
-
-def _sinks_error(problem: Exception | asyncio.CancelledError) -> Exception:
-    """What a sink has raised. Raises a cancellation of the task itself, and `Abandoned`."""
-    if isinstance(problem, Abandoned):
-        raise problem
-    if isinstance(problem, Exception):
-        return problem
-    if is_cancelled():
-        raise problem
-    return cancelled_within("the write")
-
-
-def _key_of(element: Element, value: Any) -> object:
-    """What a value of an element is in order with, among the element's others."""
-    if isinstance(element.origin, Record):
-        return None
-    key = value.key if isinstance(value, Message | Record) else None
-    return object() if key is None else key

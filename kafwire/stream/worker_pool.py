@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire.records._records import Record
 from kafwire.stream.cancellation import cancelled_within, is_cancelled
-from kafwire.stream.elements import Element
+from kafwire.stream.elements import Abandoned, Element
 from kafwire.stream.errors import NotNow
 from kafwire.stream.invocation import Interrupted, invocation
 from kafwire.stream.key_order import KeyOrder
-from kafwire.stream.partition_run import Abandoned, PartitionRun
+from kafwire.stream.partition_run import PartitionRun
 from kafwire.stream.steps import ForEach, name_of
 from kafwire.stream.transforms import Section, SectionRun
 
@@ -153,7 +153,7 @@ class WorkerPool:
                 raise run.error
             element.output = list(element.run.values)
             element.attempt = 1
-        await element.owner.write(element)
+        await element.owner.writer.write(element)
 
     async def _call(self, element: Element) -> Any:
         call = self._stream.calls.call(element.owner.where, lambda: self.name, lambda: element.origin)
