@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 
 from kafwire.records import Record
-from tests.support.deadlines import PATIENCE_S
+from tests.support.deadlines import until
 
 
 def process_and_value(record: Record) -> tuple[int, bytes]:
@@ -69,9 +68,7 @@ def wait_for_file(record: Record) -> bytes:
     """Says that it has begun, waits for a file, and fails unless it is called for `bills`."""
     begun, released = (Path(name) for name in record.value.decode().split())
     begun.touch()
-    until = time.monotonic() + PATIENCE_S
-    while not released.exists() and time.monotonic() < until:
-        time.sleep(0.01)
+    until(released.exists, "the test has gone on")
     if record.topic == "bills":
         return b"bills"
     raise ValueError("no")
