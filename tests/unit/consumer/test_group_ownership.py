@@ -141,3 +141,46 @@ def test_the_current_member_is_never_one_without_an_id(protocol: dict[str, Any])
             assert core.current_member() == membership.metadata() != before
 
         group.world.run(main())
+
+
+def test_a_paused_stream_ends_when_its_partition_is_revoked(protocol: dict[str, Any]) -> None:
+    """Its reader waits for a batch, and would keep the revocation waiting for the whole window."""
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            await filled(group)
+            first = group.member(**protocol, enable_auto_commit=False)
+            async with streaming(first) as stream:
+                batch = await anext(stream)
+                stream.complete(batch.base_offset, batch.next_offset)
+                stream.pause()
+                rest = asyncio.ensure_future(anext(stream, None))
+                await asyncio.sleep(1.0)
+                assert not rest.done()
+                await first.consumer.subscribe("other")
+                async with asyncio.timeout(10.0):
+                    assert await rest is None
+                await stream.aclose()
+                await group.until(lambda: ("t", 0) not in first.consumer.assignment, 5.0)
+
+        group.world.state.topics.create("other", 1, replicas=1)
+        group.world.run(main())
+
+
+def test_a_stream_that_was_paused_amid_a_batch_ends_after_it_is_resumed(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            await filled(group)
+            first = group.member(**protocol, enable_auto_commit=False)
+            async with streaming(first) as stream:
+                await anext(stream)
+                stream.pause()
+                await first.consumer.subscribe("other")
+                await group.until(lambda: stream.has_ended, 10.0)
+                stream.resume()
+                async with asyncio.timeout(10.0):
+                    assert [each async for each in stream] == []
+
+        group.world.state.topics.create("other", 1, replicas=1)
+        group.world.run(main())
