@@ -61,6 +61,8 @@ class Ledger:
         progress = self._progress.get(cursor)
         if progress is not None:
             progress.is_awaited = True
+            if progress.is_abandoned:
+                return False
         return self._queue.in_hand(cursor.number) or (progress is not None and progress.uncommitted > 0)
 
     def left_over(self) -> list[Handed]:
@@ -132,7 +134,7 @@ class Ledger:
         """Have the user of a stream complete records. Records that an earlier stream left open stay open."""
         self._drop_finished(cursor)
         progress = self._progress.setdefault(cursor, PartitionProgress(on_advance))
-        progress.is_left = False
+        progress.is_left = progress.is_abandoned = False
         return progress
 
     def leave(self, cursor: FetchCursor) -> None:
