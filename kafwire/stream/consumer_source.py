@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from kafwire.aio.consumer import AsyncConsumer
 from kafwire.aio.partition_stream import AsyncPartitionStream
@@ -11,7 +11,7 @@ from kafwire.errors import ConfigError
 from kafwire.records._records import Batch
 from kafwire.serializer_calls import Deserializers
 from kafwire.stream.argument_checks import is_seconds
-from kafwire.types import ConsumerGroupMetadata
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 
 class ConsumerSource:
@@ -78,7 +78,7 @@ class ConsumerSource:
                 stream = coming.result() if coming.done() else None
                 if stream is None:
                     return
-                partition = _Partition(stream, self._consumer._core.deserializers, self._on_end)
+                partition = _Partition(stream, self._consumer._core.deserializers, self._on_end, self._committed)
                 self._running.add(partition)
                 yield partition
         finally:
@@ -87,6 +87,11 @@ class ConsumerSource:
                 coming.cancel()
                 await asyncio.wait({coming})
             await streams.aclose()
+
+    async def _committed(self, where: TopicPartition) -> int | None:
+        if self._consumer._core.config.group_id is None:
+            return None
+        return (await self._consumer.committed([where]))[where]
 
     def _on_end(self, partition: _Partition) -> None:
         self._running.discard(partition)
@@ -129,12 +134,14 @@ class _Partition:
         stream: AsyncPartitionStream,
         deserializers: Deserializers | None,
         on_end: Callable[[_Partition], None],
+        committed: Callable[[TopicPartition], Awaitable[int | None]],
     ) -> None:
         self.topic, self.partition = stream.topic, stream.partition
         self.deserializers = deserializers  # the stream calls them: what they raise is a failure of its record
         self._stream = stream
         stream._is_bounded = False  # a list of `batch`, or a transaction, may be longer than its `max_uncommitted`
         self._on_end = on_end
+        self._committed = committed
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
         try:
@@ -155,6 +162,9 @@ class _Partition:
 
     def resume(self) -> None:
         self._stream.resume()
+
+    async def committed(self) -> int | None:
+        return await self._committed(TopicPartition(self.topic, self.partition))
 
     async def commit(self) -> None:
         await self._stream.commit()

@@ -14,6 +14,9 @@ __all__ = ["Sink", "Source", "SourcePartition", "TransactionalSink"]
 class SourcePartition(Protocol):
     """One partition that was assigned, until it is revoked or lost, or the source is closed.
 
+    A partition may have `async def committed()`, which returns the group's committed offset, or None. Hooks of
+    `Pipeline.on_partitions` get it.
+
     Example:
         >>> source = kafwire.stream.MemorySource({"orders": [b"2 books"]})
         >>> partition: kafwire.stream.SourcePartition = source.assign("orders", 1)

@@ -262,6 +262,14 @@ class MemoryPartition:
         self.is_paused = False
         self.wake()
 
+    async def committed(self) -> int | None:
+        """Return the committed offset of the partition.
+
+        Returns:
+            None: nothing is committed.
+        """
+        return self._source.committed.get(self.where)
+
     async def commit(self) -> None:
         """Commit what is completed; nothing if the partition is lost."""
         if not self.is_lost:

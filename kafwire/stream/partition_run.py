@@ -492,6 +492,12 @@ class PartitionRun:
         self.offsets.complete(first_offset, next_offset)
         self._stream.on_completed(self, first_offset, next_offset, self.offsets.committable - before)
 
+    def reached(self, start: int | None) -> int | None:
+        """The offset up to which all is committed or, without transactions, completed; `start` if nothing was read."""
+        if self.offsets is None:
+            return start
+        return self.committed if self._stream.is_exactly_once else self.offsets.committable
+
     def rewind(self) -> None:
         """The open transaction was aborted: what was taken in it comes again."""
         self.replay = deque([*self.taken, *self.replay])

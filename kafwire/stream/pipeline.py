@@ -18,6 +18,7 @@ from kafwire.stream.failure_policy import FailurePolicy, RetryTopic
 from kafwire.stream.interfaces import Sink, Source, TransactionalSink
 from kafwire.stream.invocation import is_async, is_async_generator, is_generator
 from kafwire.stream.monitor import StreamMonitor
+from kafwire.stream.partition_hooks import Hook, PartitionHooks
 from kafwire.stream.runner import Guarantee, Limits, Settings, StreamRun
 from kafwire.stream.steps import Filter, FlatMap, ForEach, Gather, Lane, Map, RunIn, Step, plan
 from kafwire.stream.stop_request import StopRequest
@@ -27,7 +28,7 @@ GUARANTEES = ("at_least_once", "at_most_once", "exactly_once")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Exactly once: what readers of committed records wait for. Otherwise as often as consumers commit by themselves.
 TRANSACTION_S, COMMIT_S = 0.1, 5.0
-_DEFAULT_FAILURES, _DEFAULT_LIMITS = FailurePolicy(), Limits()
+_DEFAULT_FAILURES, _DEFAULT_LIMITS, _NO_HOOKS = FailurePolicy(), Limits(), PartitionHooks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Pipeline:
         commit_every: see `commit`.
         commit_within: see `commit`.
         limit: see `limits`.
+        hooks: see `on_partitions`.
 
     Example:
         >>> pipeline = kafwire.stream.Pipeline().filter(lambda order: order.value).map(lambda order: order.value[:3])
@@ -61,6 +63,7 @@ class Pipeline:
     commit_every: int | None = None
     commit_within: float | None = None
     limit: Limits = _DEFAULT_LIMITS
+    hooks: PartitionHooks = _NO_HOOKS
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
@@ -319,6 +322,44 @@ class Pipeline:
         """
         return replace(self, failures=replace(self.failures, otherwise="skip"))
 
+    def on_partitions(
+        self, *, assigned: Hook | None = None, revoked: Hook | None = None, aborted: Hook | None = None
+    ) -> Self:
+        """Have functions called as partitions come, go, and are replayed, so that state that a step keeps is right.
+
+        Each takes the `TopicPartition` and an offset; a function that does not block, or an async one. For each
+        assignment of a partition they are called in this order, and a new assignment begins after the last call for the
+        one before it. What a function raises ends the stream.
+
+        Args:
+            assigned: called before the first record, with the group's committed offset; None: nothing is committed.
+            revoked: called once after the last record, also when the stream ends, with the offset up to which all is
+                completed; that is committed after the call, and with guarantee="exactly_once" before it. None: the
+                partition is lost, and another member reads it.
+            aborted: called when a transaction with records of the partition was aborted, before they are replayed, with
+                the offset that the replay begins at: what later records did to the state is to be undone.
+
+        Returns:
+            The pipeline with it.
+
+        Raises:
+            ConfigError: one is no function, or none is given.
+
+        Example:
+            >>> totals = {}
+            >>> def load(partition, committed):
+            ...     totals[partition] = 0  # or from where it was saved with `committed`
+            >>> pipeline = kafwire.stream.Pipeline().on_partitions(assigned=load, revoked=lambda partition, _: None)
+            >>> summary = pipeline.run(kafwire.stream.MemorySource({"orders": [b"2 books"]}))
+            >>> totals
+            {TopicPartition(topic='orders', partition=0): 0}
+        """
+        hooks = {"assigned": assigned, "revoked": revoked, "aborted": aborted}
+        wrong = [f"{name}={hook!r}" for name, hook in hooks.items() if not (hook is None or callable(hook))]
+        if wrong or not any(hooks.values()):
+            raise ConfigError(f"on_partitions({', '.join(wrong)}): functions are needed, at least one")
+        return replace(self, hooks=PartitionHooks(assigned, revoked, aborted))
+
     def limits(
         self, *, max_in_flight: int = 10_000, max_uncommitted: int = 100_000, stop_timeout_s: float = 30.0
     ) -> Self:
@@ -451,7 +492,7 @@ class Pipeline:
         every, within = self.commit_every, self.commit_within
         if every is None and within is None:
             within = TRANSACTION_S if guarantee == "exactly_once" else COMMIT_S
-        return Settings(found, self.failures, every, within, self.limit, guarantee)
+        return Settings(found, self.failures, every, within, self.limit, guarantee, self.hooks)
 
 
 def _sync(name: str, function: Any) -> Any:

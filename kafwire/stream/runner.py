@@ -17,6 +17,7 @@ from kafwire.stream.errors import StreamError
 from kafwire.stream.failure_policy import FailurePolicy
 from kafwire.stream.failures import Failures
 from kafwire.stream.interfaces import Sink, Source, SourcePartition, TransactionalSink
+from kafwire.stream.partition_hooks import HookCalls, PartitionHooks
 from kafwire.stream.partition_run import Abandoned, PartitionRun
 from kafwire.stream.steps import Plan
 from kafwire.stream.stop_request import StopRequest
@@ -51,6 +52,7 @@ class Settings:
     commit_within: float | None
     limits: Limits
     guarantee: Guarantee
+    hooks: PartitionHooks
 
 
 class StreamRun:
@@ -87,6 +89,7 @@ class StreamRun:
             is_committed=settings.guarantee == "at_most_once",
         )
         self.retry_topics = {one.topic for one in settings.failures.retry_topics}
+        self.hooks = HookCalls(settings.hooks)
         self.is_stopping = False
         self.partitions: list[PartitionRun] = []
         self.schedule = CommitSchedule(settings.commit_every, settings.commit_within)
@@ -146,16 +149,39 @@ class StreamRun:
         if self.pool is not None:
             await self.pool.close()
         try:
+            if self._cycle is None:
+                error = await self._end_hooks(error)
+            await self._end_commits()
+            if self._cycle is not None:
+                error = await self._end_hooks(error)
+        finally:
+            await self.source.close()
+        if error is not None:
+            raise error
+
+    async def _end_commits(self) -> None:
+        """Commit what is completed, or abort what is open."""
+        try:
             if self._cycle is not None:
                 await self._cycle.close()
             elif not self._is_committed or self.schedule.has_completed:
                 await self.source.commit()
         except KafkaError as problem:
             log.warning("kafwire: a stream that failed could not commit, or abort, what it had begun: %s", problem)
-        finally:
-            await self.source.close()
-        if error is not None:
-            raise error
+
+    async def _end_hooks(self, error: BaseException | None) -> BaseException | None:
+        """Call the hooks of the partitions that are left; the error that ends the stream, of which theirs is the last.
+
+        What is still in a transaction is aborted by now.
+        """
+        for run in list(self.partitions):
+            try:
+                await self.hooks.aborted(run)
+                await self.hooks.revoked(run)
+            except Exception as problem:  # noqa: BLE001  # whatever a user's function raises
+                log.warning("kafwire: a hook failed as the stream ended, for %s-%d", *run.where, exc_info=problem)
+                error = error or problem
+        return error
 
     async def _main(self) -> None:
         """Until all partitions are assigned and at their ends."""
@@ -202,8 +228,11 @@ class StreamRun:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run_partition(self, run: PartitionRun) -> None:
+        await self.hooks.assigned(run)
         await run.run()
         await run.settle()
+        if self._cycle is None:
+            await self.hooks.revoked(run)  # before its last commit, which says that its state is right
         if self._cycle is not None:
             if not self.is_stopping:
                 await self._cycle.commit_now()
@@ -211,6 +240,7 @@ class StreamRun:
         elif not run.partition.is_lost and (not self.is_stopping or run.has_no_more()):
             await self._commit_ended(run)
         if self._cycle is None or not run.taken:
+            await self.hooks.revoked(run)
             await run.close()
             self.partitions.remove(run)
             self._tasks.pop(run, None)

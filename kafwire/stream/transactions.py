@@ -208,9 +208,11 @@ class TransactionCycle:
             return
         for run in stopped:
             if run.partition.is_lost:
+                await stream.hooks.revoked(run)
                 await run.close()
                 stream.partitions.remove(run)
             else:
+                await stream.hooks.aborted(run)
                 run.rewind()
                 stream.start_partition(run)
 
