@@ -176,11 +176,13 @@ class StreamRun:
         """
         for run in list(self.partitions):
             try:
-                await self.hooks.aborted(run)
-                await self.hooks.revoked(run)
+                async with asyncio.timeout(self.limits.stop_timeout_s):
+                    await self.hooks.aborted(run)
+                    await self.hooks.revoked(run)
             except Exception as problem:  # noqa: BLE001  # whatever a user's function raises
                 log.warning("kafwire: a hook failed as the stream ended, for %s-%d", *run.where, exc_info=problem)
                 error = error or problem
+        await self.hooks.close()
         return error
 
     async def _main(self) -> None:
@@ -228,8 +230,12 @@ class StreamRun:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run_partition(self, run: PartitionRun) -> None:
-        await self.hooks.assigned(run)
-        await run.run()
+        run.is_parked = True  # the end of a transaction may be what its hook waits for
+        begins = await self.hooks.assigned(run)
+        run.is_parked = False
+        if begins:
+            await run.run()
+        run.has_ended = True
         await run.settle()
         if self._cycle is None:
             await self.hooks.revoked(run)  # before its last commit, which says that its state is right
@@ -356,6 +362,7 @@ class StreamRun:
             return
         self.is_stopping = True
         self._stopped.set()
+        self.hooks.stop()
         if self._assigning is not None:
             self._assigning.cancel()
         if self.pool is not None and self.leaves_waiting:

@@ -114,6 +114,25 @@ def test_a_partition_that_comes_back_waits_for_the_end_of_its_hooks(options: dic
     assert [line for line in diary.lines if not isinstance(line, int)][2][:2] == ("assigned", 0)
 
 
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_partition_that_was_lost_within_a_transaction_and_comes_back(stops: bool) -> None:
+    """The transaction's end waits for all partitions, and the new assignment for that of the old one."""
+    diary = Diary(1.0)
+    source = MemorySource({"orders": numbered(3)}, ends=False)
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(5)
+        source.lose("orders")
+        source.assign("orders")
+        await asyncio.sleep(1 if stops else 60)
+        stop.request()
+
+    pipeline = Pipeline().map(diary.step).commit(within=30).on_partitions(**diary.hooks())
+    run_simulated(pipeline, source, MemorySink(source), beside=beside, guarantee="exactly_once")
+    assert diary.lines[:5] == [("assigned", 0, None), 0, 1, 2, ("revoked", 0, None)]
+    assert diary.lines[5:] == ([] if stops else [("assigned", 0, None), 0, 1, 2, ("revoked", 0, 3)])
+
+
 class Aborting(MemorySink):
     """Refuses given transactions."""
 
@@ -209,6 +228,29 @@ def test_a_hook_that_raises_ends_the_stream(name: str) -> None:
     with pytest.raises(LookupError, match="no state") as found:
         run_simulated(Pipeline().on_partitions(**hook), source, sink, guarantee="exactly_once")
     assert "on_partitions() raised this for orders-0" in found.value.__notes__[0]
+    assert source.closed
+
+
+def test_a_hook_that_hangs_does_not_hold_up_the_stop_for_ever() -> None:
+    async def hang(where: TopicPartition, offset: int | None) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    source = MemorySource({"orders": numbered(4)}, ends=False)
+    took: list[float] = []
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(1)
+        stop.request()
+        began = asyncio.get_running_loop().time()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            took.append(asyncio.get_running_loop().time() - began)
+
+    pipeline = Pipeline().on_partitions(revoked=hang).limits(stop_timeout_s=5)
+    with pytest.raises(TimeoutError):
+        run_simulated(pipeline, source, beside=beside)
+    assert took == [10.0], "once as the stream stops, once as it ends"
     assert source.closed
 
 
