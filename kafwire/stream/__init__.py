@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kafwire.stream.message import Message
     from kafwire.stream.monitor import StreamMonitor
     from kafwire.stream.pipeline import Pipeline
+    from kafwire.stream.reducing import Reduced
     from kafwire.stream.sinks import FunctionSink, TopicSink
     from kafwire.stream.status import OldestRecord, PartitionStatus, StreamStatus
     from kafwire.stream.stop_request import StopRequest
@@ -37,6 +38,7 @@ __all__ = [
     "OldestRecord",
     "PartitionStatus",
     "Pipeline",
+    "Reduced",
     "RetryTopic",
     "Sink",
     "Source",
@@ -62,6 +64,7 @@ _HOMES = {
     "OldestRecord": "status",
     "PartitionStatus": "status",
     "Pipeline": "pipeline",
+    "Reduced": "reducing",
     "RetryTopic": "failure_policy",
     "Sink": "interfaces",
     "Source": "interfaces",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafwire.consumer.completed_offsets import CompletedOffsets
@@ -15,6 +16,7 @@ from kafwire.stream.cancellation import cancelled_within, is_cancelled
 from kafwire.stream.elements import Element, Gathered, Origin, covers, end_of, first_of, records_of
 from kafwire.stream.errors import NotNow
 from kafwire.stream.failed_record import due_ms
+from kafwire.stream.folding import Folding
 from kafwire.stream.interfaces import SourcePartition
 from kafwire.stream.steps import Map
 from kafwire.stream.transforms import Section, SectionRun, section
@@ -68,6 +70,7 @@ class PartitionRun:
         self._confirming: asyncio.Task[None] | None = None
         self._is_delayed = self.where.topic in stream.retry_topics
         self._batcher = self._new_batcher()
+        self._folding = self._new_folding()
         deserializers = getattr(partition, "deserializers", None)
         self._decoding = None if deserializers is None else section((Map(deserializers.deserialized),), "deserializer")
 
@@ -76,6 +79,19 @@ class PartitionRun:
         if gather is None:
             return None
         return Batcher(gather.max_records, gather.max_seconds, by_length=self._stream.plan.is_batchwise)
+
+    def _new_folding(self) -> Folding | None:
+        step, stream = self._stream.plan.reduce, self._stream
+        if step is None:
+            return None
+        through = partial(self._through, stream.between)
+        return Folding(stream, self, step, through, self._fails_for_now, self._write_in_place)
+
+    @property
+    def _due_at(self) -> float | None:
+        """When a list of `batch`, or a fold of `reduce`, is due."""
+        waits = self._folding if self._batcher is None else self._batcher
+        return None if waits is None else waits.due_at
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -87,7 +103,8 @@ class PartitionRun:
             if not self.partition.is_lost:
                 await self._flush()
         except Abandoned:
-            pass
+            if self._folding is not None and self._folding.has_values:
+                self.is_torn = True  # folds of later records may be stored
         self.has_ended = True
         self._stream.on_parked()
 
@@ -118,7 +135,7 @@ class PartitionRun:
             await self._breathe()
             if self._stream.is_stopping:  # looked at behind all that waits: whoever wakes wakes only once
                 return None
-            due_at = None if self._batcher is None else self._batcher.due_at
+            due_at = self._due_at
             if self._is_blocked():
                 await self._sleep(due_at)
                 continue
@@ -142,8 +159,10 @@ class PartitionRun:
         return await anext(self._batches, None)
 
     async def _breathe(self) -> None:
-        """Write lists of `batch` that are due, and park while a transaction ends."""
+        """Write lists of `batch` and folds of `reduce` that are due, and park while a transaction ends."""
         now = asyncio.get_running_loop().time()
+        if self._folding is not None:
+            await self._folding.write_due(now)
         if self._batcher is not None and self._batcher.due_at is not None and self._batcher.due_at <= now:
             await self._flush()
         if self._stream.is_closing_transaction:
@@ -209,7 +228,7 @@ class PartitionRun:
                     paused = True
                     self.pause()
                     self._start_pull()  # nothing comes while it is paused, but for its end
-                times = [None if self._batcher is None else self._batcher.due_at]
+                times = [self._due_at]
                 times.append(asyncio.get_running_loop().time() + wait_s if wait_s > 0 else None)
                 await self._sleep(min((time for time in times if time is not None), default=None))
         finally:  # also if this is cancelled, as a transaction is aborted
@@ -242,6 +261,8 @@ class PartitionRun:
             return found
         if any(element.cover.has(offset) for _, element, _ in tuple(self._acks)):
             return SINK, False
+        if self._folding is not None and self._folding.has(offset):
+            return self._folding.name, True
         if offset < self._covered:
             return (SINK, self.is_waiting) if pool is None else (f"queue of {pool.name}", True)
         run = self._section
@@ -280,6 +301,10 @@ class PartitionRun:
         """All steps up to the handler, for consecutive values that end before `next_offset`."""
         values, origins = await self._through(self._stream.before, values, origins)
         self._seen, self._tried = next_offset, 0
+        if self._folding is not None:
+            first_offset, self._covered = self._covered, max(self._covered, next_offset)
+            await self._folding.add(values, origins, covers(self.complete, first_offset, origins, self._covered))
+            return
         if self._batcher is None:
             await self._emit(values, origins, next_offset)
             return
@@ -289,7 +314,9 @@ class PartitionRun:
             await self._emit([], [], next_offset)
 
     async def _flush(self) -> None:
-        """What is gathered goes on, and all that was seen is covered."""
+        """What is gathered or folded goes on, and all that was seen is covered."""
+        if self._folding is not None:
+            await self._folding.flush()
         if self._batcher is None:
             return
         made = self._batcher.flush()
@@ -509,6 +536,7 @@ class PartitionRun:
             self._confirming.cancel()
             self._confirming = None
         self._batcher = self._new_batcher()
+        self._folding = self._new_folding()
         if self.offsets is not None and self.replay:
             self.offsets = CompletedOffsets(self.committed)
             self._covered = self._seen = self.committed
