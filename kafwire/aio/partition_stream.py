@@ -71,7 +71,10 @@ class AsyncPartitionStream:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the partition belongs to another member already: nothing of it can be committed."""
+        """Whether another member processes what is in hand: the partition was lost, or revoked before it was done.
+
+        Nothing of it can be committed, and no result of it is to be written any more.
+        """
         return self._claim.is_lost
 
     @property
@@ -158,6 +161,11 @@ class AsyncPartitionStream:
             KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
         """
         await on_engine(self._engine, self._core.commit_claimed(self._claim, batch))
+
+    def _abandon(self) -> None:
+        """Leave what is not completed to the next owner: a revocation waits for it no more once this is closed."""
+        if self._progress is not None:
+            self._progress.is_abandoned = True
 
     def pause(self) -> None:
         """Fetch and hand out nothing until `resume`. Heartbeats go on."""

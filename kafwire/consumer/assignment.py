@@ -207,6 +207,7 @@ class Assignment:
             claim = self._claimed[cursor]() if cursor in self._claimed else None
             if claim is not None:
                 claim.is_ending = True
+                claim.tell()
             if cursor in self._claimed:
                 self._fetcher.cut_off(cursor, StreamEnded(f"{cursor.name} is given up"))
             else:
@@ -214,11 +215,11 @@ class Assignment:
         self.on_claims()
         return cursors
 
-    def drop(self, cursors: Iterable[FetchCursor], *, is_lost: bool = False) -> None:
-        """Read these no more, if they still are; `is_lost`: others do already."""
+    def drop(self, cursors: Iterable[FetchCursor]) -> None:
+        """Read these no more, if they still are."""
         for cursor in cursors:
             if self._fetcher.numbered(cursor.number) is cursor:
-                self._drop(cursor, is_lost=is_lost)
+                self._drop(cursor)
 
     @property
     def topics(self) -> set[str]:
@@ -252,7 +253,7 @@ class Assignment:
 
     def _take(self, claim: Claim, cursor: FetchCursor) -> None:
         self._claimed[cursor] = weakref.ref(claim)
-        claim.cursor = cursor
+        claim.take(cursor)
         self._fetcher.queue.claim(cursor.number)
 
     def is_claimed(self, cursor: FetchCursor) -> bool:
@@ -301,7 +302,7 @@ class Assignment:
     def _pause(self, cursor: FetchCursor, *, paused: bool) -> None:
         if cursor in self._held:
             self._held[cursor] = paused
-        elif cursor not in self._ending:
+        elif cursor not in self._ending or cursor in self._claimed:  # a claimed one reads to its end
             self._fetcher.pause(cursor, paused=paused)
 
     @property
@@ -325,7 +326,8 @@ class Assignment:
     def _layout_of(self, topic: str, partition: int) -> Layout:
         return self._layout(topic, partition, transient=len(self._fetcher.cursors) >= LASTING_LAYOUTS)
 
-    def _drop(self, cursor: FetchCursor, *, is_lost: bool = False) -> None:
+    def _drop(self, cursor: FetchCursor) -> None:
+        cursor.ownership.release()
         self._fetcher.remove(cursor, claimed=cursor in self._claimed)
         listener = None if self._drop_listener is None else self._drop_listener()
         if listener is not None:
@@ -333,8 +335,8 @@ class Assignment:
         if cursor in self._claimed:
             claim = self._claimed.pop(cursor)()
             if claim is not None:
-                claim.cursor, claim.is_lost = None, is_lost
-                claim.is_over = claim.is_ending = True
+                claim.cursor, claim.is_ending = None, True
+                claim.tell()
             kind = StreamEnded if cursor in self._ending else KafkaError
             self._fetcher.halt(cursor, kind(f"{cursor.name} is not read by this consumer any more"))
         self._ending.discard(cursor)

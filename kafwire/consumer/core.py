@@ -34,7 +34,7 @@ from kafwire.records._arrow import Layout
 from kafwire.records._records import Batch
 from kafwire.runtime.metrics_reporter import Reporter
 from kafwire.serializer_calls import Deserializers
-from kafwire.types import TopicPartition
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 log = logging.getLogger("kafwire")
 
@@ -247,6 +247,17 @@ class ConsumerCore:
         transactions = self.membership.transactions
         transactions.hold()
         return self.commits.processed() | transactions.taken  # in this order: nothing that goes meanwhile is missed
+
+    def current_member(self) -> ConsumerGroupMetadata:
+        """Return the member as the coordinator knows it now. From any thread; nothing is frozen.
+
+        A transaction reads it before it checks that its partitions are owned: see `group/ownership.py`. Raises
+        `ConfigError` without a `group_id`.
+        """
+        membership = self.membership
+        if membership is None:
+            raise ConfigError("a member of a group is needed to commit offsets in a transaction: give group_id")
+        return membership.current_member() if membership.is_active else ConsumerGroupMetadata(membership.group_id)
 
     def settled(self) -> None:
         """Who reads has processed what he had in hand. In the thread that reads."""

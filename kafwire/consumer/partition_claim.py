@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
@@ -36,10 +37,29 @@ class Claim:
         self.closed = False
         self.is_read = False  # its reader has begun
         self.is_ending = False  # nothing more of it is handed out
-        self.is_over = False  # the partition is not the consumer's any more
-        self.is_lost = False  # and belongs to another member already
+        self.on_change: Callable[[], object] | None = None  # called on the engine: it is ending, or the partition goes
+        self._ownership: PartitionOwnership | None = None  # of the assignment in which it was taken
         self._engine = engine
         self._release = release
+
+    def take(self, cursor: FetchCursor) -> None:
+        """Hold this cursor. On the engine."""
+        self.cursor, self._ownership = cursor, cursor.ownership
+
+    def tell(self) -> None:
+        """Report that the claim is ending, or that the partition is gone. On the engine."""
+        if self.on_change is not None:
+            self.on_change()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the partition is not the consumer's any more. From any thread."""
+        return self._ownership is not None and not self._ownership.is_owned
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another member processes what is in hand of the partition. From any thread."""
+        return self._ownership is not None and self._ownership.is_lost
 
     def close(self) -> None:
         """Let others read the partition. From any thread; a second close does nothing."""

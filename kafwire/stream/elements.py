@@ -20,6 +20,13 @@ class Gathered:
 Origin = Record | Batch | Gathered
 
 
+class Abandoned(Exception):
+    """A record is left to the next owner of its partition, or to the next run, and is not completed.
+
+    It waits while the stream stops or the partition is revoked, or the partition is another member's.
+    """
+
+
 def end_of(origin: Origin) -> int:
     """The offset after the origin."""
     return origin.offset + 1 if isinstance(origin, Record) else origin.next_offset
@@ -112,6 +119,7 @@ class Element:
         "problem",
         "run",
         "value",
+        "write_lane",
     )
 
     def __init__(self, value: Any, origin: Origin, cover: Cover, owner: Any) -> None:
@@ -120,6 +128,7 @@ class Element:
         self.cover = cover
         self.owner = owner
         self.lane: Any = None
+        self.write_lane: Any = None  # in which its values are written one after the other, until it is done with
         self.problem: Exception | None = None  # no lane could be found for it
         self.attempt = 1
         self.pending = 1  # itself, and each value that a sink has not stored
@@ -134,7 +143,7 @@ class Element:
         if not self.pending:
             self.is_done = True
             self.cover.finish()
-            self.owner.on_finished(succeeded=not self.is_failed)
+            self.owner.on_finished(self, succeeded=not self.is_failed)
 
     def abandon(self) -> None:
         """Its offsets are not completed: whoever reads them next processes it."""
@@ -142,4 +151,4 @@ class Element:
             self.is_done = True
             self.pending = -1
             self.owner.is_torn = True
-            self.owner.on_finished(succeeded=False)
+            self.owner.on_finished(self, succeeded=False)

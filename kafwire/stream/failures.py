@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import assert_never
 
 from kafwire.errors import (
@@ -16,13 +16,13 @@ from kafwire.errors import (
 )
 from kafwire.runtime.interfaces import Clock, Random
 from kafwire.stream.dead_letter_limits import DeadLetterWindow
-from kafwire.stream.elements import Origin, first_of, records_of
+from kafwire.stream.elements import Abandoned, Origin, first_of, records_of
 from kafwire.stream.errors import NotNow, StreamError
 from kafwire.stream.failed_record import failed, text_of
 from kafwire.stream.failure_policy import FailurePolicy, SendDeadLetter, SendLater, Skip, StopStream, TryAgain
 from kafwire.stream.interfaces import Sink, TransactionalSink
 from kafwire.stream.message import Message
-from kafwire.stream.partition_run import Abandoned
+from kafwire.stream.partition_run import PartitionRun
 from kafwire.stream.summary import Counters
 from kafwire.types import TopicPartition
 
@@ -42,12 +42,11 @@ class Failures:
         clock: Clock,
         random: Random,
         counters: Counters,
-        sleep: Callable[[float], Awaitable[None]],
         *,
         in_transactions: bool = False,
         is_committed: bool = False,
     ) -> None:
-        """`sleep` waits for so many seconds, or raises if the stream stops; `in_transactions` is what is written.
+        """`in_transactions`: letters are written in transactions.
 
         `is_committed`: the offset of a record is committed before its first step is called.
         """
@@ -57,7 +56,6 @@ class Failures:
         self._clock = clock
         self._random = random
         self._counters = counters
-        self._sleep = sleep
         self._in_transactions = in_transactions
         self._is_committed = is_committed
 
@@ -66,13 +64,15 @@ class Failures:
         return -(-self._clock.time_ns() // 1_000_000)
 
     async def handle(
-        self, where: TopicPartition, origin: Origin, error: Exception, attempt: int, step: str, tried: int = 0
+        self, owner: PartitionRun, origin: Origin, error: Exception, attempt: int, step: str, tried: int = 0
     ) -> float | None:
         """Deal with an error after `attempt` calls: seconds until the next call, or None if the record is done with.
 
         A record that is written to another topic is done with when it is stored there. Raises `StreamError` if the
-        stream is to end, and errors of the transaction as they are. `tried` is that of `DeadLetterWindow.admit`.
+        stream is to end, errors of the transaction as they are, and `Abandoned` if the next owner of the partition
+        processes the record. `tried` is that of `DeadLetterWindow.admit`.
         """
+        where = owner.where
         if self._in_transactions and isinstance(error, TransactionError):
             raise error
         decision = self.policy.decide(error, attempt, where.topic, self.wall_ms(), self._random.random())
@@ -81,12 +81,12 @@ class Failures:
                 self._counters.retries += 1
                 return decision.after_s
             case SendLater():
-                await self._write(where, origin, error, attempt, step, decision.topic, decision.due_ms)
+                await self._write(owner, origin, error, attempt, step, decision.topic, decision.due_ms)
                 self._counters.delayed += 1
             case SendDeadLetter():
                 broken = self._broken_limit(origin, tried)
                 if broken is None or self._is_committed:  # what is committed is lost without its letter
-                    await self._write(where, origin, error, attempt, step, decision.topic, None)
+                    await self._write(owner, origin, error, attempt, step, decision.topic, None)
                     self._counters.dead_letters += 1
                 if broken is not None:
                     raise _limited(where, origin, error, broken, decision.topic, self._is_committed) from error
@@ -107,7 +107,7 @@ class Failures:
 
     async def _write(
         self,
-        where: TopicPartition,
+        owner: PartitionRun,
         origin: Origin,
         error: Exception,
         attempt: int,
@@ -116,15 +116,18 @@ class Failures:
         due_ms: int | None,
     ) -> None:
         letters = [failed(record, error, attempt, topic, due_ms, step) for record in records_of(origin)]
+        stored: list[Awaitable[object] | None] = []
         try:
-            stored = [await self._write_when_ready(letter) for letter in letters]
+            for letter in letters:
+                stored.append(await self._write_when_ready(letter, owner, origin))  # noqa: PERF401  # `stored` is read below
             for one in stored:
                 if one is not None:
                     await one
         except Abandoned:
+            owner.is_torn = owner.is_torn or bool(stored)  # the next owner writes these again
             raise
         except Exception as problem:
-            place = _place(where, origin)
+            place = _place(owner.where, origin)
             log.warning("kafwire: %s failed, and could not be written to %s", place, topic, exc_info=error)
             if self._in_transactions and not isinstance(problem, PASSED_ON):
                 text = f"{place} failed, and could not be written to {topic}: {text_of(problem)}"
@@ -134,13 +137,13 @@ class Failures:
             )
             raise
 
-    async def _write_when_ready(self, letter: Message) -> Awaitable[object] | None:
+    async def _write_when_ready(self, letter: Message, owner: PartitionRun, origin: Origin) -> Awaitable[object] | None:
         assert self._letters is not None
         while True:
             try:
-                return await self._letters.write(letter)
+                return await owner.writer.write_to(self._letters, letter, origin)
             except NotNow as later:
-                await self._sleep(later.seconds)
+                await owner.sleep(later.seconds)
 
 
 def _place(where: TopicPartition, origin: Origin) -> str:

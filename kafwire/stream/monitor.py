@@ -217,5 +217,3 @@ def _oldest(run: PartitionRun) -> tuple[int | None, str, bool]:
         return None, "", False
     offset = offsets.committable
     return offset, *run.place_of(offset)
-
-
