@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kafwire.stream.status import OldestRecord, PartitionStatus, StreamStatus
     from kafwire.stream.stop_request import StopRequest
     from kafwire.stream.summary import StreamSummary
+    from kafwire.stream.topic_table import TopicTable
 
 __all__ = [
     "ConsumerSource",
@@ -49,6 +50,7 @@ __all__ = [
     "StreamStatus",
     "StreamSummary",
     "TopicSink",
+    "TopicTable",
     "TransactionalSink",
 ]
 
@@ -75,6 +77,7 @@ _HOMES = {
     "StreamStatus": "status",
     "StreamSummary": "summary",
     "TopicSink": "sinks",
+    "TopicTable": "topic_table",
     "TransactionalSink": "interfaces",
 }
 

@@ -111,6 +111,24 @@ class ConsumerSource:
         """End the streams, and close the consumer."""
         await self._consumer.close()
 
+    @property
+    def is_member(self) -> bool:
+        """Whether the consumer has a group, which may give it a part of the partitions."""
+        return self._consumer._core.config.group_id is not None
+
+    async def end_offsets(self) -> dict[TopicPartition, int]:
+        """Return where the consumer's partitions end, for a `TopicTable`, as `AsyncConsumer.end_offsets` does.
+
+        Returns:
+            The end offset of each partition; of transactions that are not committed yet, nothing is before it with
+            `isolation_level="read_committed"`.
+
+        Raises:
+            KafkaError: a leader gave no response in time.
+        """
+        await self._consumer.start()
+        return await self._consumer.end_offsets()
+
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the group's member as the coordinator knows it now.
 
@@ -189,6 +207,9 @@ class _Partition:
 
     def resume(self) -> None:
         self._stream.resume()
+
+    def position(self) -> int:
+        return self._stream._core.position(self._stream._claim)
 
     async def committed(self) -> int | None:
         return await self._committed(TopicPartition(self.topic, self.partition))

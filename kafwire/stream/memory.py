@@ -171,6 +171,14 @@ class MemorySource:
             stream.end()
         self._change()
 
+    async def end_offsets(self) -> dict[TopicPartition, int]:
+        """Return where the partitions end, for a `TopicTable`.
+
+        Returns:
+            The offset behind the last record of each.
+        """
+        return {where: log[-1].next_offset if log else 0 for where, log in self._logs.items()}
+
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Say who commits.
 
