@@ -28,8 +28,8 @@ class PartitionHooks:
 class HookCalls:
     """Calls the hooks of one run in order: for each partition `assigned`, then any `aborted`, then `revoked` once.
 
-    A partition that comes back waits until `revoked` was called for its earlier assignment. A call goes on when the task
-    that waits for it is cancelled, and the next one who needs it waits for the same call.
+    A partition that comes back waits until `revoked` was called for its earlier assignment. A call goes on when the
+    task that waits for it is cancelled, and the next task that needs it waits for the same call.
     """
 
     def __init__(self, hooks: PartitionHooks) -> None:

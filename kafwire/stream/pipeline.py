@@ -158,9 +158,9 @@ class Pipeline:
     ) -> Self:
         """Fold values by key into one `Reduced` for each key, until there are enough of a key or its time is over.
 
-        Each partition is folded on its own. The offsets of a fold's records are completed when its result is stored; all
-        folds of a partition also end when `max_uncommitted` offsets are held (`limits`), when the partition is revoked
-        or the stream stops, and at the end of a transaction.
+        Each partition is folded on its own. The offsets of a fold's records are completed when its result is stored.
+        All folds of a partition also end when `max_uncommitted` offsets are held (`limits`), when the partition is
+        revoked or the stream stops, and at the end of a transaction.
 
         Args:
             function: takes the folded value and a value, and returns the new folded value. It is called in order, in

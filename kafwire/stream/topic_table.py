@@ -271,8 +271,9 @@ class TopicTable:
 
     def __enter__(self) -> Self:
         begun: Future[None] = Future()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._live(begun)), name="kafwire-table", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=lambda: asyncio.run(self._live(begun)), name="kafwire-table", daemon=True)
+        self._thread = thread
+        thread.start()
         begun.result()
         return self
 

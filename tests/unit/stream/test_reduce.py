@@ -241,7 +241,8 @@ def test_exactly_once_a_stop_leaves_no_result_without_its_offsets(waits: str) ->
         await asyncio.sleep(20)
         stop.request()
 
-    pipeline = Pipeline().filter(before).reduce(append, list, max_values=2, max_seconds=10).map(after).commit(within=500)
+    folding = Pipeline().filter(before).reduce(append, list, max_values=2, max_seconds=10)
+    pipeline = folding.map(after).commit(within=500)
     for _ in range(2):
         run_simulated(pipeline, source, sink, beside=beside, guarantee="exactly_once")
         is_ready.append(True)
