@@ -303,7 +303,8 @@ class PartitionRun:
         while self._stamps and self._stamps[0][0] <= self.offsets.committable:
             self._stamps.popleft()
         if len(batch):
-            self._stamps.append((batch.next_offset, batch[0].timestamp_ms))
+            first = next(records_of(batch))  # without deserializers, which may raise
+            self._stamps.append((batch.next_offset, first.timestamp_ms))
 
     def oldest_timestamp_ms(self) -> int | None:
         """The first timestamp of the oldest batch that is not completed; None: there is none. From any thread."""
