@@ -56,6 +56,7 @@ class StreamMonitor:
         if not is_seconds(stuck_after_s) or not stuck_after_s:
             raise ConfigError(f"StreamMonitor(stuck_after_s={stuck_after_s!r}): seconds above 0 are needed")
         self.stuck_after_s = stuck_after_s
+        self._interval_s = min(LONGEST_INTERVAL_S, stuck_after_s / 10)
         self._stream: StreamRun | None = None
         self._clock: Clock | None = None
         self._sightings = Sightings()
@@ -144,15 +145,21 @@ class StreamMonitor:
             self._stream = None
             await asyncio.wait({looking})
 
+    @classmethod
+    def _unseen(cls) -> StreamMonitor:
+        """Make one for a stream that its user does not monitor: it looks rarely, and logs that the stream is stuck."""
+        monitor = cls()
+        monitor._interval_s = monitor.stuck_after_s / 10
+        return monitor
+
     def _check_is_free(self) -> None:
         if self._stream is not None:
             raise ConfigError("this StreamMonitor watches a stream that runs: give each stream a monitor of its own")
 
     async def _look_again(self) -> None:
-        interval_s = min(LONGEST_INTERVAL_S, self.stuck_after_s / 10)
         while True:
             self._look()
-            await asyncio.sleep(interval_s)
+            await asyncio.sleep(self._interval_s)
 
     def _look(self) -> None:
         stream, clock = self._stream, self._clock

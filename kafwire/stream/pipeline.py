@@ -475,11 +475,11 @@ class Pipeline:
 
             clock, random = clock or default_engine().clock, random or default_engine().random
         settings = self._settings(guarantee, sink, letters)
-        if monitor is not None:
-            monitor._check_is_free()
+        watching = StreamMonitor._unseen() if monitor is None else monitor
+        watching._check_is_free()
         run = StreamRun(settings, source, sink, sink if letters is None else letters, clock, random)
         running = run.run(StopRequest() if stop is None else stop)
-        return await (running if monitor is None else monitor._watch(run, running, clock))
+        return await watching._watch(run, running, clock)
 
     def run(
         self,
