@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.consumer.offsets.completed_offsets import CompletedOffsets
 from kafwire.records._records import Record
 from kafwire.stream.failed_record import (
     ATTEMPTS,
