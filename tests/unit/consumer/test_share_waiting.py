@@ -98,6 +98,21 @@ def test_what_a_loop_leaves_over_is_handed_out_next_and_never_released() -> None
             assert sum(last - first + 1 for first, last, _ in told) == (BATCH if mode == "implicit" else BATCH - 3)
 
 
+def test_what_a_loop_leaves_over_keeps_its_lock_while_it_waits() -> None:
+    with ShareWorld() as world, world.consumer(share_acknowledgement_mode="explicit") as consumer:
+        (first,) = consumer.poll(PATIENCE_S)
+        first.acknowledge([RELEASE] * 2 + [ACCEPT] * (BATCH - 2))
+        consumer.commit()
+        consumer.acknowledge(next(iter(consumer)), "accept")
+        found = []
+        for batch in itertools.islice(consumer.batches(PATIENCE_S), 2):
+            found.append((batch.base_offset, len(batch), batch.delivery_count))
+            work(world, batch, 2 * LOCK_S)
+        assert found == [(BATCH, BATCH, 1), (1, 1, 2)]
+        consumer.commit()
+        assert consumer.metrics()["expired"] == 0
+
+
 @pytest.mark.parametrize("mode", ["implicit", "explicit"])
 def test_a_loop_hands_out_no_records_whose_lock_is_over(mode: str) -> None:
     with (
