@@ -130,9 +130,13 @@ def test_a_loop_hands_out_no_records_whose_lock_is_over(mode: str) -> None:
         assert consumer.metrics()["expired"] == BATCH - 2
 
 
-def test_in_a_group_without_renewal_brokers_take_turns(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("lacking", ["group", "brokers"])
+def test_without_renewal_brokers_take_turns(lacking: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kafwire")
-    with ShareWorld(brokers=2, **NO_RENEWAL) as world, world.consumer() as consumer:
+    world = ShareWorld(brokers=2, **(NO_RENEWAL if lacking == "group" else {}))
+    for node in world.state.nodes.values() if lacking == "brokers" else ():
+        node.versions |= {"ShareFetch": (1, 1), "ShareAcknowledge": (1, 1)}
+    with world, world.consumer() as consumer:
         world.link(2).latency_s = SLOW_S
         found = []
         for batch in consumer.batches(PATIENCE_S):
