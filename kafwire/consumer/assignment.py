@@ -139,7 +139,8 @@ class Assignment:
     ) -> list[FetchCursor]:
         """Read these too, which a group assigned, from where it was, once that is found out; `held`: they are paused.
 
-        `owned` has the ownership of each. What fails for now is tried again while they are read. Of what fails for good who reads is told.
+        `owned` has the ownership of each. What fails for now is tried again while they are read. The next read raises
+        what fails for good.
         """
         pairs = [
             (info, number)

@@ -292,9 +292,10 @@ class GroupMembership:
         return self.metadata() if self._driver is None else self._driver.known_as
 
     def _end(self, partitions: Iterable[TopicPartition], *, is_lost: bool = False) -> None:
-        """End the ownership of those that are still owned, then drop them. A transaction commits nothing of them any more.
+        """End the ownership of those that are still owned, then drop them.
 
-        A partition with records in hand is revoked late: its window is over, or `on_revocation` is "discard".
+        No transaction commits them any more. A partition with records in hand is revoked late: its window is over, or
+        `on_revocation` is "discard".
         """
         ending = {where: self._owned.pop(where) for where in partitions if where in self._owned}
         for where, ownership in ending.items():
