@@ -140,6 +140,7 @@ class ConsumerOptions(FetchOptions, total=False):
     fetch_strategy: Literal["hybrid", "per_partition", "per_node"]
     single_socket: bool
     auto_offset_reset: str
+    auto_offset_reset_new_partitions: str
     group_id: str | None
     group_instance_id: str | None
     group_protocol: Literal["auto", "classic", "consumer"]

@@ -7,13 +7,13 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from kafwire.cluster.list_offsets import EARLIEST
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import LASTING_LAYOUTS, Selection, cursor_of, cursors_of
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.group.ownership import PartitionOwnership
-from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.known_topics import KnownTopics, NewPartition
+from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.partition_claim import Claim, StreamEnded
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.partition_feed import PartitionFeed
@@ -49,7 +49,8 @@ class Assignment:
         self._ending: set[FetchCursor] = set()  # nothing more of these is handed out
         self._held: dict[FetchCursor, bool] = {}  # nor of these, until a handler was called; whether then, by the user
         self._unstarted: set[FetchCursor] = set()  # halted, as it could not be found out where these begin
-        self._counts: dict[str, int] = {}  # partitions of topics, when this consumer first saw them
+        self._known = KnownTopics()
+        self._lacked_ms: Callable[[str], float | None] = self._cluster.metadata.lacked_ms.get
         self._stop_listening: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
@@ -127,6 +128,7 @@ class Assignment:
             if cursor.topic not in names:
                 self._drop(cursor)
         self._selection.topics = [info.name for info in found]
+        self._known.keep(names)
         self._on_metadata(names)  # what changed meanwhile
         self._keep_fresh()
 
@@ -139,15 +141,14 @@ class Assignment:
     ) -> list[FetchCursor]:
         """Read these too, which a group assigned, from where it was, once that is found out; `held`: they are paused.
 
-        `owned` has the ownership of each. What fails for now is tried again while they are read. The next read raises
-        what fails for good.
+        `owned` has the ownership of each. A failure that may pass is tried again; the next read raises any other.
         """
         pairs = [
             (info, number)
             for info, number in found
             if (cursor := self._fetcher.cursors.get((info.name, number))) is None or cursor.topic_id != info.topic_id
         ]
-        self.know(info.name for info, _ in pairs)
+        self.see(info for info, _ in pairs)
         made = self._make(pairs, owned, held=held)
         self._go_on_with(made)
         self._fetcher.tasks.begin(self._find_start(made))
@@ -164,12 +165,28 @@ class Assignment:
         """Have a method called with each partition that is not read any more. It is not kept alive by that."""
         self._drop_listener = weakref.WeakMethod(listener)
 
-    def know(self, topics: Iterable[str]) -> None:
-        """How many partitions these topics have: those that come later are read from their beginning."""
-        for name in topics:
-            info = self._cluster.metadata.topics.get(name)
-            if info is not None:
-                self._counts.setdefault(name, len(info.partitions))
+    def know(self, infos: Collection[TopicInfo], lacked_ms: Callable[[str], float | None]) -> None:
+        """Remember these topics, and no others, as they are now: what comes later is new.
+
+        `lacked_ms` says when the last metadata came that lacked a topic, on the engine's clock.
+        """
+        self._lacked_ms = lacked_ms
+        self._known.keep(info.name for info in infos)
+        self.see(infos)
+
+    def see(self, infos: Iterable[TopicInfo]) -> None:
+        """Remember these topics as they are now, unless they were seen before."""
+        for info in infos:
+            self._known.see(info, self._lacked_ms(info.name))
+
+    def _new_partition(self, cursor: FetchCursor) -> NewPartition | None:
+        found = self._known.look(cursor.topic, cursor.topic_id, cursor.partition)
+        if found is None:
+            return None
+        news, lacked_ms = found
+        engine = self._cluster.engine
+        ago_ms = 0.0 if lacked_ms is None else engine.now_ms() - lacked_ms
+        return NewPartition(news, int(engine.clock.time_ns() // 1_000_000 - ago_ms))
 
     def _fail_to_start(self, cursors: Iterable[FetchCursor], error: KafkaError) -> None:
         for cursor in cursors:
@@ -215,6 +232,7 @@ class Assignment:
             claim = self._claimed[cursor]() if cursor in self._claimed else None
             if claim is not None:
                 claim.is_ending = True
+                claim.tell()
             if cursor in self._claimed:
                 self._fetcher.cut_off(cursor, StreamEnded(f"{cursor.name} is given up"))
             else:
@@ -297,7 +315,7 @@ class Assignment:
         """Its reader reads no more: the partition is one of all again. What a closed claim calls."""
         if cursor in self._claimed:
             del self._claimed[cursor]
-            self._commits.leave(cursor)
+            self._commits.ledger.leave(cursor)
             self._fetcher.queue.claim(cursor.number, False)
             if self._flowing:
                 self._fetcher.ask([cursor])
@@ -319,7 +337,7 @@ class Assignment:
     def _pause(self, cursor: FetchCursor, *, paused: bool) -> None:
         if cursor in self._held:
             self._held[cursor] = paused
-        elif cursor not in self._ending:
+        elif cursor not in self._ending or cursor in self._claimed:  # a claimed one reads to its end
             self._fetcher.pause(cursor, paused=paused)
 
     @property
@@ -353,18 +371,22 @@ class Assignment:
             claim = self._claimed.pop(cursor)()
             if claim is not None:
                 claim.cursor, claim.is_ending = None, True
+                claim.tell()
             kind = StreamEnded if cursor in self._ending else KafkaError
             self._fetcher.halt(cursor, kind(f"{cursor.name} is not read by this consumer any more"))
         self._ending.discard(cursor)
         self._held.pop(cursor, None)
         self._unstarted.discard(cursor)
-        self._commits.forget(cursor)
+        self._commits.ledger.forget(cursor)
 
     async def _add(
         self, found: Iterable[tuple[TopicInfo, int]], *, of_group: bool = False, held: bool = False
     ) -> list[FetchCursor]:
         """`of_group`: where the group was goes before `start`."""
-        made = self._make(found, {}, held=held)
+        pairs = list(found)
+        infos = {info.name: info for info, _ in pairs}
+        self.see(infos.values())
+        made = self._make(pairs, {}, held=held)
         try:
             await self._seek_to_start(made, of_group=of_group)
         except BaseException:
@@ -374,6 +396,9 @@ class Assignment:
         self._go_on_with(made)
         if not of_group:
             self._keep_fresh()
+            # These are new once: a later `assign` of the same topics begins as any other.
+            self._known.keep({topic for topic, _ in self._fetcher.cursors} - infos.keys())
+            self.see(infos.values())
         return made
 
     def _make(
@@ -398,12 +423,10 @@ class Assignment:
         return made
 
     async def _seek_to_start(self, cursors: list[FetchCursor], *, of_group: bool) -> None:
-        """What was added to a topic since this consumer knows it is read from its beginning."""
-        new = {(c.topic, c.partition) for c in cursors if of_group and c.partition >= self._counts.get(c.topic, 0)}
-        start, policy = self._selection.start, self._config.auto_offset_reset
+        new = {cursor: found for cursor in cursors if (found := self._new_partition(cursor)) is not None}
         on_nowhere = self._fail_to_start if of_group else None
-        options: dict[str, Any] = {"committed_first": of_group, "new": new, "on_nowhere": on_nowhere}
-        await seek_to_start(self._fetcher, self._commits, cursors, start, policy, **options)
+        options: dict[str, Any] = {"new": new, "of_group": of_group, "on_nowhere": on_nowhere}
+        await seek_to_start(self._fetcher, self._commits, cursors, self._selection.start, self._config, **options)
 
     def _go_on_with(self, made: list[FetchCursor]) -> None:
         """Hand these out, to whoever reads."""
@@ -419,11 +442,9 @@ class Assignment:
         self._fetcher.brokers.on_metadata(changed)
         for name in changed.intersection(self._selection.topics or ()) if self._config.group_id is None else ():
             info = self._cluster.metadata.topics.get(name)
-            for number in sorted(info.partitions) if info is not None else ():
-                if (name, number) not in self._fetcher.cursors and info is not None:
-                    # Whatever is in it came after this consumer did, so it is read from its beginning.
-                    cursor = self._fetcher.add(info, number, self._layout_of(name, number))
-                    self._fetcher.seek_by_time(cursor, EARLIEST)
-                    self._offer(cursor)
-                    if self._flowing and cursor not in self._claimed:
-                        self._fetcher.ask([cursor])
+            if info is not None:
+                added = [(info, n) for n in sorted(info.partitions) if (name, n) not in self._fetcher.cursors]
+                made = self._make(added, {}, held=False)
+                if made:
+                    self._go_on_with(made)
+                    self._fetcher.tasks.begin(self._find_start(made))

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
 
 from kafwire import protocol
-from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import DEFAULT_ASSIGNORS, OF_CLASSIC_MEMBERS, ConsumerConfig, no_effect
 from kafwire.consumer.assignment import Assignment
+from kafwire.consumer.awaited_partitions import AwaitedPartitions
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.group.classic_membership import ClassicMembership
 from kafwire.consumer.group.consumer_membership import ConsumerMembership
@@ -26,7 +26,7 @@ from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE
 from kafwire.consumer.membership_driver import MembershipDriver
 from kafwire.consumer.membership_metrics import MembershipMetrics, protocol_of
-from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.rebalance_handlers import Handlers, RebalanceHandlers
 from kafwire.consumer.revocation import Revocation
@@ -36,10 +36,7 @@ from kafwire.errors import (
     ERROR_CODES,
     AuthenticationError,
     AuthorizationError,
-    BrokerError,
-    KafkaConnectionError,
     KafkaError,
-    KafkaTimeoutError,
     PollIntervalError,
     broker_error,
 )
@@ -48,6 +45,7 @@ from kafwire.types import ConsumerGroupMetadata, TopicPartition
 log = logging.getLogger("kafwire")
 
 LEAVE_MS = 5_000  # so long the coordinator is waited for when a member leaves
+CALL_LOOK_MS = 250  # and so often a call is looked at that keeps a member out of its group
 MISSING_MS = 2_000  # and so often topics are looked for that do not exist
 _MENDABLE = (AuthenticationError, AuthorizationError, PollIntervalError)  # the next call joins again
 WINDOW = 0.9  # of rebalance_timeout_ms, without a revocation_timeout_ms
@@ -88,9 +86,15 @@ class GroupMembership:
         self._is_told = False
         self.transactions = TransactionIdentity(self.current_member, self._is_owned)
         self._owned: dict[TopicPartition, PartitionOwnership] = {}  # of the partitions that are assigned
+        self._awaited = AwaitedPartitions(self._cluster, self.group_id, self._read)
+        self._match_ms: float = config.metadata_max_age_ms  # up to the next listing of topics for a pattern
         self._reading: set[int] = set()  # readers of users' that wait for records or decode them
+        self.assigned_since_ms: float | None = None  # when the first assignment came; for any thread
+        self.first_assigned = asyncio.Event()
         self._took_ms = self._engine.now_ms()
         self._patience: asyncio.TimerHandle | None = None
+        self._oldest_call: Callable[[], tuple[float, str] | None] | None = None
+        self._stays_out = False  # until a stream's call returns
 
     # --- what users ask for
 
@@ -102,22 +106,23 @@ class GroupMembership:
         async with self._changing:
             matched = None if pattern is None else TopicPattern(self._cluster, pattern)
             if matched is not None:
-                names = await matched.matching()
+                found = list((await matched.matching()).values())
             else:
-                create = self._config.allow_auto_create_topics
-                names = {info.name for info in await self._cluster.topics(topics, fresh=True, create=create)}
+                found = await self._cluster.topics(topics, fresh=True, create=self._config.allow_auto_create_topics)
             await self._need_driver()
             if not self.is_active and self._assignment.partitions:
                 await self._assignment.assign([])
-            self._pattern, self.subscribed = matched, tuple(sorted(names))
+            self._pattern, self.subscribed = matched, tuple(sorted({info.name for info in found}))
+            self._assignment.know(found, self._cluster.metadata.lacked_ms.get if matched is None else matched.lacked_ms)
             self._join()
 
     async def unsubscribe(self) -> None:
         """Give everything up and leave the group; a later `subscribe` joins again."""
         async with self._changing:
-            self.subscribed, self._pattern = (), None
+            self.subscribed, self._pattern, self._stays_out = (), None, False
             await self._leave(LEAVE_MS)
             self._cluster.keep_fresh(())
+            self._assignment.know((), self._cluster.metadata.lacked_ms.get)
             self._group.member = None
             self._error = None  # what ended the membership is no concern of who reads by hand
 
@@ -153,7 +158,7 @@ class GroupMembership:
     def _join(self) -> None:
         assert self._driver is not None
         self._group.member = self
-        self._error = None
+        self._error, self._stays_out = None, False
         self._took_ms = self._engine.now_ms()
         self._follow_topics()
         server_pattern = None
@@ -165,6 +170,7 @@ class GroupMembership:
     async def _leave(self, timeout_ms: float) -> None:
         """Hand out nothing more, commit what is processed, and leave. What is in hand is not waited for."""
         self._stop_following()
+        self._awaited.clear()
         if self._driver is None:
             return
         cursors = self._assignment.ending(self._assignment.partitions)
@@ -239,7 +245,6 @@ class GroupMembership:
     def _follow_topics(self) -> None:
         """Keep the metadata of the topics fresh: those that grow, and those that are made."""
         self._cluster.keep_fresh(self.subscribed)
-        self._assignment.know(self.subscribed)
         self._stop_following()
         self._matching = asyncio.ensure_future(self._follow())
 
@@ -249,21 +254,36 @@ class GroupMembership:
             self._matching = None
 
     async def _follow(self) -> None:
+        """Look for topics that are missing, often; and for those that a pattern may match by now."""
+        looked_ms = self._engine.now_ms()
         while True:
-            metadata = self._cluster.metadata
-            missing = any(name not in metadata.topics or name in metadata.errors for name in self.subscribed)
-            wait_ms = MISSING_MS if missing else self._config.metadata_max_age_ms
-            await asyncio.sleep(wait_ms / 1000)
-            try:
-                if self._pattern is not None:
-                    await self._match(self._pattern)
-                elif missing:
-                    await self._cluster.refresh(self.subscribed)
-            except KafkaError as error:
-                log.debug("kafwire: topics of group %r could not be looked for: %s", self.group_id, error)
+            await asyncio.sleep(min(float(MISSING_MS), self._match_ms) / 1000)
+            is_due = self._pattern is not None and self._engine.now_ms() >= looked_ms + self._match_ms
+            if is_due or self._misses_topics:
+                looked_ms = self._engine.now_ms()
+                await self._look_for_topics()
+
+    @property
+    def _misses_topics(self) -> bool:
+        metadata = self._cluster.metadata
+        return any(name not in metadata.topics or name in metadata.errors for name in self.subscribed)
+
+    async def _look_for_topics(self) -> None:
+        try:
+            if self._pattern is not None:
+                await self._match(self._pattern)
+            else:
+                await self._cluster.refresh(self.subscribed, elsewhere=True)
+        except KafkaError as error:
+            log.debug("kafwire: topics of group %r could not be looked for: %s", self.group_id, error)
 
     async def _match(self, pattern: TopicPattern) -> None:
-        names = tuple(sorted(await pattern.matching()))
+        found = await pattern.matching()
+        self._assignment.see(found.values())
+        names = tuple(sorted(found))
+        # A topic that is gone may be recreated soon: the next listings follow sooner.
+        is_gone = not set(self.subscribed) <= set(names)
+        self._match_ms = MISSING_MS if is_gone else min(2 * self._match_ms, self._config.metadata_max_age_ms)
         if names == self.subscribed or self._driver is None:
             return
         self.subscribed = names
@@ -292,10 +312,9 @@ class GroupMembership:
         return self.metadata() if self._driver is None else self._driver.known_as
 
     def _end(self, partitions: Iterable[TopicPartition], *, is_lost: bool = False) -> None:
-        """End the ownership of those that are still owned, then drop them.
+        """End the ownership of those that are still owned, then drop them: no transaction commits them any more.
 
-        No transaction commits them any more. A partition with records in hand is revoked late: its window is over, or
-        `on_revocation` is "discard".
+        A partition with records in hand is revoked late: its window is over, or `on_revocation` is "discard".
         """
         ending = {where: self._owned.pop(where) for where in partitions if where in self._owned}
         for where, ownership in ending.items():
@@ -316,8 +335,8 @@ class GroupMembership:
         if self._fetcher.queue.position(cursor.number) <= cursor.lowest:
             return False  # nothing of it was handed out
         return (
-            self.revocation.holds_records(cursor)
-            or self._commits.is_uncommitted(cursor)
+            self._commits.ledger.holds(cursor)
+            or self._commits.ledger.is_uncommitted(cursor)
             or self.transactions.is_unsent(where)
         )
 
@@ -345,43 +364,29 @@ class GroupMembership:
     # --- what becomes of partitions (see `AssignedPartitions`)
 
     async def take(self, partitions: Sequence[Partition]) -> None:
-        """Read these from where the group was, which is not waited for: whoever is to have others of them does not."""
-        failures = 0
+        """Read these from where the group was, as soon as the metadata shows them.
+
+        Neither is waited for: a partition that cannot be read yet holds up no other one, and no rebalance.
+        """
         if not self._assignment.partitions:
             self._took_ms = self._engine.now_ms()
-        found: list[tuple[TopicInfo, int]] = []
-        wanted = {
+        new = {
             where: PartitionOwnership() for each in partitions if (where := TopicPartition(*each)) not in self._owned
         }
-        self._owned |= wanted
-        while wanted and not self.stops:
-            try:
-                found = [pair for where in wanted if (pair := await self._find(where)) is not None]
-            except (KafkaConnectionError, KafkaTimeoutError, BrokerError) as error:
-                self._fetcher.errors.tell_once("positions", error, "it could not be found out where to read: ")
-                failures += 1
-                await asyncio.sleep(self._fetcher.backoff_ms(failures) / 1000)
-                wanted = _still_owned(wanted)
-                continue
-            break
-        else:
-            return
-        # A partition that went meanwhile may be another member's by now.
-        wanted = _still_owned(wanted)
-        found = [(info, number) for info, number in found if (info.name, number) in wanted]
-        added = self._assignment.add(found, wanted, held=self.handlers.handlers.on_assigned is not None)
-        # Records of new partitions come once the handler was called.
-        self.handlers.assigned(list(wanted), partial(self._assignment.hold_no_more, added))
+        self._owned |= new
+        self._awaited.add(new)
 
-    async def _find(self, where: TopicPartition) -> tuple[TopicInfo, int] | None:
-        known = self._cluster.metadata.topics.get(where.topic)
-        if known is None or where.partition not in known.partitions:
-            await self._cluster.refresh([where.topic], at_once=True)
-            known = self._cluster.metadata.topics.get(where.topic)
-        if known is None or where.partition not in known.partitions:
-            log.warning("group %r assigns %s-%d, which does not exist", self.group_id, *where)
-            return None
-        return known, where.partition
+    def _read(self, owned: Mapping[TopicPartition, PartitionOwnership]) -> None:
+        if self.stops:
+            return
+        topics = self._cluster.metadata.topics
+        pairs = [(topics[where.topic], where.partition) for where in owned]
+        added = self._assignment.add(pairs, owned, held=self.handlers.handlers.on_assigned is not None)
+        if self.assigned_since_ms is None:
+            self.assigned_since_ms = self._engine.now_ms()
+            self.first_assigned.set()
+        # Records of new partitions come once the handler was called.
+        self.handlers.assigned(list(owned), partial(self._assignment.hold_no_more, added))
 
     async def give_up(self, partitions: Sequence[Partition]) -> None:
         """Read these no more, and commit what is processed."""
@@ -395,6 +400,7 @@ class GroupMembership:
 
     async def _release(self, partitions: list[TopicPartition], window_ms: float) -> None:
         """Hand out no more of these, wait for what is in hand if that is to be finished, commit, and drop them."""
+        self._awaited.discard(partitions)
         until = self._engine.now_ms() + window_ms
         owned = {where: self._owned[where] for where in partitions if where in self._owned}
         cursors = self._assignment.ending(owned)
@@ -449,6 +455,7 @@ class GroupMembership:
     def fail(self, error: KafkaError) -> None:
         """The membership is over: who reads is told."""
         self._error, self._is_told = error, False
+        self.first_assigned.set()  # none comes
         self._stop_following()
         self._wake()
 
@@ -491,6 +498,49 @@ class GroupMembership:
             self._reading.discard(id(who))
         self._took_ms = self._engine.now_ms()
 
+    def watch_calls(self, oldest: Callable[[], tuple[float, str] | None]) -> None:
+        """Have `max_poll_interval_ms` measure the calls of a stream, and not the time between reads.
+
+        `oldest` returns for how many milliseconds a call has run, and which, from any thread; None: none runs. A member
+        whose stream runs one call for too long leaves, and joins again when the call has returned.
+        """
+        self._oldest_call = oldest
+
+    def _look_at_calls(self, oldest: tuple[float, str] | None, limit_ms: int) -> float:
+        """Leave, or join again, if it is time. Milliseconds until the next look."""
+        age_ms, name = oldest or (0.0, "")
+        if self._stays_out and age_ms < limit_ms:
+            self._fetcher.tasks.begin(self._come_back())
+        elif self._is_joined and age_ms >= limit_ms:
+            self._fetcher.tasks.begin(self._stay_out(name, limit_ms))
+        elif not self._stays_out:
+            # Of many short calls each look sees only whether there was progress since the last one.
+            return max(CALL_LOOK_MS, min(limit_ms - age_ms, limit_ms / 4))
+        return CALL_LOOK_MS
+
+    async def _stay_out(self, name: str, limit_ms: int) -> None:
+        async with self._changing:
+            if self._is_closed or not self._is_joined:
+                return
+            self._stays_out = True
+            log.warning(
+                "this member leaves group %r, as %s has run for longer than max_poll_interval_ms (%d); it joins again "
+                "when that call returns. What was in hand is not committed, and another member processes it",
+                self.group_id,
+                name,
+                limit_ms,
+            )
+            owned = self._assignment.partitions
+            await self._leave(LEAVE_MS)
+            self.handlers.lost(owned)
+
+    async def _come_back(self) -> None:
+        async with self._changing:
+            if self._stays_out and not self._is_closed:
+                log.info("the call has returned: this member joins group %r again", self.group_id)
+                await self._need_driver()
+                self._join()
+
     def _watch_patience(self) -> None:
         limit_ms = self._config.max_poll_interval_ms
         if limit_ms is None or self._patience is not None:
@@ -498,6 +548,10 @@ class GroupMembership:
 
         def look() -> None:
             self._patience = None
+            if self._oldest_call is not None:
+                wait_ms = self._look_at_calls(self._oldest_call(), limit_ms)
+                self._patience = asyncio.get_running_loop().call_later(wait_ms / 1000, look)
+                return
             if self._reading or not self._assignment.partitions:  # who has nothing cannot take anything
                 self._took_ms = self._engine.now_ms()
             idle_ms = self._engine.now_ms() - self._took_ms
@@ -506,7 +560,8 @@ class GroupMembership:
             elif self._is_joined:
                 self._fetcher.tasks.begin(self._run_out(limit_ms))
 
-        self._patience = asyncio.get_running_loop().call_later(limit_ms / 1000, look)
+        first_ms = limit_ms if self._oldest_call is None else self._look_at_calls(None, limit_ms)
+        self._patience = asyncio.get_running_loop().call_later(first_ms / 1000, look)
 
     async def _run_out(self, limit_ms: int) -> None:
         text = (

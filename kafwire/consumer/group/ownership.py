@@ -4,9 +4,9 @@ Each assignment of a partition has one object, which its cursor holds; a partiti
 claim, the stream and the revocation of that assignment hold the same object, and ask it each time before they read,
 write, commit or replay, after every `await`: an earlier reply may be outdated.
 
-The engine alone changes the state, once, and before anything else happens to the partition: before its cursor is
-dropped, before `on_lost` is called, and before the coordinator gets the request (a heartbeat, JoinGroup) after which
-another member may own it. Any thread may read the state.
+The engine alone changes the state, once, and changes it before anything else happens to the partition: before its
+cursor is dropped, before `on_lost` is called, and before the coordinator gets the request (a heartbeat, JoinGroup)
+after which another member may own it. Any thread may read the state.
 
 **Why a transaction reads the member first.** Brokers compare only the member's generation when a transaction commits
 offsets (KIP-447); they do not compare owners of partitions. A transaction that holds records of partition P commits so:
