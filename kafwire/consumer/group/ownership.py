@@ -25,7 +25,8 @@ P can go at any point between these steps. The member loses P, or revokes it lat
 - Step 1 after d: step 2 follows a, so the check finds that P is gone, and the transaction aborts.
 - Step 1 before d: the commit names generation 7. Before c the coordinator accepts it, and P has no other owner; the
   next owner's OffsetFetch waits for this transaction (UNSTABLE_OFFSET_COMMIT), and begins behind its records. After c
-  the coordinator refuses generation 7, and the transaction aborts.
+  the coordinator refuses generation 7 for P, and the transaction aborts. (From Kafka 4.3 on it refuses it for P alone,
+  so the commit has to name P: see `transaction_identity.py`.)
 
 The other order is wrong: P is owned at the check, a to d happen, and the commit names generation 8, which the
 coordinator accepts, although P is another member's.
