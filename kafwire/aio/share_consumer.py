@@ -96,8 +96,9 @@ class AsyncShareConsumer:
 
     async def batches(self, timeout: float | None = None) -> AsyncIterator[ShareBatch]:  # noqa: ASYNC109
         """Iterate over acquired records, in batches of one partition, as `ShareConsumer.batches` does."""
-        while await self._fill(timeout):
+        while await self._fill(timeout, by_silence=True):
             batch = self._waiting.popleft()
+            batch._acquired.see_all()
             self._in_hand = [batch]
             yield batch
 
@@ -106,18 +107,22 @@ class AsyncShareConsumer:
         await self._fill(timeout)
         self._in_hand = list(self._waiting)
         self._waiting.clear()
+        for batch in self._in_hand:
+            batch._acquired.see_all()
         return list(self._in_hand)
 
-    async def _fill(self, timeout: float | None) -> bool:  # noqa: ASYNC109
+    async def _fill(self, timeout: float | None, *, by_silence: bool = False) -> bool:  # noqa: ASYNC109
         """What was in hand is processed; whether there is something to hand out."""
         limit_ms = milliseconds(timeout)
         await self.start()
+        until_ms = self._core.cluster.engine.now_ms() + limit_ms
+        silence = self._core.silence(limit_ms) if by_silence else None
         self._settle()
+        self._core.drop_expired(self._waiting)
         while not self._waiting:
             if not self._fetched:
-                self._fetched += await on_engine(
-                    self._engine, self._core.next(None if limit_ms < 0 else float(limit_ms))
-                )
+                left_ms = None if limit_ms < 0 else max(0.0, until_ms - self._core.cluster.engine.now_ms())
+                self._fetched += await on_engine(self._engine, self._core.next(left_ms, silence))
             if not self._fetched:
                 return False
             while self._fetched:
@@ -170,7 +175,9 @@ class AsyncShareConsumer:
 
     def _settle(self) -> None:
         """Who asks for more has processed what he had, in implicit mode."""
-        self._records.leave()
+        rest = self._records.leave()
+        if rest is not None:
+            self._fetched.appendleft(rest)
         held, self._in_hand = self._in_hand, []
         if not self._core.explicit:
             for batch in held:

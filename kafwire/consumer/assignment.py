@@ -13,7 +13,7 @@ from kafwire.consumer.arguments import LASTING_LAYOUTS, Selection, cursor_of, cu
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.known_topics import KnownTopics, NewPartition
-from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.partition_claim import Claim, StreamEnded
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.partition_feed import PartitionFeed
@@ -141,7 +141,7 @@ class Assignment:
     ) -> list[FetchCursor]:
         """Read these too, which a group assigned, from where it was, once that is found out; `held`: they are paused.
 
-        `owned` has the ownership of each. What fails for now is tried again while they are read. Of what fails for good who reads is told.
+        `owned` has the ownership of each. A failure that may pass is tried again; the next read raises any other.
         """
         pairs = [
             (info, number)
@@ -232,6 +232,7 @@ class Assignment:
             claim = self._claimed[cursor]() if cursor in self._claimed else None
             if claim is not None:
                 claim.is_ending = True
+                claim.tell()
             if cursor in self._claimed:
                 self._fetcher.cut_off(cursor, StreamEnded(f"{cursor.name} is given up"))
             else:
@@ -291,6 +292,10 @@ class Assignment:
         claim = self._claimed[cursor]() if cursor in self._claimed else None
         return claim is not None and claim.is_read
 
+    def has_claim(self, cursor: FetchCursor) -> bool:
+        """Return whether a stream reads the partition, or is to read it."""
+        return cursor in self._claimed
+
     def open_feed(self, is_disturbed: Callable[[], bool]) -> PartitionFeed:
         """Have each partition, from now on, claimed for a stream of its own; those that are there too."""
         if self.feed is not None and self.feed.is_open:
@@ -310,7 +315,7 @@ class Assignment:
         """Its reader reads no more: the partition is one of all again. What a closed claim calls."""
         if cursor in self._claimed:
             del self._claimed[cursor]
-            self._commits.leave(cursor)
+            self._commits.ledger.leave(cursor)
             self._fetcher.queue.claim(cursor.number, False)
             if self._flowing:
                 self._fetcher.ask([cursor])
@@ -332,7 +337,7 @@ class Assignment:
     def _pause(self, cursor: FetchCursor, *, paused: bool) -> None:
         if cursor in self._held:
             self._held[cursor] = paused
-        elif cursor not in self._ending:
+        elif cursor not in self._ending or cursor in self._claimed:  # a claimed one reads to its end
             self._fetcher.pause(cursor, paused=paused)
 
     @property
@@ -366,12 +371,13 @@ class Assignment:
             claim = self._claimed.pop(cursor)()
             if claim is not None:
                 claim.cursor, claim.is_ending = None, True
+                claim.tell()
             kind = StreamEnded if cursor in self._ending else KafkaError
             self._fetcher.halt(cursor, kind(f"{cursor.name} is not read by this consumer any more"))
         self._ending.discard(cursor)
         self._held.pop(cursor, None)
         self._unstarted.discard(cursor)
-        self._commits.forget(cursor)
+        self._commits.ledger.forget(cursor)
 
     async def _add(
         self, found: Iterable[tuple[TopicInfo, int]], *, of_group: bool = False, held: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -26,7 +26,7 @@ from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE
 from kafwire.consumer.membership_driver import MembershipDriver
 from kafwire.consumer.membership_metrics import MembershipMetrics, protocol_of
-from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.rebalance_handlers import Handlers, RebalanceHandlers
 from kafwire.consumer.revocation import Revocation
@@ -45,6 +45,7 @@ from kafwire.types import ConsumerGroupMetadata, TopicPartition
 log = logging.getLogger("kafwire")
 
 LEAVE_MS = 5_000  # so long the coordinator is waited for when a member leaves
+CALL_LOOK_MS = 250  # and so often a call is looked at that keeps a member out of its group
 MISSING_MS = 2_000  # and so often topics are looked for that do not exist
 _MENDABLE = (AuthenticationError, AuthorizationError, PollIntervalError)  # the next call joins again
 WINDOW = 0.9  # of rebalance_timeout_ms, without a revocation_timeout_ms
@@ -83,13 +84,17 @@ class GroupMembership:
         self._matching: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._is_told = False
-        self.transactions = TransactionIdentity(self.current_member)
+        self.transactions = TransactionIdentity(self.current_member, self._is_owned)
         self._owned: dict[TopicPartition, PartitionOwnership] = {}  # of the partitions that are assigned
         self._awaited = AwaitedPartitions(self._cluster, self.group_id, self._read)
         self._match_ms: float = config.metadata_max_age_ms  # up to the next listing of topics for a pattern
         self._reading: set[int] = set()  # readers of users' that wait for records or decode them
+        self.assigned_since_ms: float | None = None  # when the first assignment came; for any thread
+        self.first_assigned = asyncio.Event()
         self._took_ms = self._engine.now_ms()
         self._patience: asyncio.TimerHandle | None = None
+        self._oldest_call: Callable[[], tuple[float, str] | None] | None = None
+        self._stays_out = False  # until a stream's call returns
 
     # --- what users ask for
 
@@ -114,7 +119,7 @@ class GroupMembership:
     async def unsubscribe(self) -> None:
         """Give everything up and leave the group; a later `subscribe` joins again."""
         async with self._changing:
-            self.subscribed, self._pattern = (), None
+            self.subscribed, self._pattern, self._stays_out = (), None, False
             await self._leave(LEAVE_MS)
             self._cluster.keep_fresh(())
             self._assignment.know((), self._cluster.metadata.lacked_ms.get)
@@ -153,7 +158,7 @@ class GroupMembership:
     def _join(self) -> None:
         assert self._driver is not None
         self._group.member = self
-        self._error = None
+        self._error, self._stays_out = None, False
         self._took_ms = self._engine.now_ms()
         self._follow_topics()
         server_pattern = None
@@ -307,7 +312,7 @@ class GroupMembership:
         return self.metadata() if self._driver is None else self._driver.known_as
 
     def _end(self, partitions: Iterable[TopicPartition], *, is_lost: bool = False) -> None:
-        """End the ownership of those that are still owned, then drop them. A transaction commits nothing of them any more.
+        """End the ownership of those that are still owned, then drop them: no transaction commits them any more.
 
         A partition with records in hand is revoked late: its window is over, or `on_revocation` is "discard".
         """
@@ -315,8 +320,9 @@ class GroupMembership:
         for where, ownership in ending.items():
             cursor = self._fetcher.cursors.get(where)
             is_in_hand = cursor is not None and self.revocation.is_in_hand(cursor)
-            if cursor is not None and (is_in_hand or self._commits.is_uncommitted(cursor)):
-                self.transactions.take_away(where, self._fetcher.queue.position(cursor.number))
+            if cursor is not None and self._may_be_in_transaction(where, cursor):
+                offset, is_claimed = self._fetcher.queue.position(cursor.number), self._assignment.has_claim(cursor)
+                self.transactions.take_away(where, offset, is_shared=not is_claimed)
             if is_lost:
                 ownership.lose()
             elif is_in_hand:
@@ -324,6 +330,19 @@ class GroupMembership:
             else:
                 ownership.release()
         self._assignment.drop(self._assignment.ending(ending))
+
+    def _may_be_in_transaction(self, where: TopicPartition, cursor: FetchCursor) -> bool:
+        if self._fetcher.queue.position(cursor.number) <= cursor.lowest:
+            return False  # nothing of it was handed out
+        return (
+            self._commits.ledger.holds(cursor)
+            or self._commits.ledger.is_uncommitted(cursor)
+            or self.transactions.is_unsent(where)
+        )
+
+    def _is_owned(self, where: Partition) -> bool:
+        ownership = self._owned.get(TopicPartition(*where))
+        return ownership is not None and ownership.is_owned
 
     def fenced(self) -> None:
         """See `CommittingMember`."""
@@ -363,6 +382,9 @@ class GroupMembership:
         topics = self._cluster.metadata.topics
         pairs = [(topics[where.topic], where.partition) for where in owned]
         added = self._assignment.add(pairs, owned, held=self.handlers.handlers.on_assigned is not None)
+        if self.assigned_since_ms is None:
+            self.assigned_since_ms = self._engine.now_ms()
+            self.first_assigned.set()
         # Records of new partitions come once the handler was called.
         self.handlers.assigned(list(owned), partial(self._assignment.hold_no_more, added))
 
@@ -433,6 +455,7 @@ class GroupMembership:
     def fail(self, error: KafkaError) -> None:
         """The membership is over: who reads is told."""
         self._error, self._is_told = error, False
+        self.first_assigned.set()  # none comes
         self._stop_following()
         self._wake()
 
@@ -475,6 +498,49 @@ class GroupMembership:
             self._reading.discard(id(who))
         self._took_ms = self._engine.now_ms()
 
+    def watch_calls(self, oldest: Callable[[], tuple[float, str] | None]) -> None:
+        """Have `max_poll_interval_ms` measure the calls of a stream, and not the time between reads.
+
+        `oldest` returns for how many milliseconds a call has run, and which, from any thread; None: none runs. A member
+        whose stream runs one call for too long leaves, and joins again when the call has returned.
+        """
+        self._oldest_call = oldest
+
+    def _look_at_calls(self, oldest: tuple[float, str] | None, limit_ms: int) -> float:
+        """Leave, or join again, if it is time. Milliseconds until the next look."""
+        age_ms, name = oldest or (0.0, "")
+        if self._stays_out and age_ms < limit_ms:
+            self._fetcher.tasks.begin(self._come_back())
+        elif self._is_joined and age_ms >= limit_ms:
+            self._fetcher.tasks.begin(self._stay_out(name, limit_ms))
+        elif not self._stays_out:
+            # Of many short calls each look sees only whether there was progress since the last one.
+            return max(CALL_LOOK_MS, min(limit_ms - age_ms, limit_ms / 4))
+        return CALL_LOOK_MS
+
+    async def _stay_out(self, name: str, limit_ms: int) -> None:
+        async with self._changing:
+            if self._is_closed or not self._is_joined:
+                return
+            self._stays_out = True
+            log.warning(
+                "this member leaves group %r, as %s has run for longer than max_poll_interval_ms (%d); it joins again "
+                "when that call returns. What was in hand is not committed, and another member processes it",
+                self.group_id,
+                name,
+                limit_ms,
+            )
+            owned = self._assignment.partitions
+            await self._leave(LEAVE_MS)
+            self.handlers.lost(owned)
+
+    async def _come_back(self) -> None:
+        async with self._changing:
+            if self._stays_out and not self._is_closed:
+                log.info("the call has returned: this member joins group %r again", self.group_id)
+                await self._need_driver()
+                self._join()
+
     def _watch_patience(self) -> None:
         limit_ms = self._config.max_poll_interval_ms
         if limit_ms is None or self._patience is not None:
@@ -482,6 +548,10 @@ class GroupMembership:
 
         def look() -> None:
             self._patience = None
+            if self._oldest_call is not None:
+                wait_ms = self._look_at_calls(self._oldest_call(), limit_ms)
+                self._patience = asyncio.get_running_loop().call_later(wait_ms / 1000, look)
+                return
             if self._reading or not self._assignment.partitions:  # who has nothing cannot take anything
                 self._took_ms = self._engine.now_ms()
             idle_ms = self._engine.now_ms() - self._took_ms
@@ -490,7 +560,8 @@ class GroupMembership:
             elif self._is_joined:
                 self._fetcher.tasks.begin(self._run_out(limit_ms))
 
-        self._patience = asyncio.get_running_loop().call_later(limit_ms / 1000, look)
+        first_ms = limit_ms if self._oldest_call is None else self._look_at_calls(None, limit_ms)
+        self._patience = asyncio.get_running_loop().call_later(first_ms / 1000, look)
 
     async def _run_out(self, limit_ms: int) -> None:
         text = (

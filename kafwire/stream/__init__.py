@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from kafwire.stream.interfaces import Sink, Source, SourcePartition, TransactionalSink
     from kafwire.stream.memory import MemoryPartition, MemorySink, MemorySource
     from kafwire.stream.message import Message
+    from kafwire.stream.monitor import StreamMonitor
     from kafwire.stream.pipeline import Pipeline
+    from kafwire.stream.reducing import Reduced
     from kafwire.stream.sinks import FunctionSink, TopicSink
+    from kafwire.stream.status import OldestRecord, PartitionStatus, StreamStatus
     from kafwire.stream.stop_request import StopRequest
     from kafwire.stream.summary import StreamSummary
+    from kafwire.stream.topic_table import TopicTable
 
 __all__ = [
     "ConsumerSource",
@@ -32,15 +36,21 @@ __all__ = [
     "MemorySource",
     "Message",
     "NotNow",
+    "OldestRecord",
+    "PartitionStatus",
     "Pipeline",
+    "Reduced",
     "RetryTopic",
     "Sink",
     "Source",
     "SourcePartition",
     "StopRequest",
     "StreamError",
+    "StreamMonitor",
+    "StreamStatus",
     "StreamSummary",
     "TopicSink",
+    "TopicTable",
     "TransactionalSink",
 ]
 
@@ -53,15 +63,21 @@ _HOMES = {
     "MemorySource": "memory",
     "Message": "message",
     "NotNow": "errors",
+    "OldestRecord": "status",
+    "PartitionStatus": "status",
     "Pipeline": "pipeline",
+    "Reduced": "reducing",
     "RetryTopic": "failure_policy",
     "Sink": "interfaces",
     "Source": "interfaces",
     "SourcePartition": "interfaces",
     "StopRequest": "stop_request",
     "StreamError": "errors",
+    "StreamMonitor": "monitor",
+    "StreamStatus": "status",
     "StreamSummary": "summary",
     "TopicSink": "sinks",
+    "TopicTable": "topic_table",
     "TransactionalSink": "interfaces",
 }
 

@@ -121,13 +121,16 @@ class ShareConsumer:
             AuthorizationError: this client must not read a topic, or be in the group.
             BrokerError: the group or a partition cannot be read.
         """
-        while self._fill(timeout):
+        while self._fill(timeout, by_silence=True):
             batch = self._waiting.popleft()
+            batch._acquired.see_all()
             self._in_hand = [batch]
             yield batch
 
     def poll(self, timeout: float | None = 0.0) -> list[ShareBatch]:
         """Return batches of acquired records, about `max_poll_records` from each broker.
+
+        With `share_acquire_mode="record_limit"` it is at most `max_poll_records` from all brokers together.
 
         Args:
             timeout: seconds to wait for the first ones; None: for ever.
@@ -141,16 +144,22 @@ class ShareConsumer:
         self._fill(timeout)
         self._in_hand = list(self._waiting)
         self._waiting.clear()
+        for batch in self._in_hand:
+            batch._acquired.see_all()
         return list(self._in_hand)
 
-    def _fill(self, timeout: float | None) -> bool:
+    def _fill(self, timeout: float | None, *, by_silence: bool = False) -> bool:
         """What was in hand is processed; whether there is something to hand out."""
         self._check()
         limit_ms = milliseconds(timeout)
+        until_ms = self._core.cluster.engine.now_ms() + limit_ms
+        silence = self._core.silence(limit_ms) if by_silence else None
         self._settle()
+        self._core.drop_expired(self._waiting)
         while not self._waiting:
             if not self._fetched:
-                self._fetched += self._engine.run(self._core.next, None if limit_ms < 0 else float(limit_ms))
+                left_ms = None if limit_ms < 0 else max(0.0, until_ms - self._core.cluster.engine.now_ms())
+                self._fetched += self._engine.run(self._core.next, left_ms, silence)
             if not self._fetched:
                 return False
             while self._fetched:
@@ -162,7 +171,7 @@ class ShareConsumer:
     def __iter__(self) -> Iterator[Record]:
         """Iterate over single records, for ever; in implicit mode each is accepted when the next is asked for.
 
-        A second loop goes on where the first one stopped. Who asks for batches instead has the rest delivered again.
+        A second loop goes on where the first one stopped. `poll` and `batches` hand out the rest of its batch.
 
         Returns:
             An iterator of `Record`.
@@ -208,7 +217,9 @@ class ShareConsumer:
 
     def _settle(self) -> None:
         """Who asks for more has processed what he had, in implicit mode."""
-        self._records.leave()
+        rest = self._records.leave()
+        if rest is not None:
+            self._fetched.appendleft(rest)
         held, self._in_hand = self._in_hand, []
         if not self._core.explicit:
             for batch in held:

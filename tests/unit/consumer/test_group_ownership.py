@@ -15,6 +15,7 @@ from kafwire.consumer.group.ownership import OwnershipState
 from kafwire.consumer.group_membership import GroupMembership
 from kafwire.errors import CommitFailedError, KafkaConnectionError
 from kafwire.types import TopicPartition
+from tests.support.deadlines import comes
 from tests.support.group_consumers import PROTOCOLS, GroupWorld, Member
 
 RECORDS = 40
@@ -243,7 +244,7 @@ async def slow_metadata(member: Member, *, failures: int = 0) -> AsyncIterator[a
         if left:
             left -= 1
             raise KafkaConnectionError("no broker can be reached")
-        await arrived.wait()
+        await comes(arrived)
         await refresh(*arguments, **options)
 
     cluster.refresh = slow  # type: ignore[method-assign]
@@ -286,6 +287,7 @@ def test_a_partition_that_is_lost_while_its_metadata_are_looked_up_is_not_read(f
 
 
 def test_a_partition_that_is_lost_is_not_looked_up_for_ever() -> None:
+    """Nor do later changes of the assignment wait for the look-up."""
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:
@@ -344,7 +346,7 @@ class Rebalances:
 
     async def on_revoked(self, partitions: list[TopicPartition]) -> None:
         self.log.append(("revoked", sorted(number for _, number in partitions)))
-        await self.goes_on.wait()
+        await comes(self.goes_on)
 
     async def on_lost(self, partitions: list[TopicPartition]) -> None:
         self.log.append(("lost", sorted(number for _, number in partitions)))
@@ -432,11 +434,11 @@ def slow_decoding(group: GroupWorld) -> Iterator[asyncio.Event]:
     loop, arrives = group.world.loop, asyncio.Event()
     real = loop.run_in_executor
 
-    def slow(executor: Any, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:  # noqa: ARG001
+    def slow(executor: Any, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
         found = function(*arguments)
 
         async def later() -> Any:
-            await arrives.wait()
+            await comes(arrives)
             return found
 
         return asyncio.ensure_future(later())
@@ -510,4 +512,28 @@ def test_a_batch_of_a_stream_whose_partition_goes_before_its_task_gets_it_is_dro
                     batch = await reading
                 assert (batch is None) == is_lost
 
+        group.world.run(main())
+
+
+def test_a_paused_stream_ends_when_its_partition_is_revoked(protocol: dict[str, Any]) -> None:
+    """Its reader waits for a batch, and would keep the revocation waiting for the whole window."""
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            await filled(group)
+            first = group.member(**protocol, enable_auto_commit=False)
+            async with streaming(first) as stream:
+                batch = await anext(stream)
+                stream.complete(batch.base_offset, batch.next_offset)
+                stream.pause()
+                rest = asyncio.ensure_future(anext(stream, None))
+                await asyncio.sleep(1.0)
+                assert not rest.done()
+                await first.consumer.subscribe("other")
+                async with asyncio.timeout(10.0):
+                    assert await rest is None
+                await stream.aclose()
+                await group.until(lambda: ("t", 0) not in first.consumer.assignment, 5.0)
+
+        group.world.state.topics.create("other", 1, replicas=1)
         group.world.run(main())

@@ -14,6 +14,7 @@ from kafwire.consumer.membership_driver import MembershipDriver
 from kafwire.consumer.membership_metrics import MembershipMetrics
 from kafwire.errors import KafkaError
 from kafwire.types import ConsumerGroupMetadata
+from tests.support.deadlines import comes
 
 P, Q, R = ("t", 0), ("t", 1), ("t", 2)
 
@@ -27,7 +28,7 @@ class FakeCluster:
     def now_ms(self) -> float:
         return 0.0
 
-    def on_change(self, listener: object) -> Callable[[], None]:  # noqa: ARG002
+    def on_change(self, listener: object) -> Callable[[], None]:
         return lambda: None
 
 
@@ -44,11 +45,11 @@ class FakeMembership:
     def metadata(self) -> ConsumerGroupMetadata:
         return ConsumerGroupMetadata("g", 1, "m")
 
-    def released(self, now: float) -> list[Action]:  # noqa: ARG002
+    def released(self, now: float) -> list[Action]:
         self.log.append("released")
         return []
 
-    def leave(self, now: float) -> list[Action]:  # noqa: ARG002
+    def leave(self, now: float) -> list[Action]:
         self.state = State.OUT
         return []
 
@@ -59,9 +60,9 @@ class Following:
     def __init__(self) -> None:
         self.membership = FakeMembership()
         self.driver = MembershipDriver(
-            cast(Cluster, FakeCluster()),
-            cast(Coordinator, None),
-            cast(Membership, self.membership),
+            cast("Cluster", FakeCluster()),
+            cast("Coordinator", None),
+            cast("Membership", self.membership),
             self,
             MembershipMetrics(),
         )
@@ -84,7 +85,7 @@ class Following:
     async def _change(self, what: str) -> None:
         self.log.append(what)
         self._going_on.clear()
-        await self._going_on.wait()
+        await comes(self._going_on)
 
     async def take(self, partitions: Sequence[Partition]) -> None:
         await self._change(f"take {[number for _, number in partitions]}")
@@ -95,7 +96,7 @@ class Following:
     def lose(self, partitions: Sequence[Partition]) -> None:
         self.log.append(f"lose {[number for _, number in partitions]}")
 
-    def made_anew(self, topics: Iterable[str]) -> Sequence[Partition]:  # noqa: ARG002
+    def made_anew(self, topics: Iterable[str]) -> Sequence[Partition]:
         return ()
 
     def fail(self, error: KafkaError) -> None:
