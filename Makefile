@@ -4,7 +4,8 @@
 # make test-kerberos  run the tests of GSSAPI, none of which may be skipped: they need MIT Kerberos, which .ci/run installs
 # make test-postgresql  run the tests on PostgreSQL, none of which may be skipped: .ci/run installs Debian's package
 # make demo     send the flights of 2013 through the embedded broker and Spark, and back (KAFKA=real: through Apache Kafka)
-# make bench    compare the speed with other clients, on one broker (BENCH=name: only that row)
+# make bench    compare the speed with other clients, on one broker (BENCH="name pattern-*": only those rows);
+#               BASE=commit: with that commit's library instead, in processes that take turns (ROUNDS=5 pairs)
 # make bench-strategies   compare the fetch strategies, in docs/fetching.md
 # make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/producing.md
 # make fuzz     fuzz every decoder, with sanitizers too, which needs clang (SECONDS=60, SEED=random; FUZZ=targets)
@@ -25,6 +26,8 @@
 PYTHON ?= python3
 TESTS ?=
 BENCH ?=
+BASE ?=
+ROUNDS ?= 5
 SECONDS ?= 60
 SEED ?=
 FUZZ ?=
@@ -78,9 +81,9 @@ demo: build $(VENV)/has-demo $(if $(filter real,$(KAFKA)),jars)
 	$(BIN)/python -m demo
 
 bench: build $(VENV)/has-bench jars
-	$(BIN)/python -m benchmarks $(BENCH)
-	$(if $(BENCH),,$(BIN)/python -m benchmarks.groups)
-	$(if $(BENCH),,$(BIN)/python -m benchmarks.streams)
+	set -f; $(BIN)/python -m $(if $(BASE),benchmarks.compare $(BASE),benchmarks) $(BENCH) --rounds $(ROUNDS)
+	$(if $(BENCH)$(BASE),,$(BIN)/python -m benchmarks.groups)
+	$(if $(BENCH)$(BASE),,$(BIN)/python -m benchmarks.streams)
 
 bench-strategies: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks.strategies

@@ -14,7 +14,8 @@ from benchmarks.measure import Bench
 from benchmarks.payload import make_pool, split_pool
 from benchmarks.report import END, START, render, update_readme
 from benchmarks.rounds import ContenderError, Figure, Measured, as_json, judge, run_row
-from benchmarks.rows import ROWS, Contender, Goal, Kind, Row, Topic, choose
+from benchmarks.row import Contender, Goal, Kind, Row, Topic
+from benchmarks.rows import ROWS, choose
 from benchmarks.trickle import GREETING, STAMP
 from benchmarks.workers.common import Options
 from benchmarks.workers.delays import Delays, percentile
