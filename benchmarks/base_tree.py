@@ -1,8 +1,8 @@
 """The tree of another commit, built beside this one, and the folders in which workers find one library or the other.
 
-A worker starts in a folder of two links: `benchmarks` leads to this tree's programs, `kafwire` to one tree's library. So both
-libraries run the same programs. The tree of the commit is a copy from git's own objects; the work tree, its index and
-its branches stay as they are.
+A worker starts in a folder of two links: `benchmarks` leads to this tree's programs, `kafwire` to one tree's library.
+So both libraries run the same programs. The tree of the commit is a copy from git's own objects; the work tree, its
+index and its branches stay as they are.
 """
 
 import os

@@ -331,8 +331,8 @@ def converse(command: Sequence[str], folder: Path = ROOT) -> dict[str, Any]:
         # faulthandler's watchdog writes where every thread is; what matters is that it was its doing.
         late = [line for line in said if line.startswith("Timeout (")]
         reason = (late or said or ["no message"])[-1]
-        for folder in (ROOT, Path(sys.prefix)):
-            reason = reason.replace(f"{folder}/", "")  # what is written down names no machine's folders
+        for machine in (ROOT, Path(sys.prefix)):
+            reason = reason.replace(f"{machine}/", "")  # what is written down names no machine's folders
         raise ContenderError(f"exit code {process.returncode}: {reason}")
     answer: dict[str, Any] = json.loads(lines[1])
     return answer
