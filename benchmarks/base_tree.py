@@ -5,7 +5,6 @@ So both libraries run the same programs. The tree of the commit is a copy from g
 index and its branches stay as they are.
 """
 
-import os
 import shutil
 import subprocess
 import sys
@@ -80,9 +79,7 @@ def _extract(root: Path, commit: str, folder: Path) -> None:
 
 def _run(command: Sequence[str], failure: str, folder: Path | None = None) -> str:
     """The first line that a command prints."""
-    # The tree in PYTHONPATH would come first where a program is a script.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise BaseTreeError(f"{failure}: {(ended.stderr.strip() or 'git has no such commit').splitlines()[-1]}")
     return (ended.stdout.splitlines() or [""])[0]

@@ -26,6 +26,7 @@ SESSION_MS = 2_000
 _BEGUN_COMMITS = 3
 _BEGIN_S, _STOP_S, _SETTLE_S, _PLACE_S = 60.0, 5.0, 90.0, 30.0
 _AFTER_S = 2.0  # the last producer of an id goes on for so long
+_HELD_S = 1.0
 _LOOK_S = 0.02
 _CALL_MS = 30_000
 
@@ -119,6 +120,7 @@ class Cycle:
         self._cluster, self._watch, self._folder, self._rate, self._tell = cluster, watch, folder, rate, tell
         self._source = f"hidden-{plan.cycle}"
         self.lanes = [self._lane(number, one, seed) for number, one in enumerate(plan.lanes)]
+        self.held = 0  # commits that were reported while the coordinator could not send their markers
         self.violations: list[str] = []
         self.states: list[str] = []
 
@@ -288,10 +290,9 @@ class Cycle:
         self._cluster.part(transactions, sink)
         for lane in self.lanes:
             lane.first.resume()
-        deadline = time.monotonic() + 1.0
-        while time.monotonic() < deadline:
-            if all(lane.first.commits() > count for lane, count in zip(self.lanes, before, strict=True)):
-                break
+        deadline = time.monotonic() + _HELD_S
+        while time.monotonic() < deadline and self.held < len(self.lanes):
+            self.held = sum(lane.first.commits() > count for lane, count in zip(self.lanes, before, strict=True))
             time.sleep(0.001)
         time.sleep(self.plan.gap_s / 3)
         for lane in self.lanes:

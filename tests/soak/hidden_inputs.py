@@ -141,6 +141,7 @@ class Run:
         state.counts.update([chosen.order, f"{chosen.victim} killed"])
         state.counts["stopped within a transaction"] += sum(bool(lane.stopped) for lane in cycle.lanes)
         state.counts["inputs reported as committed"] += sum(lane.told for lane in cycle.lanes)
+        state.counts["commits reported while their markers were held"] += cycle.held
         for lane in cycle.lanes:
             state.counts[f"stopped at {lane.stopped or 'no transaction'}"] += 1
             state.counts["next producer in " + ("another process" if lane.plan.successor else "the same process")] += 1
