@@ -18,12 +18,17 @@ _LACKS = {"ImportError", "ModuleNotFoundError", "AttributeError"}
 
 @dataclass(slots=True)
 class Comparison:
-    """One contender of one row on both trees: the figures of each pair of rounds, in the row's unit."""
+    """One contender of one row on both trees: the figures of each pair of rounds, in the row's unit.
+
+    `this_cpu` and `base_cpu` are the processor time of the worker per record: other work on the machine moves it less.
+    """
 
     row: Row
     contender: str
     this: list[float] = field(default_factory=list)
     base: list[float] = field(default_factory=list)
+    this_cpu: list[float] = field(default_factory=list)
+    base_cpu: list[float] = field(default_factory=list)
     this_error: str = ""
     base_error: str = ""
 
@@ -39,6 +44,13 @@ class Comparison:
         """The median ratio; None without a pair."""
         ratios = self.ratios
         return statistics.median(ratios) if ratios and not (self.this_error or self.base_error) else None
+
+    @property
+    def cpu(self) -> float | None:
+        """The median ratio of processor times: below 1, this tree takes more. None where there is no such figure."""
+        pairs = zip(self.this_cpu, self.base_cpu, strict=False)
+        ratios = [base / this for this, base in pairs if this and base]
+        return statistics.median(ratios) if ratios else None
 
     def verdict(self, least: float = LEAST) -> Verdict:
         """Slower, if the median ratio falls below `least`."""
@@ -97,6 +109,7 @@ def compare(
 
     figures = run_row(row, sides, rounds, measure, tell)
     found.this, found.base = figures[THIS].rounds, figures[BASE].rounds
+    found.this_cpu, found.base_cpu = figures[THIS].cpu, figures[BASE].cpu
     found.this_error, found.base_error = figures[THIS].error, figures[BASE].error
     return found
 
@@ -104,8 +117,8 @@ def compare(
 def render(comparisons: Sequence[Comparison], least: float = LEAST) -> str:
     """A line for each row and contender, and the list of those that are slower."""
     lines = [
-        "| row | contender | this tree | base | ratio, median (min-max, pairs) | |",
-        "|---|---|---:|---:|---:|---|",
+        "| row | contender | this tree | base | ratio, median (min-max, pairs) | ratio of processor time | |",
+        "|---|---|---:|---:|---:|---:|---|",
     ]
     lines += [_line(one, least) for one in comparisons]
     slower = _names(comparisons, lambda one: one.verdict(least) == "slower")
@@ -129,6 +142,9 @@ def as_json(comparisons: Sequence[Comparison], least: float = LEAST) -> list[dic
             "base": one.base,
             "ratios": one.ratios,
             "median": one.median,
+            "this_cpu_us_per_record": one.this_cpu,
+            "base_cpu_us_per_record": one.base_cpu,
+            "cpu_median": one.cpu,
             "verdict": one.verdict(least),
             "error": _reason(one),
         }
@@ -145,8 +161,9 @@ def _line(one: Comparison, least: float) -> str:
         if verdict == "slower" and max(ratios) >= 1:
             spread += ", pairs disagree"
     shown = {"ok": "", "slower": "SLOWER", "failed": "FAILED"}.get(verdict, verdict)
+    cpu = "" if one.cpu is None else f"{one.cpu:.3f}"
     this, base = _rate(one.this, one.row.unit), _rate(one.base, one.row.unit)
-    return f"| {one.row.name} | {one.contender} | {this} | {base} | {spread} | {shown} |"
+    return f"| {one.row.name} | {one.contender} | {this} | {base} | {spread} | {cpu} | {shown} |"
 
 
 def _rate(figures: Sequence[float], unit: str) -> str:

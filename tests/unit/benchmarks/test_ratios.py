@@ -30,12 +30,14 @@ def test_trees_take_turns_and_each_pair_begins_with_the_other_one() -> None:
     def measure(_row: Row, contender: Contender, _variant: Mapping[str, str]) -> Measured:
         assert contender.folder is not None
         order.append(contender.folder.name)
-        return Measured(float(len(order)), 1.0)
+        return Measured(float(len(order)), 1.0, cpu=2.0 if contender.folder.name == "this" else 3.0)
 
     found = compare(make_row(), OWN, 3, measure, quiet, FOLDERS)
     assert order == ["this", "base", "this", "base", "base", "this", "this", "base"]
     assert (found.this, found.base) == ([3.0, 6.0, 7.0], [4.0, 5.0, 8.0])  # the first pair does not count
     assert found.ratios == [3 / 4, 6 / 5, 7 / 8]
+    assert found.cpu == 1.5  # the base takes more
+    assert as_json([found])[0]["this_cpu_us_per_record"] == [2.0, 2.0, 2.0]
 
 
 @pytest.mark.parametrize(("kind", "ratio"), [("group", 0.5), ("rebalance", 2.0), ("wait", 2.0), ("share", 0.5)])
@@ -110,11 +112,12 @@ def test_the_table_names_the_slower_rows() -> None:
     found = [
         Comparison(make_row(), "steady", [2.0, 3.0, 4.0], [2.0, 2.0, 2.0]),
         Comparison(make_row(), "torn", [1.0, 1.0, 3.0], [2.0, 2.0, 2.0]),
-        Comparison(make_row(), "worse", [1.0], [2.0]),
+        Comparison(make_row(), "worse", [1.0], [2.0], [3.0], [4.5]),
     ]
     table = render(found)
-    assert "| group-test | steady | 3 M records/s | 2 M records/s | 1.500 (1.000-2.000, 3) |  |" in table
-    assert "| 1 M records/s | 2 M records/s | 0.500 (0.500-1.500, 3), pairs disagree | SLOWER |" in table
+    assert "| group-test | steady | 3 M records/s | 2 M records/s | 1.500 (1.000-2.000, 3) |  |  |" in table
+    assert "| 1 M records/s | 2 M records/s | 0.500 (0.500-1.500, 3), pairs disagree |  | SLOWER |" in table
+    assert "| 0.500 (0.500-0.500, 1) | 1.500 | SLOWER |" in table
     assert "below 97% of the base: group-test (torn), group-test (worse)\n" in table
     assert "below 97% of the base: none\n" in render(found[:1])
     told: list[dict[str, Any]] = json.loads(json.dumps(as_json(found)))
