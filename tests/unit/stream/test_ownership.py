@@ -470,3 +470,31 @@ def test_each_dead_letter_of_a_batch_is_waited_for(lost: int) -> None:
     with pytest.raises(ConnectionError):
         run_simulated(Pipeline().batch(3).map(fail).dead_letters("dead"), source, letters=letters)
     assert source.committed == {}
+
+
+def test_a_transaction_is_aborted_before_a_call_in_a_thread_is_waited_for() -> None:
+    """Its time-out runs, and the producer would be fenced."""
+    source = MemorySource({"orders": numbered(1), "bills": numbered(1)}, ends=False)
+    sink, begun, released = MemorySink(source), threading.Event(), threading.Event()
+
+    def handle(record: Record) -> int:
+        if record.topic == "orders":
+            begun.set()
+            assert released.wait(PATIENCE_S)
+        return number(record)
+
+    async def main() -> None:
+        stop = StopRequest()
+        pipeline = Pipeline().for_each(handle, workers=2)
+        running = asyncio.ensure_future(pipeline.run_async(source, sink, stop=stop, **ONCE))
+        assert await asyncio.to_thread(begun.wait, PATIENCE_S)
+        source.lose("bills")
+        async with asyncio.timeout(PATIENCE_S):
+            await becomes(lambda: sink.aborted == 1)
+            released.set()
+            await becomes(lambda: source.committed == {ORDERS: 1})
+        stop.request()
+        await running
+
+    asyncio.run(main())
+    assert sink.values == [0]
