@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafwire.records import Record
+from kafwire.runtime._interfaces import Clock
 from kafwire.stream.elements import Origin
 from kafwire.stream.running_calls import RunningCalls
 from kafwire.stream.steps import Map
@@ -15,7 +16,7 @@ from tests.support.streams import number
 ORDERS = TopicPartition("orders", 0)
 
 
-class Clock:
+class Standing(Clock):
     """Stands until it is moved."""
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ def record(offset: int) -> Origin:
 
 
 def test_the_oldest_call_is_the_one_that_runs_for_the_longest_time() -> None:
-    clock = Clock()
+    clock = Standing()
     calls = RunningCalls(clock)
     assert calls.oldest() is None
     with calls.call(ORDERS, lambda: "for_each(bill)", lambda: record(7)):
@@ -47,14 +48,14 @@ def test_the_oldest_call_is_the_one_that_runs_for_the_longest_time() -> None:
 
 
 def test_a_call_that_raises_has_ended() -> None:
-    calls = RunningCalls(Clock())
+    calls = RunningCalls(Standing())
     with pytest.raises(ValueError, match="no"), calls.call(ORDERS, lambda: "sink", lambda: record(3)):
         raise ValueError("no")
     assert calls.oldest() is None
 
 
 def test_many_short_calls_count_from_the_last_progress_that_was_seen() -> None:
-    clock, ages = Clock(), []
+    clock, ages = Standing(), list[tuple[float, str]]()
     calls = RunningCalls(clock)
 
     def slow(one: Record) -> int:
@@ -73,13 +74,13 @@ def test_many_short_calls_count_from_the_last_progress_that_was_seen() -> None:
 
 
 def test_a_step_that_has_just_ended_has_no_record() -> None:
-    calls, ended = RunningCalls(Clock()), list[Origin]()
+    calls, ended = RunningCalls(Standing()), list[Origin]()
     with calls.call(ORDERS, lambda: "map(parse)", lambda: ended[0]):
         assert calls.oldest() == (0.0, "a step")
 
 
 def test_a_short_call_that_does_not_return_is_seen() -> None:
-    clock, place = Clock(), [0]
+    clock, place = Standing(), [0]
     calls = RunningCalls(clock)
     with calls.call(ORDERS, lambda: "map(parse)", lambda: record(place[0]), lambda: place[0]):
         clock.now += 50.0
