@@ -69,7 +69,7 @@ class CommittingMember(Protocol):
         """Who it is now."""
 
     def metadata_of_read(self) -> ConsumerGroupMetadata:
-        """Who it was when it had all that it has read and not committed: who commits it in a transaction."""
+        """The member that commits in a transaction what was read (see `TransactionMember`)."""
 
     def fenced(self) -> None:
         """The coordinator refused a commit of who it was."""
@@ -149,6 +149,9 @@ class GroupOffsets:
 
         async def attempt(connection: BrokerConnection) -> list[Code]:
             missing = {where: value for where, value in wanted.items() if where not in done}
+            if connection.version_of(protocol.OffsetCommitRequest) >= FIRST_VERSION_WITH_TOPIC_IDS:
+                known.update(await self._topic_ids(topic for topic in _topics(missing) if topic not in known))
+            # From here on nothing is awaited before the request is made: its generation is of a member that owns these.
             lost = [where for where in missing if not is_owned(where)]
             if lost == list(missing):
                 raise _Final(lost_to_others(lost, self.group_id))
@@ -344,7 +347,6 @@ class GroupOffsets:
         version = connection.version_of(request)
         ids: dict[str, uuid.UUID] = {}
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            known |= await self._topic_ids(topic for topic in _topics(offsets) if topic not in known)
             ids = {topic: known[topic] for topic in _topics(offsets)}
             if NO_TOPIC_ID in ids.values():
                 version = connection.version_of(request, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1)
@@ -402,6 +404,15 @@ def came_back(partition: Partition, group_id: str) -> CommitFailedError:
         f"{_names([partition])} of group {group_id!r} was another member's since this batch was read: what follows its "
         "last commit is read again here",
         partitions=(partition,),
+    )
+
+
+def went_meanwhile(partitions: Sequence[Partition], group_id: str) -> CommitFailedError:
+    """The error of a transaction that may hold records of partitions which went after they were read."""
+    return CommitFailedError(
+        f"{_names(partitions)} of group {group_id!r} went to another member since this transaction began: it may hold "
+        "records that the other member processes again",
+        partitions=tuple(partitions),
     )
 
 

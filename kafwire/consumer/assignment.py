@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from kafwire.cluster.list_offsets import EARLIEST
@@ -12,6 +12,7 @@ from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import LASTING_LAYOUTS, Selection, cursor_of, cursors_of
 from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.offset_commits import OffsetCommits
 from kafwire.consumer.partition_claim import Claim, StreamEnded
 from kafwire.consumer.partition_cursor import FetchCursor
@@ -129,10 +130,16 @@ class Assignment:
         self._on_metadata(names)  # what changed meanwhile
         self._keep_fresh()
 
-    def add(self, found: Iterable[tuple[TopicInfo, int]], *, held: bool = False) -> list[FetchCursor]:
+    def add(
+        self,
+        found: Iterable[tuple[TopicInfo, int]],
+        owned: Mapping[TopicPartition, PartitionOwnership],
+        *,
+        held: bool = False,
+    ) -> list[FetchCursor]:
         """Read these too, which a group assigned, from where it was, once that is found out; `held`: they are paused.
 
-        What fails for now is tried again while they are read. Of what fails for good who reads is told.
+        `owned` has the ownership of each. What fails for now is tried again while they are read. Of what fails for good who reads is told.
         """
         pairs = [
             (info, number)
@@ -140,7 +147,7 @@ class Assignment:
             if (cursor := self._fetcher.cursors.get((info.name, number))) is None or cursor.topic_id != info.topic_id
         ]
         self.know(info.name for info, _ in pairs)
-        made = self._make(pairs, held=held)
+        made = self._make(pairs, owned, held=held)
         self._go_on_with(made)
         self._fetcher.tasks.begin(self._find_start(made))
         return made
@@ -231,20 +238,26 @@ class Assignment:
         """The partitions that are read."""
         return [TopicPartition(*key) for key in self._fetcher.cursors]
 
-    async def ask(self, where: TopicPartition | None = None) -> None:
-        """Somebody begins to read: one partition, or all that nobody claimed."""
-        if where is not None:
-            self._fetcher.ask([cursor_of(self._fetcher.cursors, where)])
+    async def ask(self, claim: Claim | None = None) -> None:
+        """Begin to fetch for a reader: of a claimed partition, unless it went, or of all that are not claimed."""
+        if claim is not None:
+            self._fetcher.ask([] if claim.cursor is None else [claim.cursor])
             return
         self._flowing = True
         self._fetcher.ask([cursor for cursor in self._fetcher.cursors.values() if cursor not in self._claimed])
 
     def new_claim(self, where: TopicPartition) -> Claim:
-        """What one reader may hold a partition by. May be made in any thread."""
-        return Claim(where, self._cluster.engine, self.release)
+        """Return a claim of one reader, not taken yet. It is of the current assignment. From any thread."""
+        cursor = self._fetcher.cursors.get(where)
+        return Claim(where, self._cluster.engine, self.release, None if cursor is None else cursor.ownership)
 
     async def claim(self, claim: Claim) -> None:
-        """Leave a partition to one reader, until the claim is closed. `KafkaError` when another has it already."""
+        """Leave a partition to one reader, until the claim is closed. `KafkaError` when another has it already.
+
+        A partition that went since the claim was made is not taken, also if it came back: the stream ends.
+        """
+        if claim.is_over:
+            return
         cursor = cursor_of(self._fetcher.cursors, claim.where)
         if cursor in self._claimed:
             raise KafkaError(f"{cursor.name} has a stream already: close that one first")
@@ -260,6 +273,10 @@ class Assignment:
         """Whether a reader has it for himself, and has begun to read."""
         claim = self._claimed[cursor]() if cursor in self._claimed else None
         return claim is not None and claim.is_read
+
+    def has_claim(self, cursor: FetchCursor) -> bool:
+        """Return whether a stream reads the partition, or is to read it."""
+        return cursor in self._claimed
 
     def open_feed(self, is_disturbed: Callable[[], bool]) -> PartitionFeed:
         """Have each partition, from now on, claimed for a stream of its own; those that are there too."""
@@ -348,7 +365,7 @@ class Assignment:
         self, found: Iterable[tuple[TopicInfo, int]], *, of_group: bool = False, held: bool = False
     ) -> list[FetchCursor]:
         """`of_group`: where the group was goes before `start`."""
-        made = self._make(found, held=held)
+        made = self._make(found, {}, held=held)
         try:
             await self._seek_to_start(made, of_group=of_group)
         except BaseException:
@@ -360,8 +377,22 @@ class Assignment:
             self._keep_fresh()
         return made
 
-    def _make(self, found: Iterable[tuple[TopicInfo, int]], *, held: bool) -> list[FetchCursor]:
-        made = [self._fetcher.add(info, number, self._layout_of(info.name, number)) for info, number in found]
+    def _make(
+        self,
+        found: Iterable[tuple[TopicInfo, int]],
+        owned: Mapping[TopicPartition, PartitionOwnership],
+        *,
+        held: bool,
+    ) -> list[FetchCursor]:
+        made = [
+            self._fetcher.add(
+                info,
+                number,
+                self._layout_of(info.name, number),
+                ownership=owned.get(TopicPartition(info.name, number)),
+            )
+            for info, number in found
+        ]
         for cursor in made if held else ():
             self._held[cursor] = False
             self._fetcher.pause(cursor, paused=True)

@@ -30,21 +30,28 @@ class Claim:
     claim closes it, or drops it, without knowing whether it was taken, and what is closed is not taken any more.
     """
 
-    def __init__(self, where: TopicPartition, engine: Engine, release: Callable[[FetchCursor], object]) -> None:
-        """`release` gives the partition back, on the engine."""
+    def __init__(
+        self,
+        where: TopicPartition,
+        engine: Engine,
+        release: Callable[[FetchCursor], object],
+        ownership: PartitionOwnership | None = None,
+    ) -> None:
+        """`release` gives the partition back, on the engine; `ownership` is that of its assignment, if it has one."""
         self.where = where
-        self.cursor: FetchCursor | None = None  # once it is taken
+        self.cursor: FetchCursor | None = None  # while it is taken
+        self.number = -1  # of the partition's place in the queue, once it was taken
         self.closed = False
         self.is_read = False  # its reader has begun
         self.is_ending = False  # nothing more of it is handed out
         self.on_change: Callable[[], object] | None = None  # called on the engine: it is ending, or the partition goes
-        self._ownership: PartitionOwnership | None = None  # of the assignment in which it was taken
+        self._ownership = ownership
         self._engine = engine
         self._release = release
 
     def take(self, cursor: FetchCursor) -> None:
         """Hold this cursor. On the engine."""
-        self.cursor, self._ownership = cursor, cursor.ownership
+        self.cursor, self.number, self._ownership = cursor, cursor.number, cursor.ownership
 
     def tell(self) -> None:
         """Report that the claim is ending, or that the partition is gone. On the engine."""

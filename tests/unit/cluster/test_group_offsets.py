@@ -14,6 +14,7 @@ from kafwire import protocol
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from kafwire.errors import (
     BrokerError,
+    CommitFailedError,
     ConfigError,
     ErrorCode,
     KafkaConnectionError,
@@ -378,6 +379,24 @@ def test_the_offsets_of_a_topic_that_was_made_again_are_fetched_by_its_new_id(wo
     world.topics["t"].topic_id = uuid.uuid4()
     world.committed["g"]["t", 0] = Kept(1, -1, "")
     assert fetch(world, offsets, [("t", 0)]) == {("t", 0): Committed(1, -1, "")}
+
+
+# -- partitions that go
+
+
+def test_a_partition_that_goes_while_its_topic_id_is_looked_up_is_not_committed(world: World) -> None:
+    def was_looked_up() -> bool:
+        return any(topic.name == "t" for call in world.made("Metadata") for topic in call.message.topics or ())
+
+    def is_owned(where: tuple[str, int]) -> bool:
+        return where == ("u", 0) or not was_looked_up()
+
+    wanted = {("t", 0): OffsetToCommit(5), ("u", 0): OffsetToCommit(6)}
+    with pytest.raises(CommitFailedError) as raised:
+        world.run(make(world).commit(wanted, is_owned=is_owned))
+    assert was_looked_up()
+    assert raised.value.partitions == (("t", 0),)
+    assert world.committed["g"].keys() == {("u", 0)}
 
 
 # -- open transactions (KIP-447)
