@@ -5,7 +5,7 @@ A pass begins with the second record, when the member has joined and its coordin
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from benchmarks.workers.common import Options, Pass, Stopwatch, work
@@ -80,7 +80,7 @@ def async_each_offset(options: Options) -> Callable[[], Pass]:
     return lambda: asyncio.run(once())
 
 
-def _checked(clock: Stopwatch, committed: dict[TopicPartition, int | None], last: int, lag: int) -> Pass:
+def _checked(clock: Stopwatch, committed: Mapping[TopicPartition, int | None], last: int, lag: int) -> Pass:
     """The pass; some versions do not count the record of the current turn of a loop as processed: `lag`."""
     seconds = clock.seconds()
     (offset,) = committed.values()
