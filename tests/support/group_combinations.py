@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 import kafwire
@@ -15,7 +15,7 @@ from kafwire.testing.broker.groups.offsets import Committed, OffsetStore
 from kafwire.testing.simulation.clock import WALL_S
 from kafwire.testing.simulation.cluster import ClusterWorld
 from tests.support.group_faults import GroupFaults
-from tests.support.group_history import GroupHistory, Input, Result, Warned
+from tests.support.group_history import GroupHistory, Result, Warned, Where
 from tests.support.group_inputs import AFTER_S, BACKOFF_S, DEAD, OUT, RETRY, TOPIC, Inputs, Trait
 from tests.support.group_judge import Finding, judge
 from tests.support.group_plan import BROKERS, PATIENCE_MS, SESSION_MS, Plan
@@ -85,15 +85,16 @@ class CombinedSchedule:
 
     # --- members
 
-    def _program(self, producer_id: str | None = None) -> Program:
+    def _program(self, producer: Mapping[str, Any] | None = None) -> Program:
         plan, name = self.plan, f"m{self._names}"
         self._names += 1
         where = self.world, self.inputs, name, plan.consumer()
-        kind, own_id = plan.program(), producer_id or f"tx-{name}"
+        kind = plan.program()
+        own = producer or {"transactional_id": f"tx-{name}", "transaction_timeout_ms": plan.transaction_ms}
         if kind == "stream":
-            return StreamProgram(*where, make=plan.make_pipeline, guarantee=plan.guarantee, producer_id=own_id)
+            return StreamProgram(*where, make=plan.make_pipeline, guarantee=plan.guarantee, producer=own)
         if kind == "transactions":
-            return TransactionsProgram(*where, producer_id=own_id)
+            return TransactionsProgram(*where, producer=own)
         return (LoopProgram if kind == "loop" else TasksProgram)(*where, commits=self.chance.random() < 0.5)
 
     async def _join(self) -> None:
@@ -140,10 +141,12 @@ class CombinedSchedule:
         chance, now_s = self.chance, self.world.loop.time()
         for _ in range(chance.randrange(1, 5)):
             kind = self.plan.kind()
+            if kind == "hung" and any(each.kind == "hung" for each in self.inputs.traits.values()):
+                kind = "plain"  # another member has to take the partitions
             seconds = {
                 "slow": chance.choice([1.0, 4.0, 9.0]),
-                "bad": now_s + chance.choice([20.0, 50.0 if self.plan.retries_by_topic else 200.0]),
-                "later": now_s + chance.choice([20.0, 200.0]),
+                "bad": now_s + chance.choice([20.0, self.plan.bad_s]),
+                "later": now_s + chance.choice([20.0, self.plan.bad_s]),
             }.get(kind, 0.0)
             where = TOPIC, chance.randrange(len(self.world.state.topics.by_name[TOPIC].partitions))
             made = self.inputs.append(where, b"k%d" % chance.randrange(KEYS), Trait(kind, seconds))
@@ -165,8 +168,8 @@ class CombinedSchedule:
         self.live.remove(program)
         self.dead.append(program)
         self.faults.cut_off(program)
-        if self.chance.random() < 0.5:  # a supervisor starts it again
-            again = self._program(getattr(program, "producer_id", None))
+        if not self.live or self.chance.random() < 0.5:  # a supervisor starts it again
+            again = self._program(program.producer)
             self.say(f"{again.name} starts in its place, with its transactional id")
             self._add(again)
 
@@ -182,6 +185,15 @@ class CombinedSchedule:
         if program is not None:
             self.say(f"{program.name} is removed by an admin")
             self.faults.fence(program)
+
+    async def _lose_while_looking(self) -> None:
+        """A member has a new partition, looks for it, and is removed before the metadata come."""
+        self.faults.slow_metadata(self.chance.choice([8.0, 25.0]), 10.0)
+        await self._grow()
+        await asyncio.sleep(self.chance.choice([1.2, 3.0, 7.0]))
+        if len(self.live) < 2:
+            await self._join()
+        await self._fence()
 
     async def _delete_group(self) -> None:
         seconds = SESSION_MS / 1000 * 2
@@ -227,9 +239,8 @@ class CombinedSchedule:
 
     # --- topics
 
-    def _notice(self, made: list[Input]) -> None:
-        for each in made:
-            each.wait_s += self.plan.notices_topics_s
+    def _made(self, where: Where) -> None:
+        self.inputs.noticed_s[where] = self.world.loop.time() + self.plan.notices_topics_s
 
     async def _grow(self) -> None:
         topic = self.world.state.topics.by_name[TOPIC]
@@ -238,7 +249,9 @@ class CombinedSchedule:
             self.world.changed()
             where = TOPIC, len(topic.partitions) - 1
             self.say(f"partition {where[1]} is added")
-            self._notice([self.inputs.append(where, b"k%d" % n) for n in range(KEYS)])
+            self._made(where)
+            for number in range(KEYS):
+                self.inputs.append(where, b"k%d" % number)
 
     async def _create(self, *, is_granted: bool = False) -> None:
         name = f"in-{len(self.world.state.topics.by_name)}"
@@ -246,12 +259,13 @@ class CombinedSchedule:
             return
         self.world.state.topics.create(name, 1, len(NODES))
         self.say(f"topic {name} {'becomes visible, with old records' if is_granted else 'is created'}")
-        if is_granted:
+        self._made((name, 0))
+        for _ in range(KEYS if is_granted else 0):
             wanted = "no" if self.plan.reset == "latest" else "yes"
-            made = [self.inputs.append((name, 0), b"k", wanted=wanted, age_s=OLD_S) for _ in range(KEYS)]
-            self._notice(made)
+            self.inputs.append((name, 0), b"k", wanted=wanted, age_s=OLD_S)
         self.world.changed()
-        self._notice([self.inputs.append((name, 0), b"k") for _ in range(KEYS)])
+        for _ in range(KEYS):
+            self.inputs.append((name, 0), b"k")
 
     async def _grant(self) -> None:
         await self._create(is_granted=True)
@@ -288,7 +302,7 @@ class CombinedSchedule:
         self._beside_this(self.watch.look())
         if self.plan.reset == "latest":
             self._begin_at_offset_0()
-        for _ in range(self.chance.choice([1, 1, 2])):
+        for _ in range(self.chance.choice([1, 1, 2]) if self.plan.is_patient else 2):
             await self._join()
         await asyncio.sleep(10.0)
         self._append()
@@ -305,7 +319,9 @@ class CombinedSchedule:
 
     async def _calm(self) -> None:
         due_s = max([0.0, *map(self.inputs.due_s, self.inputs.traits.values())]) + self.plan.retry_delay_s
-        await asyncio.sleep(max(BACKOFF_S, due_s - self.world.loop.time()) + AFTER_S)
+        now_s = self.world.loop.time()
+        due_s = max([due_s, *self.inputs.noticed_s.values()])
+        await asyncio.sleep(max(BACKOFF_S, due_s - now_s) + AFTER_S)
         self.say("calm")
         self._append()
         await self._until(self._nothing_is_owed, CALM_S)

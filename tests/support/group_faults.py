@@ -10,6 +10,7 @@ from typing import Any
 from kafwire.testing.broker.groups.classic_group import ClassicGroup
 from kafwire.testing.broker.groups.consumer_group import ConsumerGroup
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.groups.offsets import OffsetStore
 from kafwire.testing.broker.request import LATER, Request
 from kafwire.testing.simulation.cluster import ClusterWorld
 from tests.support.group_inputs import Inputs
@@ -17,7 +18,7 @@ from tests.support.group_programs import Program
 from tests.support.group_watch import GroupWatch
 
 MEMBERSHIP = ("Heartbeat", "ConsumerGroupHeartbeat", "JoinGroup", "SyncGroup")
-RECOVERS_S = 60.0  # after a lost session: the session, a transaction's time-out, a rebalance
+RECOVERS_S = 100.0  # after a lost session: the session, a transaction's time-out, a rebalance
 JOINS_AGAIN_S = 20.0
 
 
@@ -80,9 +81,14 @@ class GroupFaults:
             self._disturb(JOINS_AGAIN_S, f"{program.name} is removed", calm_after_s=3.0)
 
     def delete_group(self) -> bool:
-        """An admin deletes the group, if it is empty."""
-        coordinator = self._world.state.part(GroupCoordinator)
-        return self._group_id in coordinator.groups and not coordinator.delete(self._group_id)
+        """An admin deletes the group, if it is empty, and sets its offsets as they were."""
+        coordinator, store = self._world.state.part(GroupCoordinator), self._world.state.part(OffsetStore)
+        offsets = dict(store.of(self._group_id))
+        if self._group_id not in coordinator.groups or coordinator.delete(self._group_id):
+            return False
+        for place, committed in offsets.items():
+            store.commit(self._group_id, place, committed)
+        return True
 
     # --- brokers and their metadata
 

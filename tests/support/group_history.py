@@ -129,7 +129,7 @@ class GroupHistory:
         spans = sorted((max(since_s, each.since_s), min(until_s, each.until_s)) for each in self.excuses)
         total, reached = 0.0, since_s
         for begin, end in spans:
-            if end > reached:
+            if end > max(begin, reached):
                 total += end - max(begin, reached)
                 reached = end
         return total

@@ -44,6 +44,7 @@ class Inputs:
         self.traits: defaultdict[int, Trait] = defaultdict(Trait)
         self.by_number: dict[int, Input] = {}
         self.incarnations: dict[str, int] = {}
+        self.noticed_s: dict[Where, float] = {}  # new partitions, and when members notice them at the latest
         self._patience_s, self._retry_delay_s = patience_s, retry_delay_s
         self._failed_once: set[int] = set()
 
@@ -62,6 +63,7 @@ class Inputs:
         assert partition is not None
         number, age_s = len(self.history.inputs), known.pop("age_s", 0.0)
         made = Input(number, where, partition.log.end_offset, self.now_s, key, **known)
+        made.wait_s += max(0.0, self.noticed_s.get(where, 0.0) - self.now_s)
         made.incarnation = self.incarnations.get(where[0], 0)
         if trait is not None and trait.kind != "plain":
             self.traits[number] = trait

@@ -118,7 +118,8 @@ def _at(where: Where, offset: int) -> str:
 
 
 def _deliveries(history: GroupHistory) -> Iterator[Finding]:
-    if history.guarantee == "exactly_once":  # the transaction takes them back
+    # A transaction takes them back; at most once nobody else processes what is committed.
+    if history.guarantee != "at_least_once":
         return
     late = [each for each in history.deliveries if not each.owns]
     by_member = Counter(each.member for each in late)
@@ -130,11 +131,7 @@ def _deliveries(history: GroupHistory) -> Iterator[Finding]:
 
 def _late(history: GroupHistory) -> Iterator[Finding]:
     """Every owned partition goes on, or a WARNING names it."""
-    done: dict[int, float] = {}
-    for number, at_s in [(each.number, each.at_s) for each in history.settled] + [
-        (each.number, each.at_s) for each in history.results
-    ]:
-        done[number] = min(at_s, done.get(number, at_s))
+    done = _reached(history)
     late: list[tuple[float, Input]] = []
     for each in history.inputs:
         if each.wanted != "yes":
@@ -154,6 +151,23 @@ def _late(history: GroupHistory) -> Iterator[Finding]:
             name in each.text and since_s <= each.at_s <= end_s for each in history.warnings
         ):
             yield Finding("hung in silence", f"no WARNING names {name}, whose handler hangs since {since_s:.1f} s")
+
+
+def _reached(history: GroupHistory) -> dict[int, float]:
+    """When the group was done with each input: its result was at the sink; at most once: its offset was committed."""
+    found = [(each.number, each.at_s) for each in (*history.settled, *history.results)]
+    if history.guarantee == "at_most_once":
+        for commit in history.commits:
+            log = commit.where, commit.incarnation
+            found += [
+                (each.number, commit.at_s)
+                for each in history.inputs
+                if (each.where, each.incarnation) == log and each.offset < commit.offset
+            ]
+    done: dict[int, float] = {}
+    for number, at_s in found:
+        done[number] = min(at_s, done.get(number, at_s))
+    return done
 
 
 def _holds(history: GroupHistory) -> Iterator[Finding]:

@@ -21,7 +21,6 @@ from tests.support.group_inputs import OUT, Inputs
 
 POLL_S = 1.0
 FAILS_AFTER_S = 0.5  # a delivery that fails does so later
-TRANSACTION_MS = 15_000  # of a member that is cut off
 
 
 class Program:
@@ -33,6 +32,7 @@ class Program:
         self.is_over = False  # it leaves, or is dead: its errors are nobody's concern
         self.world, self.inputs = world, inputs
         self.stop = StopRequest()
+        self.producer: Mapping[str, Any] = {}  # options of its producer, in transactions
         self._options = dict(consumer)
         self._consumer: kafwire.AsyncConsumer | None = None
         self._read_from: dict[int, Where] = {}  # inputs, and the partition that each was read from
@@ -227,9 +227,9 @@ def _fails_later() -> asyncio.Future[object]:
 class StreamProgram(Program):
     """A pipeline with handlers. `make`: adds steps and policies to an empty one."""
 
-    def __init__(self, *where: Any, make: Callable[[Program], Pipeline], guarantee: Any, producer_id: str) -> None:
+    def __init__(self, *where: Any, make: Callable[[Program], Pipeline], guarantee: Any, producer: Mapping[str, Any]) -> None:
         super().__init__(*where)
-        self._make, self._guarantee, self.producer_id = make, guarantee, producer_id
+        self._make, self._guarantee, self.producer = make, guarantee, producer
 
     async def _run(self) -> None:
         is_exact = self._guarantee == "exactly_once"
@@ -237,8 +237,7 @@ class StreamProgram(Program):
         if is_exact:
             options["isolation_level"] = "read_committed"
         consumer = self._make_consumer(**options)
-        transactions = {"transactional_id": self.producer_id, "transaction_timeout_ms": TRANSACTION_MS}
-        async with self._producer(**transactions if is_exact else {}) as producer:
+        async with self._producer(**self.producer if is_exact else {}) as producer:
             engine = self.world.engine
             await self._make(self).run_async(
                 ConsumerSource(consumer),
@@ -323,13 +322,12 @@ class TasksProgram(LoopProgram):
 class TransactionsProgram(Program):
     """The recipe of docs/producing.md: poll, send, `send_offsets`; another consumer after a transaction was refused."""
 
-    def __init__(self, *where: Any, producer_id: str) -> None:
+    def __init__(self, *where: Any, producer: Mapping[str, Any]) -> None:
         super().__init__(*where)
-        self.producer_id = producer_id
+        self.producer = producer
 
     async def _run(self) -> None:
-        options = {"transactional_id": self.producer_id, "transaction_timeout_ms": TRANSACTION_MS}
-        async with self._producer(**options) as producer:
+        async with self._producer(**self.producer) as producer:
             await producer.init_transactions()
             while not self.stop.is_requested:
                 async with self._make_consumer(enable_auto_commit=False, isolation_level="read_committed") as consumer:
