@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.consumer._fetch_reader import FetchReader
-from kafwire.consumer.arguments import cursor_of, milliseconds
+from kafwire.consumer.arguments import milliseconds
 from kafwire.consumer.core import ConsumerCore, nothing_assigned
+from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.in_progress_batch import UnreadRemainder, rests_of
 from kafwire.consumer.partition_claim import Claim
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
-from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.records import Batch
@@ -30,30 +30,31 @@ class BatchReading:
         engine: Engine,
         start: Callable[[], Awaitable[None]],
         give_back: Callable[[UnreadRemainder], None],
-        partition: TopicPartition | None = None,
+        claim: Claim | None = None,
     ) -> None:
         """`start` starts the consumer, `give_back` has a batch's rest fetched again.
 
-        Without a `partition` it reads all that nobody claimed.
+        It reads the partition of a `claim`, or all that nobody claimed.
         """
         self._core = core
         self._engine = engine
         self._start = start
         self._give_back = give_back
-        self._partition = partition
+        self._claim = claim
         self._reader: FetchReader | None = None
-        self._number = -1
         self._decoding: asyncio.Future[Batch | None] | None = None
+        self._ownership: PartitionOwnership | None = None  # of what was decoded last in another thread
         self._busy = False
         self.needs_offsets = False
 
     async def next(self, timeout: float | None) -> Batch | None:  # noqa: ASYNC109  # None then, no error
         """The next batch; what was read before is processed."""
         limit_ms = milliseconds(timeout)
-        await self._start()
-        core = self._core
-        if not core.fetcher.cursors and not core.is_member:
-            raise nothing_assigned()
+        core, claim = self._core, self._claim
+        if claim is None:  # a claim that was taken is of a consumer that has started, and ends with it
+            await self._start()
+            if not core.fetcher.cursors and not core.is_member:
+                raise nothing_assigned()
         if self._busy:
             raise KafkaError("a consumer is read by one task at a time: wait for the other, or take partition_stream")
         self._busy = True
@@ -61,15 +62,13 @@ class BatchReading:
         if core.membership is not None:
             core.membership.reads(self, begun=True)
         try:
-            if self._partition is None and core.needs_attention:
+            if claim is None and core.needs_attention:
                 await on_engine(self._engine, core.rejoin_if_told())
             if denied.were_told:
                 await on_engine(self._engine, denied.try_those_told())
             if self._reader is None:
-                await on_engine(self._engine, core.assignment.ask(self._partition))
-                self._reader = core.reader(self._partition, calls_handlers=False)
-                if self._partition is not None:
-                    self._number = cursor_of(core.fetcher.cursors, self._partition).number
+                await on_engine(self._engine, core.assignment.ask(claim))
+                self._reader = core.reader(claim, calls_handlers=False)
             if self._decoding is None:
                 self._settle()
                 if self.needs_offsets:
@@ -83,7 +82,7 @@ class BatchReading:
                     return batch
                 left = None if until is None else max(0.0, until - loop.time())
                 waits = None if left is None else left * 1000
-                if left == 0.0 or not await on_engine(self._engine, core.readable(self._partition, waits)):
+                if left == 0.0 or not await on_engine(self._engine, core.readable(claim, waits)):
                     return None
                 self._settle()  # it had nothing since: what it passed over is nobody's
         except KafkaError as error:
@@ -93,6 +92,10 @@ class BatchReading:
             self._busy = False
             if core.membership is not None:
                 core.membership.reads(self, begun=False)
+
+    @property
+    def _number(self) -> int:
+        return -1 if self._claim is None else self._claim.number
 
     def _settle(self) -> None:
         """What was handed out is processed."""
@@ -104,7 +107,7 @@ class BatchReading:
         """Raise why the membership is over, and call the handlers that are due."""
         core = self._core
         membership = core.membership
-        if membership is None or self._partition is not None or not membership.needs_attention:
+        if membership is None or self._claim is not None or not membership.needs_attention:
             return
         core.fetcher.queue.woken()
         membership.check()
@@ -127,7 +130,7 @@ class BatchReading:
                 return None
             if size < INLINE_BYTES:
                 return reader.read(0)
-            self._decoding = asyncio.get_running_loop().run_in_executor(None, reader.read, 0)
+            self._decoding = asyncio.get_running_loop().run_in_executor(None, self._decode, reader)
         try:
             batch = await asyncio.shield(self._decoding)
         except asyncio.CancelledError:
@@ -136,7 +139,17 @@ class BatchReading:
             self._decoding = None
             raise
         self._decoding = None
+        return self._still_owned(batch)
+
+    def _decode(self, reader: FetchReader) -> Batch | None:
+        """In another thread. The batch may wait for its task, and its partition go meanwhile."""
+        batch = reader.read(0)
+        self._ownership = None if batch is None else self._core.ownership_of(batch)
         return batch
+
+    def _still_owned(self, batch: Batch | None) -> Batch | None:
+        """Return the batch that was decoded last, unless its partition went."""
+        return batch if self._ownership is not None and self._ownership.is_owned else None
 
     async def begun(self) -> Batch | None:
         """What a cancelled task had begun to decode, if it has come to be a batch."""
@@ -145,7 +158,7 @@ class BatchReading:
         await asyncio.wait([self._decoding])
         if self._decoding is not None and self._decoding.exception() is not None:
             self._decoding = None  # it is raised anew, if it still holds
-        return None if self._decoding is None else self._decoding.result()
+        return None if self._decoding is None else self._still_owned(self._decoding.result())
 
     def forget(self) -> None:
         """Drop that."""
@@ -160,7 +173,7 @@ class BatchReading:
 
     def _left(self, claim: Claim, decoding: asyncio.Future[Batch | None]) -> None:
         if not decoding.cancelled() and decoding.exception() is None:
-            batch = decoding.result()
+            batch = self._still_owned(decoding.result())
             for rest in rests_of([] if batch is None else [batch]):
                 self._give_back(rest)
         claim.close()

@@ -235,7 +235,7 @@ class AsyncConsumer:
         explicit: bool,
         let_go: Callable[[TopicPartition], Awaitable[None]] | None = None,
     ) -> AsyncPartitionStream:
-        reading = BatchReading(self._core, self._engine, self.start, self._return, claim.where)
+        reading = BatchReading(self._core, self._engine, self.start, self._return, claim)
         return AsyncPartitionStream(
             self._core,
             self._engine,
@@ -322,7 +322,8 @@ class AsyncConsumer:
 
     async def _wait_for_returns(self) -> None:
         if self._returning:
-            await self._run(self._core.positions.settled())
+            if not self._closed:  # what a closed consumer does not hand out, the next owner reads
+                await self._run(self._core.positions.settled())
             self._returning = False
 
     async def _take_back(self, only: Sequence[TopicPartition] | None = None) -> None:

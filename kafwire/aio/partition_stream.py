@@ -71,7 +71,10 @@ class AsyncPartitionStream:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the partition belongs to another member already: nothing of it can be committed."""
+        """Whether another member processes what is in hand: the partition was lost, or revoked before it was done.
+
+        Nothing of it can be committed, and no result of it is to be written any more.
+        """
         return self._claim.is_lost
 
     @property

@@ -149,6 +149,9 @@ class GroupOffsets:
 
         async def attempt(connection: BrokerConnection) -> list[Code]:
             missing = {where: value for where, value in wanted.items() if where not in done}
+            if connection.version_of(protocol.OffsetCommitRequest) >= FIRST_VERSION_WITH_TOPIC_IDS:
+                known.update(await self._topic_ids(topic for topic in _topics(missing) if topic not in known))
+            # From here on nothing is awaited before the request is made: its generation is of a member that owns these.
             lost = [where for where in missing if not is_owned(where)]
             if lost == list(missing):
                 raise _Final(lost_to_others(lost, self.group_id))
@@ -344,7 +347,6 @@ class GroupOffsets:
         version = connection.version_of(request)
         ids: dict[str, uuid.UUID] = {}
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            known |= await self._topic_ids(topic for topic in _topics(offsets) if topic not in known)
             ids = {topic: known[topic] for topic in _topics(offsets)}
             if NO_TOPIC_ID in ids.values():
                 version = connection.version_of(request, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1)

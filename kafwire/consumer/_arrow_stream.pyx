@@ -96,14 +96,18 @@ cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
     columns_init(&columns)
     ahead_adapt(&state.ahead, state.waited_ns)
     got = next_rows(state, &columns, &place, state.silence_ms)
-    if got == READ_ROWS:
+    while got == READ_ROWS:
         got = columns_export(&columns, layout_of(place), out)
-        if got == 0:
-            hand_out(state)
+        if got:
+            state.ended = True
+            _not_exported(state, place, got)
+            return ENOMEM if got == EXPORT_NO_MEMORY else EINVAL
+        if hand_out(state):
             return 0
-        state.ended = True
-        _not_exported(state, place, got)
-        return ENOMEM if got == EXPORT_NO_MEMORY else EINVAL
+        out.release(out)
+        memset(out, 0, sizeof(ArrowArray))
+        columns_init(&columns)
+        got = next_rows(state, &columns, &place, state.silence_ms)
     columns_clear(&columns)
     return EIO if got == READ_FAILED else 0
 

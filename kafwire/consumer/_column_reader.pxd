@@ -64,14 +64,16 @@ cdef int next_rows(ReaderState *state, Columns *out, PyObject **place, int timeo
 # Fill `out` with rows that were decoded ahead, and hold them, if they are what comes next. With `wait`, it waits for a
 # chunk that is being decoded.
 cdef bint next_ahead(ReaderState *state, bint wait, Columns *out, PyObject **place) noexcept nogil
-# The rows are in the user's hand: reading goes on behind them.
-cdef void hand_out(ReaderState *state) noexcept nogil
+# The rows are in the user's hand: reading goes on behind them. False: their partition was dropped, or sought in, while
+# they were decoded, so that the user must not get them.
+cdef bint hand_out(ReaderState *state) noexcept nogil
 # Nobody gets the rows: they are to come again. Where nobody fetches them anew, the whole read fails.
 cdef void refuse(ReaderState *state, object error) noexcept
 # What was read counts as processed.
 cdef void settle(ReaderState *state) noexcept nogil
 # Whether this is a forked child: the engine that would bring more is not here, nor who may hold the lock.
 cdef bint is_foreign(ReaderState *state) noexcept nogil
+cdef int64_t now_ms() noexcept nogil
 cdef ArrowLayout *layout_of(PyObject *place) noexcept nogil
 
 

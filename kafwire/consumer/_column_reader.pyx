@@ -13,9 +13,9 @@ from kafwire._codec cimport (
     decode_error,
 )
 from kafwire.consumer._fetch_buffer cimport (
-    KW_QUEUE_ENDED, KW_QUEUE_FAILED, KW_QUEUE_PLACE_FAILED, KW_QUEUE_RECORDS, PartitionSlot, kw_place_number,
-    kw_place_owner, kw_queue_done, kw_queue_next, kw_queue_owed, kw_queue_pop, kw_queue_refuse, kw_queue_settle,
-    kw_queue_woken,
+    KW_DONE_STALE, KW_DONE_TELL, KW_QUEUE_ENDED, KW_QUEUE_FAILED, KW_QUEUE_PLACE_FAILED, KW_QUEUE_RECORDS,
+    PartitionSlot, kw_place_number, kw_place_owner, kw_queue_done, kw_queue_next, kw_queue_owed, kw_queue_pop,
+    kw_queue_refuse, kw_queue_settle, kw_queue_woken,
 )
 from kafwire.consumer._read_ahead cimport ahead_begin, ahead_stays, ahead_take
 from kafwire.records._columns cimport columns_clear, columns_finish
@@ -210,15 +210,19 @@ cdef int hold(ReaderState *state, kw_records *slice, size_t used, int64_t begin,
     return READ_ROWS
 
 
-cdef void hand_out(ReaderState *state) noexcept nogil:
-    if state.holds:
-        state.holds = False
-        give_back(state, &state.held, state.held_used, state.held_to)
+cdef bint hand_out(ReaderState *state) noexcept nogil:
+    if not state.holds:
+        return True
+    state.holds = False
+    return give_back(state, &state.held, state.held_used, state.held_to)
 
 
-cdef void give_back(ReaderState *state, kw_records *slice, size_t used, int64_t offset) noexcept nogil:
-    if kw_queue_done(state.queue, slice, used, offset, ahead_stays(&state.ahead, slice.place)):
+cdef bint give_back(ReaderState *state, kw_records *slice, size_t used, int64_t offset) noexcept nogil:
+    """Return whether the slice is still its partition's: a reset since it was popped makes it stale."""
+    cdef int done = kw_queue_done(state.queue, slice, used, offset, ahead_stays(&state.ahead, slice.place))
+    if done & KW_DONE_TELL:
         state.notifier.notify(&state.notifier)
+    return not done & KW_DONE_STALE
 
 
 cdef void refuse(ReaderState *state, object error) noexcept:

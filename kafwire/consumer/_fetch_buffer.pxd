@@ -27,6 +27,8 @@ cdef extern from "kafwire/consumer/native/queue.h" nogil:
         KW_QUEUE_RECORDS
         KW_QUEUE_IDLE
         KW_QUEUE_PLACE_FAILED
+        KW_DONE_TELL
+        KW_DONE_STALE
     kw_queue *kw_queue_new()
     void kw_queue_free(kw_queue *queue)
     kw_place *kw_queue_add(kw_queue *queue, void *owner)

@@ -13,7 +13,8 @@ from posix.unistd cimport getpid
 from kafwire._codec cimport spec_init
 from kafwire.consumer._arrow_stream cimport stream_capsule
 from kafwire.consumer._column_reader cimport (
-    READ_FAILED, READ_ROWS, ColumnReader, clock_ns, hand_out, is_foreign, next_ahead, next_rows, refuse, settle,
+    READ_FAILED, READ_ROWS, ColumnReader, clock_ns, hand_out, is_foreign, next_ahead, next_rows, now_ms, refuse,
+    settle,
 )
 from kafwire.consumer._fetch_buffer cimport FetchBuffer, PartitionSlot
 from kafwire.consumer._read_ahead cimport ahead_adapt, ahead_drop, ahead_end, ahead_init
@@ -116,7 +117,9 @@ cdef class FetchReader(ColumnReader):
         cdef PyObject *place = NULL
         cdef PartitionSlot where
         cdef int64_t waited_ns
-        cdef int got = READ_ROWS
+        cdef Batch batch
+        cdef int64_t until = now_ms() + timeout_ms
+        cdef int got
         if self.busy:
             raise self.taken()
         if self.state.ended:
@@ -124,18 +127,23 @@ cdef class FetchReader(ColumnReader):
         self.busy = True
         columns_init(&columns)
         try:
-            if not next_ahead(&self.state, False, &columns, &place):
-                with nogil:
-                    got = next_rows(&self.state, &columns, &place, timeout_ms)
-                    waited_ns = -clock_ns(CLOCK_MONOTONIC)
-                ahead_adapt(&self.state.ahead, waited_ns + clock_ns(CLOCK_MONOTONIC))
-            if got == READ_ROWS:
+            while True:
+                got = READ_ROWS
+                if not next_ahead(&self.state, False, &columns, &place):
+                    with nogil:
+                        got = next_rows(&self.state, &columns, &place, timeout_ms)
+                        waited_ns = -clock_ns(CLOCK_MONOTONIC)
+                    ahead_adapt(&self.state.ahead, waited_ns + clock_ns(CLOCK_MONOTONIC))
+                if got == READ_FAILED:
+                    raise self.error.with_traceback(None)  # of those who met it before
+                if got != READ_ROWS:
+                    return False if self.state.ended else None
                 where = <PartitionSlot> place
-                return self.handed_out(Batch.take(&columns, where.layout, where.topic, where.partition,
-                                                  &self.state.spec))
-            if got == READ_FAILED:
-                raise self.error.with_traceback(None)  # of those who met it before
-            return False if self.state.ended else None
+                batch = Batch.take(&columns, where.layout, where.topic, where.partition, &self.state.spec)
+                if self.handed_out(batch):
+                    return batch
+                if timeout_ms > 0:
+                    timeout_ms = <int> max(<int64_t> 0, until - now_ms())
         except BaseException as error:
             refuse(&self.state, error)
             raise
@@ -143,12 +151,12 @@ cdef class FetchReader(ColumnReader):
             self.busy = False
             columns_clear(&columns)
 
-    cdef Batch handed_out(self, Batch batch):
+    cdef bint handed_out(self, Batch batch) except -1:
+        """False: the partition was dropped, or sought in, while the batch was decoded."""
         if self.on_refuse is not None:
             PyErr_CheckSignals()  # or a signal that came meanwhile would be raised when nobody has the batch any more
         batch.use(self.deserializer)
-        hand_out(&self.state)
-        return batch
+        return hand_out(&self.state)
 
     @property
     def ended(self):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from kafwire.cluster.list_offsets import EARLIEST
@@ -12,6 +12,7 @@ from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import LASTING_LAYOUTS, Selection, cursor_of, cursors_of
 from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.offset_commits import OffsetCommits
 from kafwire.consumer.partition_claim import Claim, StreamEnded
 from kafwire.consumer.partition_cursor import FetchCursor
@@ -129,10 +130,16 @@ class Assignment:
         self._on_metadata(names)  # what changed meanwhile
         self._keep_fresh()
 
-    def add(self, found: Iterable[tuple[TopicInfo, int]], *, held: bool = False) -> list[FetchCursor]:
+    def add(
+        self,
+        found: Iterable[tuple[TopicInfo, int]],
+        owned: Mapping[TopicPartition, PartitionOwnership],
+        *,
+        held: bool = False,
+    ) -> list[FetchCursor]:
         """Read these too, which a group assigned, from where it was, once that is found out; `held`: they are paused.
 
-        What fails for now is tried again while they are read. Of what fails for good who reads is told.
+        `owned` has the ownership of each. What fails for now is tried again while they are read. Of what fails for good who reads is told.
         """
         pairs = [
             (info, number)
@@ -140,7 +147,7 @@ class Assignment:
             if (cursor := self._fetcher.cursors.get((info.name, number))) is None or cursor.topic_id != info.topic_id
         ]
         self.know(info.name for info, _ in pairs)
-        made = self._make(pairs, held=held)
+        made = self._make(pairs, owned, held=held)
         self._go_on_with(made)
         self._fetcher.tasks.begin(self._find_start(made))
         return made
@@ -214,11 +221,11 @@ class Assignment:
         self.on_claims()
         return cursors
 
-    def drop(self, cursors: Iterable[FetchCursor], *, is_lost: bool = False) -> None:
-        """Read these no more, if they still are; `is_lost`: others do already."""
+    def drop(self, cursors: Iterable[FetchCursor]) -> None:
+        """Read these no more, if they still are."""
         for cursor in cursors:
             if self._fetcher.numbered(cursor.number) is cursor:
-                self._drop(cursor, is_lost=is_lost)
+                self._drop(cursor)
 
     @property
     def topics(self) -> set[str]:
@@ -230,20 +237,26 @@ class Assignment:
         """The partitions that are read."""
         return [TopicPartition(*key) for key in self._fetcher.cursors]
 
-    async def ask(self, where: TopicPartition | None = None) -> None:
-        """Somebody begins to read: one partition, or all that nobody claimed."""
-        if where is not None:
-            self._fetcher.ask([cursor_of(self._fetcher.cursors, where)])
+    async def ask(self, claim: Claim | None = None) -> None:
+        """Begin to fetch for a reader: of a claimed partition, unless it went, or of all that are not claimed."""
+        if claim is not None:
+            self._fetcher.ask([] if claim.cursor is None else [claim.cursor])
             return
         self._flowing = True
         self._fetcher.ask([cursor for cursor in self._fetcher.cursors.values() if cursor not in self._claimed])
 
     def new_claim(self, where: TopicPartition) -> Claim:
-        """What one reader may hold a partition by. May be made in any thread."""
-        return Claim(where, self._cluster.engine, self.release)
+        """Return a claim of one reader, not taken yet. It is of the current assignment. From any thread."""
+        cursor = self._fetcher.cursors.get(where)
+        return Claim(where, self._cluster.engine, self.release, None if cursor is None else cursor.ownership)
 
     async def claim(self, claim: Claim) -> None:
-        """Leave a partition to one reader, until the claim is closed. `KafkaError` when another has it already."""
+        """Leave a partition to one reader, until the claim is closed. `KafkaError` when another has it already.
+
+        A partition that went since the claim was made is not taken, also if it came back: the stream ends.
+        """
+        if claim.is_over:
+            return
         cursor = cursor_of(self._fetcher.cursors, claim.where)
         if cursor in self._claimed:
             raise KafkaError(f"{cursor.name} has a stream already: close that one first")
@@ -252,7 +265,7 @@ class Assignment:
 
     def _take(self, claim: Claim, cursor: FetchCursor) -> None:
         self._claimed[cursor] = weakref.ref(claim)
-        claim.cursor = cursor
+        claim.take(cursor)
         self._fetcher.queue.claim(cursor.number)
 
     def is_claimed(self, cursor: FetchCursor) -> bool:
@@ -325,7 +338,8 @@ class Assignment:
     def _layout_of(self, topic: str, partition: int) -> Layout:
         return self._layout(topic, partition, transient=len(self._fetcher.cursors) >= LASTING_LAYOUTS)
 
-    def _drop(self, cursor: FetchCursor, *, is_lost: bool = False) -> None:
+    def _drop(self, cursor: FetchCursor) -> None:
+        cursor.ownership.release()
         self._fetcher.remove(cursor, claimed=cursor in self._claimed)
         listener = None if self._drop_listener is None else self._drop_listener()
         if listener is not None:
@@ -333,8 +347,7 @@ class Assignment:
         if cursor in self._claimed:
             claim = self._claimed.pop(cursor)()
             if claim is not None:
-                claim.cursor, claim.is_lost = None, is_lost
-                claim.is_over = claim.is_ending = True
+                claim.cursor, claim.is_ending = None, True
             kind = StreamEnded if cursor in self._ending else KafkaError
             self._fetcher.halt(cursor, kind(f"{cursor.name} is not read by this consumer any more"))
         self._ending.discard(cursor)
@@ -346,7 +359,7 @@ class Assignment:
         self, found: Iterable[tuple[TopicInfo, int]], *, of_group: bool = False, held: bool = False
     ) -> list[FetchCursor]:
         """`of_group`: where the group was goes before `start`."""
-        made = self._make(found, held=held)
+        made = self._make(found, {}, held=held)
         try:
             await self._seek_to_start(made, of_group=of_group)
         except BaseException:
@@ -358,8 +371,22 @@ class Assignment:
             self._keep_fresh()
         return made
 
-    def _make(self, found: Iterable[tuple[TopicInfo, int]], *, held: bool) -> list[FetchCursor]:
-        made = [self._fetcher.add(info, number, self._layout_of(info.name, number)) for info, number in found]
+    def _make(
+        self,
+        found: Iterable[tuple[TopicInfo, int]],
+        owned: Mapping[TopicPartition, PartitionOwnership],
+        *,
+        held: bool,
+    ) -> list[FetchCursor]:
+        made = [
+            self._fetcher.add(
+                info,
+                number,
+                self._layout_of(info.name, number),
+                ownership=owned.get(TopicPartition(info.name, number)),
+            )
+            for info, number in found
+        ]
         for cursor in made if held else ():
             self._held[cursor] = False
             self._fetcher.pause(cursor, paused=True)

@@ -17,10 +17,11 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.group_offsets import lost_to_others
 from kafwire.config import ConsumerConfig
 from kafwire.consumer._fetch_reader import FetchReader
-from kafwire.consumer.arguments import Selection, cursor_of
+from kafwire.consumer.arguments import Selection
 from kafwire.consumer.assignment import Assignment
 from kafwire.consumer.denied_partitions import DeniedPartitions
 from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.group_membership import GroupMembership
 from kafwire.consumer.offset_commits import OffsetCommits
 from kafwire.consumer.partition_claim import Claim
@@ -34,7 +35,7 @@ from kafwire.records._arrow import Layout
 from kafwire.records._records import Batch
 from kafwire.runtime.metrics_reporter import Reporter
 from kafwire.serializer_calls import Deserializers
-from kafwire.types import TopicPartition
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 log = logging.getLogger("kafwire")
 
@@ -88,25 +89,25 @@ class ConsumerCore:
 
     def reader(
         self,
-        where: TopicPartition | None = None,
+        claim: Claim | None = None,
         *,
         silence_ms: int = -1,
         keeps: object = None,
         calls_handlers: bool = True,
     ) -> FetchReader:
-        """A reader of one partition, or of all that nobody claimed. May be made and used in any thread.
+        """A reader of a claimed partition, or of all that nobody claimed. May be made and used in any thread.
 
         It keeps `keeps` alive: an Arrow stream may be all that the user holds of his consumer. `calls_handlers`: of
         rebalances, in the thread that reads.
         """
-        attends = self.membership is not None and where is None and calls_handlers
+        attends = self.membership is not None and claim is None and calls_handlers
         return FetchReader(
             self.fetcher.queue,
             self._layout(),
             chunk_bytes=self.config.chunk_bytes,
             max_decompressed=self.config.max_decompressed,
             verify_crc=self.config.check_crcs,
-            only=-1 if where is None else cursor_of(self.fetcher.cursors, where).number,
+            only=-1 if claim is None else claim.number,
             owns=False,
             skip_corrupt=self.config.on_corrupt == "skip",
             on_close=None if keeps is None else partial(_let_go, keeps),
@@ -117,6 +118,11 @@ class ConsumerCore:
             deserializer=self.deserializers,
             waiter=self.cluster.engine.waiter,
         )
+
+    def ownership_of(self, batch: Batch) -> PartitionOwnership | None:
+        """Return the ownership of a batch's partition, just after it was decoded; None: it is not read. Any thread."""
+        cursor = self.fetcher.cursors.get((batch.topic or "", -1 if batch.partition is None else batch.partition))
+        return None if cursor is None else cursor.ownership
 
     async def start_once(self) -> None:
         """`start`, for callers who may come at the same time."""
@@ -136,15 +142,15 @@ class ConsumerCore:
         self._every(self.config.auto_commit_interval_ms, self.commits.auto_commit, when=self.commits.is_automatic)
         self._started = True
 
-    async def readable(self, where: TopicPartition | None, timeout_ms: float | None) -> bool:
+    async def readable(self, claim: Claim | None, timeout_ms: float | None) -> bool:
         """Wait until a reader (of a partition, or of all) would not have to; False when the time is up."""
-        number = -1 if where is None else cursor_of(self.fetcher.cursors, where).number
+        number = -1 if claim is None else claim.number
         queue = self.fetcher.queue
         arrived = asyncio.Event()
         stop = self.fetcher.listen(arrived.set)
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                while queue.ready(number) is None and not (where is None and self.needs_attention):
+                while queue.ready(number) is None and not (claim is None and self.needs_attention):
                     arrived.clear()
                     await arrived.wait()
         except TimeoutError:
@@ -247,6 +253,17 @@ class ConsumerCore:
         transactions = self.membership.transactions
         transactions.hold()
         return self.commits.processed() | transactions.taken  # in this order: nothing that goes meanwhile is missed
+
+    def current_member(self) -> ConsumerGroupMetadata:
+        """Return the member as the coordinator knows it now. From any thread; nothing is frozen.
+
+        A transaction reads it before it checks that its partitions are owned: see `group/ownership.py`. Raises
+        `ConfigError` without a `group_id`.
+        """
+        membership = self.membership
+        if membership is None:
+            raise ConfigError("a member of a group is needed to commit offsets in a transaction: give group_id")
+        return membership.current_member() if membership.is_active else ConsumerGroupMetadata(membership.group_id)
 
     def settled(self) -> None:
         """Who reads has processed what he had in hand. In the thread that reads."""

@@ -21,6 +21,7 @@ from kafwire.consumer.broker_fetcher import BrokerFetcher
 from kafwire.consumer.fetch_budget import Budget
 from kafwire.consumer.fetch_error_log import FetchErrorLog
 from kafwire.consumer.fetch_tasks import FetchTasks
+from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.offset_reset import OffsetReset
 from kafwire.consumer.partition_brokers import PartitionBrokers
 from kafwire.consumer.partition_cursor import NO_END, FetchCursor
@@ -74,15 +75,27 @@ class Fetcher:
         self._check_end()
 
     def add(
-        self, info: TopicInfo, partition: int, layout: Layout, *, start: int = -1, end: int = NO_END
+        self,
+        info: TopicInfo,
+        partition: int,
+        layout: Layout,
+        *,
+        start: int = -1,
+        end: int = NO_END,
+        ownership: PartitionOwnership | None = None,
     ) -> FetchCursor:
-        """A cursor for a partition, up to an `end`; it is read once it has a position, and somebody asks."""
+        """A cursor for a partition, up to an `end`; it is read once it has a position, and somebody asks.
+
+        `ownership` is that of the group's assignment; without one the partition is the reader's own.
+        """
         number = self._vacant.pop((info.name, info.topic_id, partition), None)
         if number is None:
             number = self.queue.add(info.name, partition, layout)
         # A vacant place is of a later generation than a new one.
         generation = self.queue.reset(number, start)
         cursor = FetchCursor(number, info.name, info.topic_id, partition, generation, start, end=end)
+        if ownership is not None:
+            cursor.ownership = ownership
         if end != NO_END and not cursor.done:
             self._unfinished[cursor] = None
         self.cursors[info.name, partition] = cursor

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -22,6 +22,7 @@ from kafwire.consumer.group.classic_membership import ClassicMembership
 from kafwire.consumer.group.consumer_membership import ConsumerMembership
 from kafwire.consumer.group.member import Partition, new_member_id
 from kafwire.consumer.group.membership import COORDINATOR_MOVED, MemberOptions, Membership, State
+from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE
 from kafwire.consumer.membership_driver import MembershipDriver
 from kafwire.consumer.membership_metrics import MembershipMetrics, protocol_of
@@ -85,7 +86,8 @@ class GroupMembership:
         self._matching: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._is_told = False
-        self.transactions = TransactionIdentity(self._known_as)
+        self.transactions = TransactionIdentity(self.current_member)
+        self._owned: dict[TopicPartition, PartitionOwnership] = {}  # of the partitions that are assigned
         self._reading: set[int] = set()  # readers of users' that wait for records or decode them
         self._took_ms = self._engine.now_ms()
         self._patience: asyncio.TimerHandle | None = None
@@ -168,7 +170,8 @@ class GroupMembership:
         cursors = self._assignment.ending(self._assignment.partitions)
         if self._commits.is_automatic and cursors:
             await self._commits.auto_commit(cursors, timeout_ms=timeout_ms)
-        self._take_away(cursors)
+        self._end(list(self._owned))
+        self._assignment.drop(cursors)  # those that were assigned by hand, too
         await self._driver.leave(timeout_ms)
 
     # --- which protocol
@@ -280,16 +283,32 @@ class GroupMembership:
         """See `CommittingMember`. May be called in any thread."""
         return self.transactions.tell()
 
-    def _known_as(self) -> ConsumerGroupMetadata:
+    def current_member(self) -> ConsumerGroupMetadata:
+        """Return the member as the coordinator knows it, or knew it last. From any thread.
+
+        While the member joins again, this is the member that it was: brokers accept a commit in a transaction without
+        a member id, even for a group that has members.
+        """
         return self.metadata() if self._driver is None else self._driver.known_as
 
-    def _take_away(self, cursors: Sequence[FetchCursor], *, is_lost: bool = False) -> None:
-        """Drop these. Who has read more of them than he has committed does not commit that any more."""
-        for cursor in cursors:
-            if self.revocation.is_in_hand(cursor) or self._commits.is_uncommitted(cursor):
-                where = TopicPartition(cursor.topic, cursor.partition)
+    def _end(self, partitions: Iterable[TopicPartition], *, is_lost: bool = False) -> None:
+        """End the ownership of those that are still owned, then drop them. A transaction commits nothing of them any more.
+
+        A partition with records in hand is revoked late: its window is over, or `on_revocation` is "discard".
+        """
+        ending = {where: self._owned.pop(where) for where in partitions if where in self._owned}
+        for where, ownership in ending.items():
+            cursor = self._fetcher.cursors.get(where)
+            is_in_hand = cursor is not None and self.revocation.is_in_hand(cursor)
+            if cursor is not None and (is_in_hand or self._commits.is_uncommitted(cursor)):
                 self.transactions.take_away(where, self._fetcher.queue.position(cursor.number))
-        self._assignment.drop(cursors, is_lost=is_lost)
+            if is_lost:
+                ownership.lose()
+            elif is_in_hand:
+                ownership.revoke_late()
+            else:
+                ownership.release()
+        self._assignment.drop(self._assignment.ending(ending))
 
     def fenced(self) -> None:
         """See `CommittingMember`."""
@@ -316,7 +335,10 @@ class GroupMembership:
         if not self._assignment.partitions:
             self._took_ms = self._engine.now_ms()
         found: list[tuple[TopicInfo, int]] = []
-        wanted = [TopicPartition(*each) for each in partitions]
+        wanted = {
+            where: PartitionOwnership() for each in partitions if (where := TopicPartition(*each)) not in self._owned
+        }
+        self._owned |= wanted
         while wanted and not self.stops:
             try:
                 found = [pair for where in wanted if (pair := await self._find(where)) is not None]
@@ -324,14 +346,17 @@ class GroupMembership:
                 self._fetcher.errors.tell_once("positions", error, "it could not be found out where to read: ")
                 failures += 1
                 await asyncio.sleep(self._fetcher.backoff_ms(failures) / 1000)
-                wanted = [where for where in wanted if self._is_owned(where)]
+                wanted = _still_owned(wanted)
                 continue
             break
         else:
             return
-        added = self._assignment.add(found, held=self.handlers.handlers.on_assigned is not None)
+        # A partition that went meanwhile may be another member's by now.
+        wanted = _still_owned(wanted)
+        found = [(info, number) for info, number in found if (info.name, number) in wanted]
+        added = self._assignment.add(found, wanted, held=self.handlers.handlers.on_assigned is not None)
         # Records of new partitions come once the handler was called.
-        self.handlers.assigned(wanted, partial(self._assignment.hold_no_more, added))
+        self.handlers.assigned(list(wanted), partial(self._assignment.hold_no_more, added))
 
     async def _find(self, where: TopicPartition) -> tuple[TopicInfo, int] | None:
         known = self._cluster.metadata.topics.get(where.topic)
@@ -356,9 +381,10 @@ class GroupMembership:
     async def _release(self, partitions: list[TopicPartition], window_ms: float) -> None:
         """Hand out no more of these, wait for what is in hand if that is to be finished, commit, and drop them."""
         until = self._engine.now_ms() + window_ms
-        cursors = self._assignment.ending(partitions)
+        owned = {where: self._owned[where] for where in partitions if where in self._owned}
+        cursors = self._assignment.ending(owned)
         if self._config.on_revocation == "finish":
-            late = await self.revocation.settled(cursors, window_ms)
+            late = _of_owned(await self.revocation.settled(cursors, window_ms))
             if late:
                 log.warning(
                     "group %r: %s was still in hand after %d ms and is given up: what is not committed is processed "
@@ -367,23 +393,24 @@ class GroupMembership:
                     ", ".join(cursor.name for cursor in late),
                     window_ms,
                 )
-        cursors = [cursor for cursor in cursors if self._fetcher.numbered(cursor.number) is cursor]  # none was lost
-        if not cursors:
-            return
-        partitions = [TopicPartition(cursor.topic, cursor.partition) for cursor in cursors]
-        left_ms = max(1.0, until - self._engine.now_ms())
-        if not await self.handlers.revoked(partitions, left_ms):
-            log.warning("group %r: on_revoked takes longer than %d ms: it is not waited for", self.group_id, left_ms)
-        if self._commits.is_automatic:
+        # A partition may be lost at each of these awaits: then it is not revoked, and nothing of it is committed.
+        cursors = _of_owned(cursors)
+        if cursors:
+            read = [TopicPartition(cursor.topic, cursor.partition) for cursor in cursors]
+            left_ms = max(1.0, until - self._engine.now_ms())
+            if not await self.handlers.revoked(read, left_ms):
+                log.warning(
+                    "group %r: on_revoked takes longer than %d ms: it is not waited for", self.group_id, left_ms
+                )
+        if cursors and self._commits.is_automatic:
             left_ms = max(1_000.0, until - self._engine.now_ms())
             await self._commits.auto_commit(cursors, timeout_ms=min(left_ms, self._config.default_api_timeout_ms))
-        self._take_away(cursors)
+        self._end(_still_owned(owned))
 
     def lose(self, partitions: Sequence[Partition]) -> None:
         """These belong to others already."""
         lost = [TopicPartition(*each) for each in partitions]
-        cursors = self._assignment.ending(lost)
-        self._take_away(cursors, is_lost=True)
+        self._end(lost, is_lost=True)
         log.warning("group %r: %d partitions are lost", self.group_id, len(lost))
         self.handlers.lost(lost)
         self._wake()
@@ -409,9 +436,6 @@ class GroupMembership:
         self._error, self._is_told = error, False
         self._stop_following()
         self._wake()
-
-    def _is_owned(self, where: TopicPartition) -> bool:
-        return self._driver is not None and tuple(where) in self._driver.membership.owned
 
     # --- who reads
 
@@ -490,3 +514,11 @@ class GroupMembership:
     def _is_joined(self) -> bool:
         """Whether it is a member, or about to be one."""
         return self._driver is not None and self._driver.membership.state in (State.JOINING, State.STABLE)
+
+
+def _still_owned(assigned: Mapping[TopicPartition, PartitionOwnership]) -> dict[TopicPartition, PartitionOwnership]:
+    return {where: ownership for where, ownership in assigned.items() if ownership.is_owned}
+
+
+def _of_owned(cursors: Iterable[FetchCursor]) -> list[FetchCursor]:
+    return [cursor for cursor in cursors if cursor.ownership.is_owned]

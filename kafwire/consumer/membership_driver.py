@@ -86,6 +86,7 @@ class MembershipDriver:
         self._tasks: set[asyncio.Task[None]] = set()
         self._changes: deque[Assign | Revoke] = deque()
         self._changing: asyncio.Task[None] | None = None
+        self._revoking: Revoke | None = None  # the membership waits for its end
         self._settled = asyncio.Event()
         self._node: int | None = None  # where JoinGroup is parked
         self._stop_listening: Callable[[], None] = cluster.on_change(self._on_metadata)
@@ -115,6 +116,7 @@ class MembershipDriver:
     async def leave(self, timeout_ms: float) -> None:
         """Leave the group; the coordinator hears of it if it answers in time."""
         self._changes.clear()
+        self._revoking = None
         self._do(self.membership.leave(self._engine.now_ms()))
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -154,10 +156,13 @@ class MembershipDriver:
                 self._begin(self._send(action))
             case Assign() | Revoke():
                 self._changes.append(action)
+                if isinstance(action, Revoke):
+                    self._revoking = action
                 if self._changing is None:
                     self._changing = self._begin(self._change())
             case Lose(partitions):
                 self._metrics.lost_partitions += len(partitions)
+                self._revoking = None
                 self._assigned.lose(partitions)
             case LookUp(topics):
                 self._begin(self._look_up(topics))
@@ -223,10 +228,14 @@ class MembershipDriver:
             while self._changes:
                 change = self._changes.popleft()
                 if isinstance(change, Assign):
-                    owned = set(self.membership.owned)
+                    owned = set(self.membership.owned)  # what was lost, or given up, since the assignment came is not
                     await self._assigned.take([each for each in change.partitions if each in owned])
-                else:
-                    await self._assigned.give_up(change.partitions)
+                    continue
+                await self._assigned.give_up(change.partitions)
+                # After a loss the membership waits for no end of this, and may wait for that of another one already:
+                # `released` would tell the coordinator that partitions are free which are still read here.
+                if self._revoking is change:
+                    self._revoking = None
                     self._do(self.membership.released(self._engine.now_ms()))
         finally:
             self._changing = None

@@ -43,7 +43,7 @@ class OffsetCommits:
         timeout_ms: float | None = None,
     ) -> None:
         """Commit the end of a batch, offsets, or how far everything is processed (of `only` these)."""
-        group, cursors = self._need_group(), self._fetcher.cursors
+        group = self._need_group()
         if what is None:
             chosen = self._processed(only)
         elif isinstance(what, Mapping):
@@ -73,7 +73,7 @@ class OffsetCommits:
                     for c, offset in chosen.items()
                 },
                 topic_ids={cursor.topic: cursor.topic_id for cursor in chosen},
-                is_owned=lambda where: cursors.get(where) is places[where],
+                is_owned=lambda where: places[where].ownership.is_owned,
                 timeout_ms=timeout_ms,
             )
             self._committed.update(chosen)

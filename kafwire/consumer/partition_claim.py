@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
@@ -29,17 +30,37 @@ class Claim:
     claim closes it, or drops it, without knowing whether it was taken, and what is closed is not taken any more.
     """
 
-    def __init__(self, where: TopicPartition, engine: Engine, release: Callable[[FetchCursor], object]) -> None:
-        """`release` gives the partition back, on the engine."""
+    def __init__(
+        self,
+        where: TopicPartition,
+        engine: Engine,
+        release: Callable[[FetchCursor], object],
+        ownership: PartitionOwnership | None = None,
+    ) -> None:
+        """`release` gives the partition back, on the engine; `ownership` is that of its assignment, if it has one."""
         self.where = where
-        self.cursor: FetchCursor | None = None  # once it is taken
+        self.cursor: FetchCursor | None = None  # while it is taken
+        self.number = -1  # of the partition's place in the queue, once it was taken
         self.closed = False
         self.is_read = False  # its reader has begun
         self.is_ending = False  # nothing more of it is handed out
-        self.is_over = False  # the partition is not the consumer's any more
-        self.is_lost = False  # and belongs to another member already
+        self._ownership = ownership
         self._engine = engine
         self._release = release
+
+    def take(self, cursor: FetchCursor) -> None:
+        """Hold this cursor. On the engine."""
+        self.cursor, self.number, self._ownership = cursor, cursor.number, cursor.ownership
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the partition is not the consumer's any more. From any thread."""
+        return self._ownership is not None and not self._ownership.is_owned
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another member processes what is in hand of the partition. From any thread."""
+        return self._ownership is not None and self._ownership.is_lost
 
     def close(self) -> None:
         """Let others read the partition. From any thread; a second close does nothing."""

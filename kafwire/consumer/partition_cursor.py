@@ -14,6 +14,7 @@ from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.consumer.fetch_errors import may_pass
 from kafwire.consumer.fetch_session import Asked
 from kafwire.consumer.fetched_epochs import FetchedEpochs
+from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.error_codes import ErrorCode
 
 # What another replica answers, the leader may not: this one lags behind, or is damaged.
@@ -98,6 +99,7 @@ class FetchCursor:
     failures: int = 0  # to find where it is to be asked for, in a row
     batch_bytes: int = 0  # of a batch that came lately
     epochs: FetchedEpochs = field(default_factory=FetchedEpochs)
+    ownership: PartitionOwnership = field(default_factory=PartitionOwnership)  # of this assignment
     # For metrics.
     fetches: int = 0
     bytes: int = 0

@@ -10,7 +10,6 @@ from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.core import ConsumerCore
 from kafwire.consumer.partition_claim import Claim, StreamEnded, not_explicit
 from kafwire.consumer.partition_progress import PartitionProgress
-from kafwire.errors import ConfigError
 from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:
@@ -65,7 +64,10 @@ class PartitionStream:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the partition belongs to another member already: nothing of it can be committed."""
+        """Whether another member processes what is in hand: the partition was lost, or revoked before it was done.
+
+        Nothing of it can be committed, and no result of it is to be written any more.
+        """
         return self._claim.is_lost
 
     @property
@@ -103,12 +105,7 @@ class PartitionStream:
         if self._claim.is_over:
             return None
         if self._reader is None:
-            try:
-                self._begin()
-            except ConfigError:
-                if self._claim.is_over:  # only now
-                    return None
-                raise
+            self._begin()
         progress = self._progress
         if progress is not None and progress.uncommitted >= self._core.config.max_uncommitted:
             self._engine.run(self._core.room, self._claim, progress)
@@ -127,11 +124,11 @@ class PartitionStream:
         return batch
 
     def _begin(self) -> None:
-        reader = self._core.reader(self._claim.where)
+        reader = self._core.reader(self._claim)
         if self._explicit:
             reader.need_offsets()
             self._progress = self._engine.run(self._core.follow_progress, self._claim)
-        self._engine.run(self._core.assignment.ask, self._claim.where)
+        self._engine.run(self._core.assignment.ask, self._claim)
         self._reader = reader
 
     def complete(self, first_offset: int, next_offset: int) -> None:

@@ -184,7 +184,7 @@ static void *run_reader(void *argument) {
             int64_t offset;
             size_t used = look(r, &slice, &offset);
             if (used == slice.size && kw_queue_next(r->all->queue, &slice, offset)) used = look(r, &slice, &offset);
-            if (kw_queue_done(r->all->queue, &slice, used, offset, 0)) CHECK(!kw_loop_post(r->all->loop, COOKIE));
+            if (kw_queue_done(r->all->queue, &slice, used, offset, 0) & KW_DONE_TELL) CHECK(!kw_loop_post(r->all->loop, COOKIE));
         }
         pay(r);
     }

@@ -91,7 +91,7 @@ static void *run_reader(void *argument) {
             used = look(r, &slice);
         }
         CHECK(__atomic_fetch_sub(&all->readers[number], 1, __ATOMIC_ACQ_REL) == 1);
-        if (kw_queue_done(all->queue, &slice, used, all->at[number].next, 0)) count(TOLD);
+        if (kw_queue_done(all->queue, &slice, used, all->at[number].next, 0) & KW_DONE_TELL) count(TOLD);
     }
 }
 

@@ -186,6 +186,26 @@ static void what_was_sought_since_stays_where_it_is(void) {
     finish(queue);
 }
 
+/* "the records must not be handed out, and the position stays where it is" */
+static void what_was_reset_while_it_was_lent_is_stale(void) {
+    kw_place *place;
+    kw_queue *queue = queue_with(&place, 1);
+    push(queue, place, 1, 0, 5);
+    kw_records slice = popped(queue, NULL, 0);
+    CHECK(kw_place_reset(queue, place, -1) == 2); /* its partition went */
+    CHECK(kw_queue_done(queue, &slice, 2, 2, 0) == KW_DONE_STALE);
+    CHECK(kw_place_position(queue, place) == -1 && !kw_place_in_hand(queue, place));
+    CHECK(pops(queue, NULL) == KW_QUEUE_IDLE);
+    CHECK(kw_place_reset(queue, place, 0) == 3); /* it came back */
+    push(queue, place, 3, 0, 5);
+    slice = popped(queue, NULL, 0);
+    kw_queue_bytes(queue, 1);
+    CHECK(kw_place_reset(queue, place, 3) == 4);
+    CHECK(kw_queue_done(queue, &slice, 5, 5, 0) == (KW_DONE_TELL | KW_DONE_STALE));
+    CHECK(kw_queue_bytes(queue, 0) == 0);
+    finish(queue);
+}
+
 static void a_closed_queue_asks_for_nothing_again(void) {
     kw_place *place;
     kw_queue *queue = queue_with(&place, 1);
@@ -330,6 +350,7 @@ int main(int argc, char **argv) {
     what_is_refused_comes_again();
     a_jump_is_forgotten_with_what_is_refused();
     what_was_sought_since_stays_where_it_is();
+    what_was_reset_while_it_was_lent_is_stale();
     a_closed_queue_asks_for_nothing_again();
     nothing_more_comes_of_a_paused_place();
     a_failure_is_over_when_the_queue_is_closed();

@@ -194,6 +194,6 @@ class Consuming:
         where = TopicPartition(topic, number)
         self.claims[where] = self.core.assignment.new_claim(where)
         self.world.run(self.core.assignment.claim(self.claims[where]))
-        reader = self.core.reader(where)
-        self.world.run(self.core.assignment.ask(where))
+        reader = self.core.reader(self.claims[where])
+        self.world.run(self.core.assignment.ask(self.claims[where]))
         return reader

@@ -434,7 +434,7 @@ int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t posit
         free(rest);
     }
     memset(slice, 0, sizeof *slice);
-    return tell;
+    return (tell ? KW_DONE_TELL : 0) | (current ? 0 : KW_DONE_STALE);
 }
 
 uint32_t kw_queue_refuse(kw_queue *queue, kw_records *slice, int64_t position) {

@@ -68,8 +68,10 @@ int kw_queue_look(kw_queue *queue, kw_place *const *seen, int count, kw_records 
 /* What kw_queue_pop does, without waiting, if the next slice is this one, which was seen before; 0: it is not. */
 int kw_queue_pop_same(kw_queue *queue, kw_place *place, const kw_records *same, kw_records *out);
 /* The first `used` bytes of a popped slice are read, up to offset `position`; the rest, if any, is queued again, first.
- * 1: the engine asked to hear of it, once, or somebody was told by kw_queue_ready that there is nothing. With `again`
- * the place comes before the others of the ring. */
+ * KW_DONE_TELL: the engine asked to hear of it, once, or kw_queue_ready has reported nothing since. With `again` the place
+ * comes before the others of the ring. KW_DONE_STALE: the place was reset since the slice was popped (its partition went,
+ * or was sought in): the records must not be handed out, and the position stays where it is. */
+enum { KW_DONE_TELL = 1, KW_DONE_STALE = 2 };
 int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t position, int again);
 /* Instead: nobody got the records of a popped slice, nor of those that it became by kw_queue_next. What is queued
  * behind them is dropped, and reading goes on at `position`, where they begin, once they have been fetched again. The

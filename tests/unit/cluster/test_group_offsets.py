@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from kafwire import protocol
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
 from kafwire.errors import (
     BrokerError,
+    CommitFailedError,
     ConfigError,
     ErrorCode,
     KafkaConnectionError,
@@ -378,6 +379,26 @@ def test_the_offsets_of_a_topic_that_was_made_again_are_fetched_by_its_new_id(wo
     world.topics["t"].topic_id = uuid.uuid4()
     world.committed["g"]["t", 0] = Kept(1, -1, "")
     assert fetch(world, offsets, [("t", 0)]) == {("t", 0): Committed(1, -1, "")}
+
+
+# -- partitions that go
+
+
+def test_a_partition_that_goes_while_its_topic_id_is_looked_up_is_not_committed(world: World) -> None:
+    offsets = make(world)
+    look_up, owned = offsets._topic_ids, {("t", 0), ("u", 0)}
+
+    async def slow(topics: Iterable[str]) -> dict[str, uuid.UUID]:
+        found = await look_up(topics)
+        owned.discard(("t", 0))
+        return found
+
+    offsets._topic_ids = slow  # type: ignore[method-assign]
+    wanted = {("t", 0): OffsetToCommit(5), ("u", 0): OffsetToCommit(6)}
+    with pytest.raises(CommitFailedError) as raised:
+        world.run(offsets.commit(wanted, is_owned=owned.__contains__))
+    assert raised.value.partitions == (("t", 0),)
+    assert world.committed["g"].keys() == {("u", 0)}
 
 
 # -- open transactions (KIP-447)

@@ -61,6 +61,15 @@ async def started(group: GroupWorld, **options: Any) -> Member:
     return member
 
 
+async def until_lost(group: GroupWorld, member: Member) -> None:
+    """Wait until a member has learned that its partitions are lost. It joins again after that."""
+    membership = member.consumer._core.membership
+    assert membership is not None
+    assert member.consumer.assignment, "there is nothing to lose"
+    await group.until(lambda: not member.consumer.assignment)
+    assert membership.metadata().generation_id == -1
+
+
 def test_what_is_given_up_in_hand_is_not_committed_by_a_transaction(protocol: dict[str, Any]) -> None:
     with GroupWorld(partitions=2) as group:
 
@@ -93,9 +102,7 @@ def test_what_is_lost_is_not_committed_by_a_transaction(protocol: dict[str, Any]
                 group.world.break_connections(1)
                 await asyncio.sleep(100.0)
                 group.world.link(1).heal()
-                membership = slow.consumer._core.membership
-                assert membership is not None
-                await group.until(lambda: membership.handlers.are_pending)
+                await until_lost(group, slow)
                 assert slow.consumer.group_metadata() == before  # also while it has not joined again
                 await group.until(lambda: len(slow.consumer.assignment) == 2)
                 with pytest.raises(TransactionAbortableError):
@@ -221,9 +228,9 @@ def test_who_joins_anew_is_refused_meanwhile_and_not_taken_for_nobody(protocol: 
             group.world.break_connections(1)
             await asyncio.sleep(100.0)
             group.world.link(1).heal()
-            membership = member.consumer._core.membership
-            assert membership is not None
-            await group.until(lambda: membership.handlers.are_pending)
+            await until_lost(group, member)
             assert member.consumer.group_metadata() == before
+            await group.until(lambda: len(member.consumer.assignment) == 2)
+            assert member.consumer.group_metadata() != before
 
         group.world.run(main())
