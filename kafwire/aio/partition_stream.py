@@ -162,6 +162,11 @@ class AsyncPartitionStream:
         """
         await on_engine(self._engine, self._core.commit_claimed(self._claim, batch))
 
+    def _abandon(self) -> None:
+        """Leave what is not completed to the next owner: a revocation waits for it no more once this is closed."""
+        if self._progress is not None:
+            self._progress.is_abandoned = True
+
     def pause(self) -> None:
         """Fetch and hand out nothing until `resume`. Heartbeats go on."""
         self._paused = True

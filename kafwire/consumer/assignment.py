@@ -214,6 +214,7 @@ class Assignment:
             claim = self._claimed[cursor]() if cursor in self._claimed else None
             if claim is not None:
                 claim.is_ending = True
+                claim.tell()
             if cursor in self._claimed:
                 self._fetcher.cut_off(cursor, StreamEnded(f"{cursor.name} is given up"))
             else:
@@ -314,7 +315,7 @@ class Assignment:
     def _pause(self, cursor: FetchCursor, *, paused: bool) -> None:
         if cursor in self._held:
             self._held[cursor] = paused
-        elif cursor not in self._ending:
+        elif cursor not in self._ending or cursor in self._claimed:  # a claimed one reads to its end
             self._fetcher.pause(cursor, paused=paused)
 
     @property
@@ -348,6 +349,7 @@ class Assignment:
             claim = self._claimed.pop(cursor)()
             if claim is not None:
                 claim.cursor, claim.is_ending = None, True
+                claim.tell()
             kind = StreamEnded if cursor in self._ending else KafkaError
             self._fetcher.halt(cursor, kind(f"{cursor.name} is not read by this consumer any more"))
         self._ending.discard(cursor)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -48,6 +48,7 @@ from kafwire.types import ConsumerGroupMetadata, TopicPartition
 log = logging.getLogger("kafwire")
 
 LEAVE_MS = 5_000  # so long the coordinator is waited for when a member leaves
+CALL_LOOK_MS = 250  # and so often a call is looked at that keeps a member out of its group
 MISSING_MS = 2_000  # and so often topics are looked for that do not exist
 _MENDABLE = (AuthenticationError, AuthorizationError, PollIntervalError)  # the next call joins again
 WINDOW = 0.9  # of rebalance_timeout_ms, without a revocation_timeout_ms
@@ -91,6 +92,8 @@ class GroupMembership:
         self._reading: set[int] = set()  # readers of users' that wait for records or decode them
         self._took_ms = self._engine.now_ms()
         self._patience: asyncio.TimerHandle | None = None
+        self._oldest_call: Callable[[], tuple[float, str] | None] | None = None
+        self._stays_out = False  # until a stream's call returns
 
     # --- what users ask for
 
@@ -115,7 +118,7 @@ class GroupMembership:
     async def unsubscribe(self) -> None:
         """Give everything up and leave the group; a later `subscribe` joins again."""
         async with self._changing:
-            self.subscribed, self._pattern = (), None
+            self.subscribed, self._pattern, self._stays_out = (), None, False
             await self._leave(LEAVE_MS)
             self._cluster.keep_fresh(())
             self._group.member = None
@@ -153,7 +156,7 @@ class GroupMembership:
     def _join(self) -> None:
         assert self._driver is not None
         self._group.member = self
-        self._error = None
+        self._error, self._stays_out = None, False
         self._took_ms = self._engine.now_ms()
         self._follow_topics()
         server_pattern = None
@@ -476,6 +479,49 @@ class GroupMembership:
             self._reading.discard(id(who))
         self._took_ms = self._engine.now_ms()
 
+    def watch_calls(self, oldest: Callable[[], tuple[float, str] | None]) -> None:
+        """Have `max_poll_interval_ms` measure the calls of a stream, and not the time between reads.
+
+        `oldest` returns for how many milliseconds a call has run, and which, from any thread; None: none runs. A member
+        whose stream runs one call for too long leaves, and joins again when the call has returned.
+        """
+        self._oldest_call = oldest
+
+    def _look_at_calls(self, oldest: tuple[float, str] | None, limit_ms: int) -> float:
+        """Leave, or join again, if it is time. Milliseconds until the next look."""
+        age_ms, name = oldest or (0.0, "")
+        if self._stays_out and age_ms < limit_ms:
+            self._fetcher.tasks.begin(self._come_back())
+        elif self._is_joined and age_ms >= limit_ms:
+            self._fetcher.tasks.begin(self._stay_out(name, limit_ms))
+        elif not self._stays_out:
+            # Of many short calls each look sees only whether there was progress since the last one.
+            return max(CALL_LOOK_MS, min(limit_ms - age_ms, limit_ms / 4))
+        return CALL_LOOK_MS
+
+    async def _stay_out(self, name: str, limit_ms: int) -> None:
+        async with self._changing:
+            if self._is_closed or not self._is_joined:
+                return
+            self._stays_out = True
+            log.warning(
+                "this member leaves group %r, as %s has run for longer than max_poll_interval_ms (%d); it joins again "
+                "when that call returns. What was in hand is not committed, and another member processes it",
+                self.group_id,
+                name,
+                limit_ms,
+            )
+            owned = self._assignment.partitions
+            await self._leave(LEAVE_MS)
+            self.handlers.lost(owned)
+
+    async def _come_back(self) -> None:
+        async with self._changing:
+            if self._stays_out and not self._is_closed:
+                log.info("the call has returned: this member joins group %r again", self.group_id)
+                await self._need_driver()
+                self._join()
+
     def _watch_patience(self) -> None:
         limit_ms = self._config.max_poll_interval_ms
         if limit_ms is None or self._patience is not None:
@@ -483,6 +529,10 @@ class GroupMembership:
 
         def look() -> None:
             self._patience = None
+            if self._oldest_call is not None:
+                wait_ms = self._look_at_calls(self._oldest_call(), limit_ms)
+                self._patience = asyncio.get_running_loop().call_later(wait_ms / 1000, look)
+                return
             if self._reading or not self._assignment.partitions:  # who has nothing cannot take anything
                 self._took_ms = self._engine.now_ms()
             idle_ms = self._engine.now_ms() - self._took_ms
@@ -491,7 +541,8 @@ class GroupMembership:
             elif self._is_joined:
                 self._fetcher.tasks.begin(self._run_out(limit_ms))
 
-        self._patience = asyncio.get_running_loop().call_later(limit_ms / 1000, look)
+        first_ms = limit_ms if self._oldest_call is None else self._look_at_calls(None, limit_ms)
+        self._patience = asyncio.get_running_loop().call_later(first_ms / 1000, look)
 
     async def _run_out(self, limit_ms: int) -> None:
         text = (

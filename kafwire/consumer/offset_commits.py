@@ -116,7 +116,7 @@ class OffsetCommits:
         """Have a user say what is processed. What he began in a stream before, and did not complete, is still open."""
         self._drop_finished(cursor)
         progress = self.progress.setdefault(cursor, PartitionProgress(on_advance))
-        progress.is_left = False
+        progress.is_left = progress.is_abandoned = False
         return progress
 
     def leave(self, cursor: FetchCursor) -> None:

@@ -44,6 +44,7 @@ class Claim:
         self.closed = False
         self.is_read = False  # its reader has begun
         self.is_ending = False  # nothing more of it is handed out
+        self.on_change: Callable[[], object] | None = None  # called on the engine: it is ending, or the partition goes
         self._ownership = ownership
         self._engine = engine
         self._release = release
@@ -51,6 +52,11 @@ class Claim:
     def take(self, cursor: FetchCursor) -> None:
         """Hold this cursor. On the engine."""
         self.cursor, self.number, self._ownership = cursor, cursor.number, cursor.ownership
+
+    def tell(self) -> None:
+        """Report that the claim is ending, or that the partition is gone. On the engine."""
+        if self.on_change is not None:
+            self.on_change()
 
     @property
     def is_over(self) -> bool:

@@ -17,6 +17,7 @@ class PartitionProgress:
         """`on_advance` is called, by who completes, when more may be committed and somebody waits for it."""
         self.is_awaited = False
         self.is_left = False  # its stream is closed: others read on where that ended
+        self.is_abandoned = False  # and what is not completed is left to the next owner
         self._on_advance = on_advance
         self._lock = threading.Lock()
         self._completed: CompletedOffsets | None = None

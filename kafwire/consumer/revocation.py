@@ -57,4 +57,6 @@ class Revocation:
         if progress is None:
             return self._fetcher.queue.in_hand(cursor.number)
         progress.is_awaited = True
+        if progress.is_abandoned:
+            return False
         return self._fetcher.queue.in_hand(cursor.number) or progress.uncommitted > 0

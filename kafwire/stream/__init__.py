@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from kafwire.stream.interfaces import Sink, Source, SourcePartition, TransactionalSink
     from kafwire.stream.memory import MemoryPartition, MemorySink, MemorySource
     from kafwire.stream.message import Message
+    from kafwire.stream.monitor import StreamMonitor
     from kafwire.stream.pipeline import Pipeline
     from kafwire.stream.sinks import FunctionSink, TopicSink
+    from kafwire.stream.status import OldestRecord, PartitionStatus, StreamStatus
     from kafwire.stream.stop_request import StopRequest
     from kafwire.stream.summary import StreamSummary
 
@@ -32,6 +34,8 @@ __all__ = [
     "MemorySource",
     "Message",
     "NotNow",
+    "OldestRecord",
+    "PartitionStatus",
     "Pipeline",
     "RetryTopic",
     "Sink",
@@ -39,6 +43,8 @@ __all__ = [
     "SourcePartition",
     "StopRequest",
     "StreamError",
+    "StreamMonitor",
+    "StreamStatus",
     "StreamSummary",
     "TopicSink",
     "TransactionalSink",
@@ -53,6 +59,8 @@ _HOMES = {
     "MemorySource": "memory",
     "Message": "message",
     "NotNow": "errors",
+    "OldestRecord": "status",
+    "PartitionStatus": "status",
     "Pipeline": "pipeline",
     "RetryTopic": "failure_policy",
     "Sink": "interfaces",
@@ -60,6 +68,8 @@ _HOMES = {
     "SourcePartition": "interfaces",
     "StopRequest": "stop_request",
     "StreamError": "errors",
+    "StreamMonitor": "monitor",
+    "StreamStatus": "status",
     "StreamSummary": "summary",
     "TopicSink": "sinks",
     "TransactionalSink": "interfaces",

@@ -15,6 +15,11 @@ def is_seconds(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool) and float(value) >= 0  # NaN is not
 
 
+def is_ratio(value: object) -> bool:
+    """Whether it is a number above 0 and up to 1."""
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) <= 1
+
+
 def is_topic(value: object) -> bool:
     """Whether it is text that is not empty: Kafka says what else a topic's name may not have."""
     return isinstance(value, str) and bool(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 
 from kafwire.aio.consumer import AsyncConsumer
@@ -106,15 +107,28 @@ class ConsumerSource:
         await self._consumer.close()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Say who commits, as `AsyncConsumer.group_metadata` does.
+        """Return the group's member as the coordinator knows it now.
+
+        A transaction reads it first, and then checks that each of its partitions is still owned. So the coordinator
+        refuses the transaction if a partition goes to another member in between.
 
         Returns:
-            The group, and its member as of now.
+            The group and its member.
 
         Raises:
             ConfigError: the consumer has no `group_id`.
         """
-        return self._consumer.group_metadata()
+        return self._consumer._core.current_member()
+
+    def watch_calls(self, oldest: Callable[[], tuple[float, str] | None]) -> None:
+        """Have the consumer's `max_poll_interval_ms` measure the stream's calls.
+
+        Args:
+            oldest: returns for how many milliseconds a call has run, and which; None: none runs.
+        """
+        membership = self._consumer._core.membership
+        if membership is not None:
+            membership.watch_calls(oldest)
 
 
 async def _next(streams: AsyncIterator[AsyncPartitionStream]) -> AsyncPartitionStream | None:
@@ -147,6 +161,19 @@ class _Partition:
     def is_lost(self) -> bool:
         return self._stream.is_lost
 
+    @property
+    def is_ending(self) -> bool:
+        return self._stream._claim.is_ending
+
+    def on_change(self, function: Callable[[], object]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def call() -> None:  # on the engine
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(function)
+
+        self._stream._claim.on_change = call
+
     def complete(self, first_offset: int, next_offset: int) -> None:
         self._stream.complete(first_offset, next_offset)
 
@@ -160,4 +187,5 @@ class _Partition:
         await self._stream.commit()
 
     async def close(self) -> None:
+        self._stream._abandon()
         await self._stream.aclose()

@@ -20,6 +20,13 @@ class Gathered:
 Origin = Record | Batch | Gathered
 
 
+class Abandoned(Exception):
+    """A record is left to the next owner of its partition, or to the next run, and is not completed.
+
+    It waits while the stream stops or the partition is revoked, or the partition is another member's.
+    """
+
+
 def end_of(origin: Origin) -> int:
     """The offset after the origin."""
     return origin.offset + 1 if isinstance(origin, Record) else origin.next_offset
@@ -60,6 +67,10 @@ class Cover:
         self.next_offset = next_offset
         self.pending = 1
 
+    def has(self, offset: int) -> bool:
+        """Whether the offset is one of these."""
+        return self.first_offset <= offset < self.next_offset
+
     def finish(self) -> None:
         """One of the elements is finished."""
         self.pending -= 1
@@ -99,6 +110,7 @@ class Element:
         "attempt",
         "cover",
         "is_done",
+        "is_failed",
         "lane",
         "origin",
         "output",
@@ -107,6 +119,7 @@ class Element:
         "problem",
         "run",
         "value",
+        "write_lane",
     )
 
     def __init__(self, value: Any, origin: Origin, cover: Cover, owner: Any) -> None:
@@ -115,12 +128,14 @@ class Element:
         self.cover = cover
         self.owner = owner
         self.lane: Any = None
+        self.write_lane: Any = None  # in which its values are written one after the other, until it is done with
         self.problem: Exception | None = None  # no lane could be found for it
         self.attempt = 1
         self.pending = 1  # itself, and each value that a sink has not stored
         self.run: Any = None  # of the steps after the handler, once it has returned
         self.output: list[Any] | None = None  # what the sink has not taken yet, once all steps are done
         self.is_done = False
+        self.is_failed = False  # skipped, or written to another topic
 
     def finish(self) -> None:
         """It, or one of its values, is done with."""
@@ -128,7 +143,7 @@ class Element:
         if not self.pending:
             self.is_done = True
             self.cover.finish()
-            self.owner.on_finished()
+            self.owner.on_finished(self, succeeded=not self.is_failed)
 
     def abandon(self) -> None:
         """Its offsets are not completed: whoever reads them next processes it."""
@@ -136,4 +151,4 @@ class Element:
             self.is_done = True
             self.pending = -1
             self.owner.is_torn = True
-            self.owner.on_finished()
+            self.owner.on_finished(self, succeeded=False)

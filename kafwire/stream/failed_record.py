@@ -6,6 +6,7 @@
 | `kafwire.origin.timestamp_ms` | its timestamp, if it had one; the message has that of its own writing |
 | `kafwire.error.class` | the error's class, with its module unless it is Python's own |
 | `kafwire.error.message` | the error's text, of at most 1000 characters |
+| `kafwire.error.step` | the step that raised, such as `map(parse)`, `for_each(bill)`, `sink` |
 | `kafwire.attempts` | how many calls have failed, in all topics together |
 | `kafwire.due_ms` | in a retry topic: not before, in milliseconds since the epoch |
 """
@@ -22,17 +23,21 @@ ORIGIN_OFFSET = "kafwire.origin.offset"
 ORIGIN_TIMESTAMP = "kafwire.origin.timestamp_ms"
 ERROR_CLASS = "kafwire.error.class"
 ERROR_MESSAGE = "kafwire.error.message"
+ERROR_STEP = "kafwire.error.step"
 ATTEMPTS = "kafwire.attempts"
 DUE_MS = "kafwire.due_ms"
 OURS = {
-    *(ORIGIN_TOPIC, ORIGIN_PARTITION, ORIGIN_OFFSET, ORIGIN_TIMESTAMP, ERROR_CLASS, ERROR_MESSAGE, ATTEMPTS, DUE_MS),
+    *(ORIGIN_TOPIC, ORIGIN_PARTITION, ORIGIN_OFFSET, ORIGIN_TIMESTAMP, ERROR_CLASS, ERROR_MESSAGE, ERROR_STEP),
+    *(ATTEMPTS, DUE_MS),
 }
 MESSAGE_CHARACTERS = 1000
 _HIGHEST = (1 << 63) - 1
 
 
-def failed(record: Record, error: BaseException, attempts: int, topic: str, due_ms: int | None = None) -> Message:
-    """The message for `topic`, after `attempts` failed calls since the record was read."""
+def failed(
+    record: Record, error: BaseException, attempts: int, topic: str, due_ms: int | None = None, step: str = ""
+) -> Message:
+    """The message for `topic`, after `attempts` failed calls of `step` since the record was read."""
     known = dict(record.headers)
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
@@ -42,6 +47,7 @@ def failed(record: Record, error: BaseException, attempts: int, topic: str, due_
         ORIGIN_OFFSET: known.get(ORIGIN_OFFSET) or str(record.offset).encode(),
         ERROR_CLASS: name.encode("utf-8", "replace"),
         ERROR_MESSAGE: text_of(error)[:MESSAGE_CHARACTERS].encode("utf-8", "replace"),
+        ERROR_STEP: step.encode("utf-8", "replace"),
         ATTEMPTS: str(attempts + (_number(record, ATTEMPTS) or 0)).encode(),
     }
     if ORIGIN_TIMESTAMP in known or (ORIGIN_TOPIC not in known and record.timestamp_ms is not None):

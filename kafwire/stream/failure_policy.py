@@ -9,6 +9,7 @@ from typing import Literal
 from kafwire.cluster.backoff import delay_ms
 from kafwire.errors import ConfigError
 from kafwire.stream.argument_checks import is_seconds, is_topic
+from kafwire.stream.dead_letter_limits import DeadLetterLimits
 from kafwire.stream.errors import HandlerTimeoutError
 
 
@@ -82,6 +83,7 @@ class FailurePolicy:
     on: tuple[type[Exception], ...] = (Exception,)
     retry_topics: tuple[RetryTopic, ...] = ()
     dead_letter_topic: str | None = None
+    limits: DeadLetterLimits | None = None
     otherwise: Literal["stop", "skip"] = "stop"
 
     def decide(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import assert_never
 
 from kafwire.errors import (
@@ -14,13 +15,14 @@ from kafwire.errors import (
     TransactionError,
 )
 from kafwire.runtime.interfaces import Clock, Random
-from kafwire.stream.elements import Origin, first_of, records_of
+from kafwire.stream.dead_letter_limits import DeadLetterWindow
+from kafwire.stream.elements import Abandoned, Origin, first_of, records_of
 from kafwire.stream.errors import NotNow, StreamError
 from kafwire.stream.failed_record import failed, text_of
 from kafwire.stream.failure_policy import FailurePolicy, SendDeadLetter, SendLater, Skip, StopStream, TryAgain
 from kafwire.stream.interfaces import Sink, TransactionalSink
 from kafwire.stream.message import Message
-from kafwire.stream.partition_run import Abandoned
+from kafwire.stream.partition_run import PartitionRun
 from kafwire.stream.summary import Counters
 from kafwire.types import TopicPartition
 
@@ -40,29 +42,37 @@ class Failures:
         clock: Clock,
         random: Random,
         counters: Counters,
-        sleep: Callable[[float], Awaitable[None]],
         *,
         in_transactions: bool = False,
+        is_committed: bool = False,
     ) -> None:
-        """`sleep` waits for so many seconds, or raises if the stream stops; `in_transactions` is what is written."""
+        """`in_transactions`: letters are written in transactions.
+
+        `is_committed`: the offset of a record is committed before its first step is called.
+        """
         self.policy = policy
+        self.window = None if policy.limits is None else DeadLetterWindow(policy.limits)
         self._letters = letters
         self._clock = clock
         self._random = random
         self._counters = counters
-        self._sleep = sleep
         self._in_transactions = in_transactions
+        self._is_committed = is_committed
 
     def wall_ms(self) -> int:
         """Milliseconds since the epoch, rounded up: what is due at one of them is due then."""
         return -(-self._clock.time_ns() // 1_000_000)
 
-    async def handle(self, where: TopicPartition, origin: Origin, error: Exception, attempt: int) -> float | None:
+    async def handle(
+        self, owner: PartitionRun, origin: Origin, error: Exception, attempt: int, step: str, tried: int = 0
+    ) -> float | None:
         """Deal with an error after `attempt` calls: seconds until the next call, or None if the record is done with.
 
         A record that is written to another topic is done with when it is stored there. Raises `StreamError` if the
-        stream is to end, and errors of the transaction as they are.
+        stream is to end, errors of the transaction as they are, and `Abandoned` if the next owner of the partition
+        processes the record. `tried` is that of `DeadLetterWindow.admit`.
         """
+        where = owner.where
         if self._in_transactions and isinstance(error, TransactionError):
             raise error
         decision = self.policy.decide(error, attempt, where.topic, self.wall_ms(), self._random.random())
@@ -71,11 +81,15 @@ class Failures:
                 self._counters.retries += 1
                 return decision.after_s
             case SendLater():
-                await self._write(where, origin, error, attempt, decision.topic, decision.due_ms)
+                await self._write(owner, origin, error, attempt, step, decision.topic, decision.due_ms)
                 self._counters.delayed += 1
             case SendDeadLetter():
-                await self._write(where, origin, error, attempt, decision.topic, None)
-                self._counters.dead_letters += 1
+                broken = self._broken_limit(origin, tried)
+                if broken is None or self._is_committed:  # what is committed is lost without its letter
+                    await self._write(owner, origin, error, attempt, step, decision.topic, None)
+                    self._counters.dead_letters += 1
+                if broken is not None:
+                    raise _limited(where, origin, error, broken, decision.topic, self._is_committed) from error
             case Skip():
                 log.warning("kafwire: %s is skipped", _place(where, origin), exc_info=error)
                 self._counters.skipped += 1
@@ -85,19 +99,35 @@ class Failures:
                 assert_never(decision)
         return None
 
+    def _broken_limit(self, origin: Origin, tried: int) -> str | None:
+        if self.window is None:
+            return None
+        records = sum(1 for _ in records_of(origin))
+        return self.window.admit(records, max(tried, records), asyncio.get_running_loop().time())
+
     async def _write(
-        self, where: TopicPartition, origin: Origin, error: Exception, attempt: int, topic: str, due_ms: int | None
+        self,
+        owner: PartitionRun,
+        origin: Origin,
+        error: Exception,
+        attempt: int,
+        step: str,
+        topic: str,
+        due_ms: int | None,
     ) -> None:
-        letters = [failed(record, error, attempt, topic, due_ms) for record in records_of(origin)]
+        letters = [failed(record, error, attempt, topic, due_ms, step) for record in records_of(origin)]
+        stored: list[Awaitable[object] | None] = []
         try:
-            stored = [await self._write_when_ready(letter) for letter in letters]
+            for letter in letters:
+                stored.append(await self._write_when_ready(letter, owner, origin))  # noqa: PERF401  # `stored` is read below
             for one in stored:
                 if one is not None:
                     await one
         except Abandoned:
+            owner.is_torn = owner.is_torn or bool(stored)  # the next owner writes these again
             raise
         except Exception as problem:
-            place = _place(where, origin)
+            place = _place(owner.where, origin)
             log.warning("kafwire: %s failed, and could not be written to %s", place, topic, exc_info=error)
             if self._in_transactions and not isinstance(problem, PASSED_ON):
                 text = f"{place} failed, and could not be written to {topic}: {text_of(problem)}"
@@ -107,13 +137,13 @@ class Failures:
             )
             raise
 
-    async def _write_when_ready(self, letter: Message) -> Awaitable[object] | None:
+    async def _write_when_ready(self, letter: Message, owner: PartitionRun, origin: Origin) -> Awaitable[object] | None:
         assert self._letters is not None
         while True:
             try:
-                return await self._letters.write(letter)
+                return await owner.writer.write_to(self._letters, letter, origin)
             except NotNow as later:
-                await self._sleep(later.seconds)
+                await owner.sleep(later.seconds)
 
 
 def _place(where: TopicPartition, origin: Origin) -> str:
@@ -123,6 +153,18 @@ def _place(where: TopicPartition, origin: Origin) -> str:
 def _first(origin: Origin) -> int:
     """The offset of its first record, which a batch on the wire may begin before."""
     return next((record.offset for record in records_of(origin)), first_of(origin))
+
+
+def _limited(
+    where: TopicPartition, origin: Origin, error: Exception, broken: str, topic: str, is_committed: bool
+) -> StreamError:
+    fate = "written to it still, as its offset is committed" if is_committed else "not completed: the next run reads it"
+    text = (
+        f"the stream stops at {_place(where, origin)}, as the dead letters for {topic} reach a limit: {broken}. "
+        f"The last error is {type(error).__name__}: {text_of(error)}. The record is {fate}. Correct the step or the "
+        "records, or raise the limit of dead_letters()"
+    )
+    return StreamError(text, topic=where.topic, partition=where.partition, offset=_first(origin))
 
 
 def _ended(where: TopicPartition, origin: Origin, error: Exception, attempt: int) -> StreamError:

@@ -14,6 +14,10 @@ __all__ = ["Sink", "Source", "SourcePartition", "TransactionalSink"]
 class SourcePartition(Protocol):
     """One partition that was assigned, until it is revoked or lost, or the source is closed.
 
+    A partition may have two more members. `is_ending`: a revocation is waiting for the stream, which then leaves the
+    records that only wait to the next owner. `on_change(function)`: call the function in the loop when `is_ending` or
+    `is_lost` changes. Without them the stream notices a revocation when the iterator ends.
+
     Example:
         >>> source = kafwire.stream.MemorySource({"orders": [b"2 books"]})
         >>> partition: kafwire.stream.SourcePartition = source.assign("orders", 1)
@@ -60,7 +64,7 @@ class SourcePartition(Protocol):
 
     @property
     def is_lost(self) -> bool:
-        """Whether others own the partition already: commits are refused."""
+        """Whether another member processes what is in hand: commits are refused, and nothing more of it is begun."""
 
 
 class Source(Protocol):
@@ -86,10 +90,10 @@ class Source(Protocol):
         """Leave the group, and end all iterators."""
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Say who commits, for transactions (KIP-447).
+        """Return the member that commits a transaction (KIP-447). The stream checks `is_lost` after this call.
 
         Returns:
-            The group, and its member as of now.
+            The group, and its member as the coordinator knows it now.
         """
 
 
@@ -152,3 +156,6 @@ class TransactionalSink(Protocol):
 
     async def abort(self) -> None:
         """Abort the transaction: nothing of it is seen."""
+
+
+AnySink = Sink | TransactionalSink

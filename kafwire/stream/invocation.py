@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-import pickle
 import signal
 import threading
 from collections.abc import Awaitable, Callable
@@ -18,6 +17,7 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from kafwire.errors import KafkaError
+from kafwire.stream.carried_error import CarriedError
 from kafwire.stream.errors import HandlerTimeoutError
 from kafwire.stream.steps import ForEach
 
@@ -172,6 +172,8 @@ class InProcesses:
         except asyncio.CancelledError:
             self._left.add(pool)
             raise
+        except CarriedError as carried:
+            raise carried.restored() from carried.__cause__
         except BrokenProcessPool as error:
             self._replace(pool)
             if pool in self._killed:
@@ -226,12 +228,8 @@ def _call_for_parent(handler: Callable[[Any], Any], value: Any) -> Any:
     """Call it so that the other process can read what it raises: an error that it cannot ends the whole pool."""
     try:
         return _call(handler, value)
-    except Exception as error:
-        try:
-            pickle.loads(pickle.dumps(error))  # noqa: S301  # bytes of our own
-        except Exception:  # noqa: BLE001  # whatever its constructor raises
-            raise RuntimeError(f"{type(error).__qualname__}: {error}") from error
-        raise
+    except Exception as error:  # whatever a handler raises
+        raise CarriedError.of(error) from error
 
 
 def _not_awaitable(result: Any) -> Any:

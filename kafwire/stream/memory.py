@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kafwire.consumer.completed_offsets import CompletedOffsets
-from kafwire.errors import ConfigError, TransactionAbortableError
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import ConfigError, TransactionAbortableError, broker_error
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
 from kafwire.records._record_batches import decode_chunks
@@ -99,7 +100,7 @@ class MemorySource:
         where = TopicPartition(topic, partition)
         log = self._logs.setdefault(where, [])
         if where in self._revoked:
-            self._revoked.pop(where).is_lost = True
+            self._revoked.pop(where).mark_lost()
             self.generation += 1
         stream = self._streams[where] = MemoryPartition(self, where, log, self.committed.get(where, 0))
         self._arrived.append(stream)
@@ -131,7 +132,7 @@ class MemorySource:
         Returns:
             Its stream.
         """
-        self._streams[TopicPartition(topic, partition)].is_lost = True
+        self._streams[TopicPartition(topic, partition)].mark_lost()
         self.generation += 1
         return self.revoke(topic, partition)
 
@@ -206,6 +207,7 @@ class MemoryPartition:
         self.has_begun = False
         self.has_ended = False
         self.is_closed = False
+        self._listener: Callable[[], object] | None = None
         self._source = source
         self._log = log
         self._position = start
@@ -271,6 +273,29 @@ class MemoryPartition:
         """Hand out nothing more: the iterator ends."""
         self.has_ended = True
         self.wake()
+        self._tell()
+
+    def mark_lost(self) -> None:
+        """Give the partition to another member."""
+        self.is_lost = True
+        self._tell()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the partition was revoked or lost, or the source is closed."""
+        return self.has_ended
+
+    def on_change(self, function: Callable[[], object]) -> None:
+        """Have a function called when `is_ending` or `is_lost` changes.
+
+        Args:
+            function: takes no argument.
+        """
+        self._listener = function
+
+    def _tell(self) -> None:
+        if self._listener is not None:
+            self._listener()
 
     def wake(self) -> None:
         """Have the iterator look for what is new."""
@@ -330,7 +355,8 @@ class MemorySink:
         """
         if self._source is not None:
             if group != self._source.group_metadata():
-                raise TransactionAbortableError(f"{group} is fenced: the member is {self._source.group_metadata()}")
+                text = f"{group} is fenced: the member is {self._source.group_metadata()}"
+                raise TransactionAbortableError(text) from broker_error(ErrorCode.ILLEGAL_GENERATION, text)
             self._source._note_commit(offsets)
         self.values += self._open or ()
         self._open = None

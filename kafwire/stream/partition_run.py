@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafwire.consumer.completed_offsets import CompletedOffsets
-from kafwire.errors import TransactionAbortableError
 from kafwire.records._records import Batch, Record
 from kafwire.stream.batching import Batcher
-from kafwire.stream.cancellation import cancelled_within, is_cancelled
-from kafwire.stream.elements import Element, Gathered, Origin, covers, first_of, records_of
+from kafwire.stream.elements import Abandoned, Element, Gathered, Origin, covers, end_of, records_of
 from kafwire.stream.errors import NotNow
 from kafwire.stream.failed_record import due_ms
 from kafwire.stream.interfaces import SourcePartition
+from kafwire.stream.partition_writer import SINK, PartitionWriter
 from kafwire.stream.steps import Map
 from kafwire.stream.transforms import Section, SectionRun, section
 from kafwire.types import TopicPartition
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 SLICE_RECORDS = 1024
 # And how many elements are made for workers, who would begin late otherwise.
 TURN_ELEMENTS = 16
-
-
-class Abandoned(Exception):
-    """The stream stops while a record waits for its next attempt: it is not completed."""
 
 
 class PartitionRun:
@@ -56,15 +52,23 @@ class PartitionRun:
         self._batches: AsyncIterator[Batch] = aiter(partition)
         self._coming: asyncio.Task[Batch | None] | None = None
         self._waker: asyncio.Future[None] | None = None
-        self._covered = 0  # up to here elements cover the offsets
+        self._left = asyncio.Event()  # set for good once `leaves_waiting`
+        self.covered = 0  # up to here elements cover the offsets
         self._seen = 0  # up to here the first steps have been
         self._pauses = 0
-        self._acks: deque[tuple[Awaitable[object], Element, Any]] = deque()
-        self._confirming: asyncio.Task[None] | None = None
+        self._waits = 0  # back-offs
+        self._postponed = 0  # values of workers that wait for their next attempt
+        self._section: SectionRun | None = None  # the steps that run, or wait for their next attempt
+        self._stamps: deque[tuple[int, int | None]] = deque()  # ends of batches in hand, and their first timestamps
+        self._tried = 0  # so many records of the current slice had their first attempt before a step failed
+        self.writer = PartitionWriter(stream, self)
         self._is_delayed = self.where.topic in stream.retry_topics
         self._batcher = self._new_batcher()
         deserializers = getattr(partition, "deserializers", None)
-        self._decoding = None if deserializers is None else section((Map(deserializers.deserialized),))
+        self._decoding = None if deserializers is None else section((Map(deserializers.deserialized),), "deserializer")
+        on_change = getattr(partition, "on_change", None)
+        if on_change is not None:
+            on_change(self.look)
 
     def _new_batcher(self) -> Batcher | None:
         gather = self._stream.plan.gather
@@ -91,6 +95,65 @@ class PartitionRun:
         while self.in_flight and not self.partition.is_lost:
             await self._sleep(None)
 
+    # --- ownership --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether a revocation waits for this partition."""
+        return bool(getattr(self.partition, "is_ending", False))
+
+    @property
+    def leaves_waiting(self) -> bool:
+        """Whether records that only wait are left to the next reader.
+
+        At most once they are not, as their offsets are committed. A lost partition leaves them in any case.
+        """
+        return self.partition.is_lost or (self._stream.leaves_waiting or (self.is_ending and self._stream.may_leave))
+
+    def check(self) -> None:
+        """Raise `Abandoned` if the partition is another member's. Asked after every `await`, before each action."""
+        if self.partition.is_lost:
+            raise Abandoned
+
+    def look(self) -> None:
+        """The stream stops, or the partition is revoked or lost: leave what only waits."""
+        if self.leaves_waiting:
+            self._left.set()
+            if self._stream.pool is not None:
+                self._stream.pool.abandon_postponed(self)
+        self.wake()
+        self._stream.on_parked()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait; raise `Abandoned` if what waits is left to the next reader."""
+        if not self.leaves_waiting:
+            self._waits += 1
+            self._stream.on_parked()
+            try:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds):
+                        await self._left.wait()
+            finally:
+                self._waits -= 1
+        if self.leaves_waiting:
+            raise Abandoned
+
+    def begin_wait(self) -> None:
+        """A value of a worker waits for its next attempt."""
+        self._postponed += 1
+        self._stream.on_parked()
+
+    def end_wait(self) -> None:
+        """It waits no more."""
+        self._postponed -= 1
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a record in flight waits for its next attempt."""
+        return self._waits + self._postponed > 0
+
+    # --- waking -----------------------------------------------------------------------------------------------------
+
     def wake(self, *_: object) -> None:
         """Something has changed."""
         if self._waker is not None and not self._waker.done():
@@ -111,7 +174,8 @@ class PartitionRun:
         """The next batch; None at the end."""
         while True:
             await self._breathe()
-            if self._stream.is_stopping:  # looked at behind all that waits: whoever wakes wakes only once
+            # Looked at behind all that waits, as each wakes this once. Behind a gap nothing more can be committed.
+            if self._stream.is_stopping or self.partition.is_lost or (self.is_torn and self.is_ending):
                 return None
             due_at = None if self._batcher is None else self._batcher.due_at
             if self._is_blocked():
@@ -160,15 +224,18 @@ class PartitionRun:
         stream = self._stream
         if self.offsets is None:
             self.offsets = CompletedOffsets(batch.base_offset)
-            self._covered = self._seen = self.committed = batch.base_offset
+            self.covered = self._seen = self.committed = batch.base_offset
         if not await stream.on_batch(self, batch):
             return False
+        self.check()
         self.offsets.hand_out(batch.next_offset)
+        self._stamp(batch)
         if stream.plan.is_batchwise:
             last = max(records_of(batch), key=due_ms, default=None) if self._is_delayed else None
             if last is not None and not await self._wait_for_turn(last):
                 return False
             await stream.on_records(len(batch))
+            self.check()
             await self._process([batch], [batch], batch.next_offset)
             return True
         records = list(batch) if self._decoding is None else list(records_of(batch))
@@ -181,6 +248,7 @@ class PartitionRun:
             if (at or delayed is not None) and not await self._wait_for_turn(delayed):
                 return False
             await stream.on_records(len(part))
+            self.check()
             end = records[at + size].offset if at + size < len(records) else batch.next_offset
             await self._process(*await self._decoded(part), end)
         return True
@@ -192,13 +260,13 @@ class PartitionRun:
         try:
             while True:
                 await self._breathe()
+                wait_s = 0.0 if delayed is None else (due_ms(delayed) - self._stream.failures.wall_ms()) / 1000
                 if self._stream.leaves_waiting or self.partition.is_lost:
                     return False
-                wait_s = 0.0 if delayed is None else (due_ms(delayed) - self._stream.failures.wall_ms()) / 1000
+                if wait_s > 0 and (self.leaves_waiting or self.has_no_more()):
+                    return False
                 if wait_s <= 0 and not self._is_blocked():
                     return True
-                if wait_s > 0 and self.has_no_more():
-                    return False
                 if wait_s > 0 and not paused:
                     paused = True
                     self.pause()
@@ -209,6 +277,39 @@ class PartitionRun:
         finally:  # also if this is cancelled, as a transaction is aborted
             if paused:
                 self.resume()
+
+    def _stamp(self, batch: Batch) -> None:
+        """Note the time of a batch in hand."""
+        assert self.offsets is not None
+        while self._stamps and self._stamps[0][0] <= self.offsets.committable:
+            self._stamps.popleft()
+        if len(batch):
+            self._stamps.append((batch.next_offset, batch[0].timestamp_ms))
+
+    def oldest_timestamp_ms(self) -> int | None:
+        """The first timestamp of the oldest batch that is not completed; None: there is none. From any thread."""
+        reached = 0 if self.offsets is None else self.offsets.committable
+        return next((stamp for end, stamp in tuple(self._stamps) if end > reached), None)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits on purpose: for `NotNow`, a back-off, or until a record of a retry topic is due."""
+        return self._pauses > 0 or self._waits > 0
+
+    def place_of(self, offset: int) -> tuple[str, bool]:
+        """The step that an offset in hand is in, and whether it only waits there. From any thread."""
+        pool = self._stream.pool
+        found = None if pool is None else pool.place_of(self, offset)
+        if found is not None:
+            return found
+        if self.writer.has(offset):
+            return SINK, False
+        if offset < self.covered:
+            return (SINK, self.is_waiting) if pool is None else (f"queue of {pool.name}", True)
+        run = self._section
+        if run is not None:
+            return run.step, self.is_waiting
+        return ("batch", True) if offset < self._seen else ("source", True)
 
     def has_no_more(self) -> bool:
         """Whether the source has ended it, though records of it may be in hand."""
@@ -240,7 +341,7 @@ class PartitionRun:
     async def _process(self, values: list[Any], origins: list[Any], next_offset: int) -> None:
         """All steps up to the handler, for consecutive values that end before `next_offset`."""
         values, origins = await self._through(self._stream.before, values, origins)
-        self._seen = next_offset
+        self._seen, self._tried = next_offset, 0
         if self._batcher is None:
             await self._emit(values, origins, next_offset)
             return
@@ -266,157 +367,75 @@ class PartitionRun:
         """Values through steps in order. While one waits for its next attempt, the partition waits."""
         if not steps:
             return values, origins
-        run = SectionRun(steps, values, origins)
+        self._section = run = SectionRun(steps, values, origins)
         attempt, place = 1, (0, 0)
-        while not run.run():
+        calls = self._stream.calls
+        while True:
+            with calls.call(self.where, lambda: run.step, lambda: run.origin, lambda: run.place):
+                is_over = run.run()
+            if is_over:
+                break
             assert run.error is not None
+            if run.place[1] > (place[1] if run.place[0] == place[0] else 0):
+                self.on_success()  # of the values before it in the step that fails now
             attempt, place = attempt if run.place == place else 1, run.place
-            if not await self._fails_for_now(run.origin, run.error, attempt):
+            self._tried = max(self._tried, end_of(run.origin) - self._seen)
+            if not await self.fails_for_now(run.origin, run.error, attempt, run.step):
                 run.drop()
+                attempt = 1  # the next value has the same place
             elif not isinstance(run.error, NotNow):
                 attempt += 1
+        self._section = None
         return run.values, run.origins
 
-    async def _fails_for_now(self, origin: Origin, error: Exception, attempt: int) -> bool:
+    async def fails_for_now(self, origin: Origin, error: Exception, attempt: int, step: str) -> bool:
         """After the wait, whether the same is to be tried again; if not, the record is done with."""
+        self.check()
         if isinstance(error, NotNow):
             self.pause()
             try:
-                await self._stream.sleep(error.seconds)
+                await self.sleep(error.seconds)
             finally:
                 self.resume()
             return True
-        after_s = await self._stream.failures.handle(self.where, origin, error, attempt)
+        after_s = await self._stream.failures.handle(self, origin, error, attempt, step, self._tried)
         if after_s is not None:
-            await self._stream.sleep(after_s)
+            await self.sleep(after_s)
         return after_s is not None
 
     async def _emit(self, values: Sequence[Any], origins: Sequence[Any], next_offset: int) -> None:
         """Values in order to workers or sink. They cover all offsets from the last call's on."""
         stream = self._stream
-        first_offset, self._covered = self._covered, max(self._covered, next_offset)
+        first_offset, self.covered = self.covered, max(self.covered, next_offset)
         if stream.pool is None and stream.sink is None:
-            self.complete(first_offset, self._covered)
+            if values:
+                self.on_success()
+            self.complete(first_offset, self.covered)
             return
         if stream.pool is None:
-            await self._write_all(values, origins, first_offset)
+            await self.writer.write_all(values, origins, first_offset)
             return
-        found = covers(self.complete, first_offset, origins, self._covered)
+        found = covers(self.complete, first_offset, origins, self.covered)
         for number, (value, origin, cover) in enumerate(zip(values, origins, found, strict=True), start=1):
-            if self.is_torn:  # what was abandoned is read again, and not overtaken
+            if self.is_torn or self.partition.is_lost:  # what was abandoned is read again, and not overtaken
                 return
             self.in_flight += 1
             stream.pool.add(Element(value, origin, cover, self))
             if not number % TURN_ELEMENTS:
                 await asyncio.sleep(0)
 
-    async def _write_all(self, values: Sequence[Any], origins: Sequence[Any], first_offset: int) -> None:
-        """Values in order to the sink. As long as it stores each at once, nothing has to be known of them."""
-        sink, stored, error = self._stream.sink, None, None
-        assert sink is not None
-        at, splits = 0, getattr(sink, "splits_lists", False)
-        for at, value in enumerate(values):  # noqa: B007  # where it ended is what follows
-            if splits and isinstance(value, list):
-                break
-            try:
-                stored = None if value is None or self.partition.is_lost else await sink.write(value)
-            except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
-                error = _sinks_error(problem)
-                break
-            if stored is not None:
-                break
-        else:
-            self.complete(first_offset, self._covered)
-            return
-        start = first_of(origins[at])
-        self.complete(first_offset, start)
-        found = covers(self.complete, max(first_offset, start), origins[at:], self._covered)
-        for value, origin, cover in zip(values[at:], origins[at:], found, strict=True):
-            if self.is_torn:
-                return
-            element = Element(value, origin, cover, self)
-            self.in_flight += 1
-            element.output = [value]
-            if stored is not None:
-                element.output = []
-                self._await_stored(stored, element, value)
-            await self._write_in_place(element, error)
-            stored = error = None
+    def on_success(self) -> None:
+        """A record was processed without a failure."""
+        if self._stream.failures.window is not None:
+            self._stream.failures.window.on_success()
 
-    async def _write_in_place(self, element: Element, error: Exception | None) -> None:
-        """Write it until the sink takes it, or it is a failure; `error` is what the first attempt has raised."""
-        while True:
-            if error is None:
-                try:
-                    await self.write(element)
-                    return
-                except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
-                    error = _sinks_error(problem)
-            try:
-                again = await self._fails_for_now(element.origin, error, element.attempt)
-            except BaseException:
-                element.abandon()
-                raise
-            if not again:
-                element.finish()
-                return
-            element.attempt += not isinstance(error, NotNow)
-            error = None
-
-    # --- storing ----------------------------------------------------------------------------------------------------
-
-    async def write(self, element: Element) -> None:
-        """Write what came of an element. Raises what the sink raises; called again, it goes on where it was."""
-        output, sink = element.output, self._stream.sink
-        while output and sink is not None and not self.partition.is_lost:
-            value = output[0]
-            if isinstance(value, list) and getattr(sink, "splits_lists", False):
-                output[:1] = value
-                continue
-            stored = None if value is None else await sink.write(value)
-            output.pop(0)
-            if stored is not None:
-                self._await_stored(stored, element, value)
-        element.finish()
-
-    def _await_stored(self, stored: Awaitable[object], element: Element, value: Any) -> None:
-        """The sink has taken a value of an element, and will have stored it later."""
-        element.pending += 1
-        self._acks.append((stored, element, value))
-        if self._confirming is None or self._confirming.done():
-            self._confirming = asyncio.ensure_future(self._confirm())
-            self._stream.guard(self._confirming)
-
-    async def _confirm(self) -> None:
-        """Wait for what is being stored, in order, until there is nothing."""
-        try:
-            while self._acks:
-                stored, element, value = self._acks[0]
-                await self._stored(stored, element, value)
-                self._acks.popleft()
-                element.finish()
-        except Abandoned:
-            while self._acks:
-                self._acks.popleft()[1].abandon()
-
-    async def _stored(self, stored: Awaitable[object] | None, element: Element, value: Any) -> None:
-        attempt, sink = 1, self._stream.sink
-        while stored is not None:
-            try:
-                await stored
-                return
-            except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a delivery's
-                error = _sinks_error(problem)
-                if self._stream.is_exactly_once:
-                    raise TransactionAbortableError("a result could not be stored: see the cause") from error
-                if not await self._fails_for_now(element.origin, error, attempt):
-                    return
-                attempt += 1
-                assert sink is not None
-                stored = await sink.write(value)
-
-    def on_finished(self) -> None:
+    def on_finished(self, element: Element, *, succeeded: bool) -> None:
         """One element less is in flight."""
+        lane, element.write_lane = element.write_lane, None
+        if lane is not None:
+            self.writer.write_next(lane, leaves=element.pending < 0 and not self.partition.is_lost)
+        if succeeded:
+            self.on_success()
         self.in_flight -= 1
         self.wake()
         if not self.in_flight:
@@ -436,30 +455,18 @@ class PartitionRun:
         self.taken = []
         self.in_flight = 0
         self.is_torn = self.is_parked = self.has_ended = False
-        self._acks.clear()
-        if self._confirming is not None:
-            self._confirming.cancel()
-            self._confirming = None
+        self.writer.forget()
         self._batcher = self._new_batcher()
         if self.offsets is not None and self.replay:
             self.offsets = CompletedOffsets(self.committed)
-            self._covered = self._seen = self.committed
+            self.covered = self._seen = self.committed
 
     async def close(self) -> None:
         """Wait for nothing more, and end the source's iterator."""
-        tasks = [task for task in (self._coming, self._confirming) if task is not None]
+        tasks = [*self.writer.tasks, *([] if self._coming is None else [self._coming])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if isinstance(self._batches, AsyncGenerator):
             await self._batches.aclose()
         await self.partition.close()
-
-
-def _sinks_error(problem: Exception | asyncio.CancelledError) -> Exception:
-    """What a sink has raised. Raises a cancellation of the task itself."""
-    if isinstance(problem, Exception):
-        return problem
-    if is_cancelled():
-        raise problem
-    return cancelled_within("the write")

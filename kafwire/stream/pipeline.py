@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import signal
 from collections.abc import Callable, Iterable, Sequence
@@ -10,11 +11,13 @@ from typing import Any, Self
 
 from kafwire.errors import ConfigError
 from kafwire.runtime.interfaces import Clock, Random
-from kafwire.stream.argument_checks import are_errors, is_count, is_seconds, is_topic
+from kafwire.stream.argument_checks import are_errors, is_count, is_ratio, is_seconds, is_topic
 from kafwire.stream.blocking import run_in_thread, signals_stop
+from kafwire.stream.dead_letter_limits import DeadLetterLimits
 from kafwire.stream.failure_policy import FailurePolicy, RetryTopic
 from kafwire.stream.interfaces import Sink, Source, TransactionalSink
 from kafwire.stream.invocation import is_async, is_async_generator, is_generator
+from kafwire.stream.monitor import StreamMonitor
 from kafwire.stream.runner import Guarantee, Limits, Settings, StreamRun
 from kafwire.stream.steps import Filter, FlatMap, ForEach, Gather, Lane, Map, RunIn, Step, plan
 from kafwire.stream.stop_request import StopRequest
@@ -265,21 +268,48 @@ class Pipeline:
             raise ConfigError("retry_topics: a topic is named twice")
         return replace(self, failures=replace(self.failures, retry_topics=topics))
 
-    def dead_letters(self, topic: str) -> Self:
+    def dead_letters(
+        self,
+        topic: str,
+        *,
+        max_in_a_row: int | None = None,
+        max_ratio: float | None = None,
+        min_records: int = 100,
+        window_s: float = 60.0,
+    ) -> Self:
         """Write records that finally fail to a topic, with the error and their origin in headers, and go on.
+
+        A limit stops the stream with a `StreamError` instead of moving a whole topic. The record that reaches the limit
+        is not completed.
 
         Args:
             topic: the topic.
+            max_in_a_row: at most so many dead letters without a successful record between them; None: no limit.
+            max_ratio: at most such a part of the processed records, above 0 and up to 1; None: no limit.
+            min_records: `max_ratio` counts from so many processed records on.
+            window_s: both limits count the dead letters of the last so many seconds.
 
         Returns:
             The pipeline with it.
 
         Raises:
-            ConfigError: it has no name.
+            ConfigError: the topic has no name, or a limit is outside of its range.
         """
         if not is_topic(topic):
             raise ConfigError(f"dead_letters({topic!r}): a topic is needed")
-        return replace(self, failures=replace(self.failures, dead_letter_topic=topic))
+        if not (max_in_a_row is None or is_count(max_in_a_row)) or not (max_ratio is None or is_ratio(max_ratio)):
+            raise ConfigError(
+                f"dead_letters(max_in_a_row={max_in_a_row!r}, max_ratio={max_ratio!r}): a whole number from 1, and a "
+                "ratio above 0 and up to 1, are needed"
+            )
+        if not is_count(min_records) or not is_seconds(window_s) or not 0 < window_s < math.inf:
+            raise ConfigError(
+                f"dead_letters(min_records={min_records!r}, window_s={window_s!r}): a whole number from 1, and seconds "
+                "above 0, are needed"
+            )
+        has_limits = max_in_a_row is not None or max_ratio is not None
+        limits = DeadLetterLimits(max_in_a_row, max_ratio, min_records, window_s) if has_limits else None
+        return replace(self, failures=replace(self.failures, dead_letter_topic=topic, limits=limits))
 
     def skip_failures(self) -> Self:
         """Log records that finally fail, and go on. Without this and `dead_letters` the stream ends with the error.
@@ -320,6 +350,7 @@ class Pipeline:
         guarantee: Guarantee = "at_least_once",
         letters: Sink | TransactionalSink | None = None,
         stop: StopRequest | None = None,
+        monitor: StreamMonitor | None = None,
         clock: Clock | None = None,
         random: Random | None = None,
     ) -> StreamSummary:
@@ -335,6 +366,7 @@ class Pipeline:
                 `transactional_id`.
             letters: what dead letters and retries are written to; None: the sink.
             stop: how it is stopped.
+            monitor: what shows it while it runs.
             clock: what time due records are compared with; None: the system's. Delays are those of the event loop.
             random: chance for back-offs; None: the process's own.
 
@@ -351,8 +383,11 @@ class Pipeline:
 
             clock, random = clock or default_engine().clock, random or default_engine().random
         settings = self._settings(guarantee, sink, letters)
+        watching = StreamMonitor._unseen() if monitor is None else monitor
+        watching._check_is_free()
         run = StreamRun(settings, source, sink, sink if letters is None else letters, clock, random)
-        return await run.run(StopRequest() if stop is None else stop)
+        running = run.run(StopRequest() if stop is None else stop)
+        return await watching._watch(run, running, clock)
 
     def run(
         self,
@@ -362,6 +397,7 @@ class Pipeline:
         guarantee: Guarantee = "at_least_once",
         letters: Sink | TransactionalSink | None = None,
         stop: StopRequest | None = None,
+        monitor: StreamMonitor | None = None,
         stop_signals: Sequence[int] = STOP_SIGNALS,
     ) -> StreamSummary:
         """Run in a thread with an event loop of its own, and wait for its end.
@@ -372,6 +408,7 @@ class Pipeline:
             guarantee: as for `run_async`.
             letters: what dead letters and retries are written to; None: the sink.
             stop: how it is stopped.
+            monitor: what shows it while it runs.
             stop_signals: signals that stop it too, if this is called in the main thread; a second one interrupts the
                 wait.
 
@@ -386,7 +423,10 @@ class Pipeline:
         request = StopRequest() if stop is None else stop
         with signals_stop(request, stop_signals):
             return run_in_thread(
-                lambda: self.run_async(source, sink, guarantee=guarantee, letters=letters, stop=request), request
+                lambda: self.run_async(
+                    source, sink, guarantee=guarantee, letters=letters, stop=request, monitor=monitor
+                ),
+                request,
             )
 
     def _with(self, step: Step) -> Self:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from kafwire.errors import AuthorizationError, ConfigError, KafkaError
-from kafwire.records._records import Batch
+from kafwire.records._records import Batch, Record
 from kafwire.runtime.interfaces import Clock, Random
 from kafwire.stream.cancellation import is_cancelled
 from kafwire.stream.commit_schedule import CommitSchedule
+from kafwire.stream.elements import Element
 from kafwire.stream.errors import StreamError
 from kafwire.stream.failure_policy import FailurePolicy
 from kafwire.stream.failures import Failures
-from kafwire.stream.interfaces import Sink, Source, SourcePartition, TransactionalSink
-from kafwire.stream.partition_run import Abandoned, PartitionRun
+from kafwire.stream.interfaces import AnySink, Source, SourcePartition, TransactionalSink
+from kafwire.stream.key_order import KeyOrder
+from kafwire.stream.partition_run import PartitionRun
+from kafwire.stream.running_calls import RunningCalls
 from kafwire.stream.steps import Plan
 from kafwire.stream.stop_request import StopRequest
 from kafwire.stream.summary import Counters, StreamSummary
@@ -29,7 +32,6 @@ log = logging.getLogger("kafwire")
 
 CANCELLED_WITHIN = "the stream ended as a part of it was cancelled from within: a step, the source or the sink was"
 Guarantee = Literal["at_least_once", "at_most_once", "exactly_once"]
-AnySink = Sink | TransactionalSink
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class StreamRun:
         self.before = section(self.plan.before)
         self.between = section(self.plan.between)
         self.source = source
+        self.clock = clock
         self.sink = sink
         self.counters = Counters()
         self.failures = Failures(
@@ -81,10 +84,17 @@ class StreamRun:
             clock,
             random,
             self.counters,
-            self.sleep,
             in_transactions=settings.guarantee == "exactly_once",
+            is_committed=settings.guarantee == "at_most_once",
         )
         self.retry_topics = {one.topic for one in settings.failures.retry_topics}
+        # A delivery is written again if there are retries. Exactly once it aborts the transaction instead.
+        self._orders_writes = settings.failures.attempts > 1 and settings.guarantee != "exactly_once"
+        self.writes: KeyOrder[Element] = KeyOrder()
+        self.calls = RunningCalls(clock)
+        watch_calls = getattr(source, "watch_calls", None)
+        if watch_calls is not None:
+            watch_calls(self.calls.oldest)
         self.is_stopping = False
         self.partitions: list[PartitionRun] = []
         self.schedule = CommitSchedule(settings.commit_every, settings.commit_within)
@@ -95,7 +105,6 @@ class StreamRun:
         if settings.guarantee == "exactly_once":
             self._cycle = TransactionCycle(self, _transactional(sink, letters))
         self._tasks: dict[PartitionRun, asyncio.Task[None]] = {}
-        self._stopped = asyncio.Event()
         self._waker: asyncio.Future[None] | None = None
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._assigning: asyncio.Task[None] | None = None
@@ -209,9 +218,13 @@ class StreamRun:
         elif not run.partition.is_lost and (not self.is_stopping or run.has_no_more()):
             await self._commit_ended(run)
         if self._cycle is None or not run.taken:
-            await run.close()
-            self.partitions.remove(run)
-            self._tasks.pop(run, None)
+            await self.forget(run)
+
+    async def forget(self, run: PartitionRun) -> None:
+        """Give a partition up."""
+        await run.close()
+        self.partitions.remove(run)
+        self._tasks.pop(run, None)
 
     async def _commit_ended(self, run: PartitionRun) -> None:
         """Commit a partition before it is given up: the last commit does not know of one that was revoked."""
@@ -251,6 +264,8 @@ class StreamRun:
 
     def on_completed(self, run: PartitionRun, first_offset: int, next_offset: int, committable: int) -> None:
         """A partition has completed offsets, so that so many more can be committed."""
+        if self.failures.window is not None:
+            self.failures.window.on_processed(next_offset - first_offset, asyncio.get_running_loop().time())
         if self._cycle is not None or self._is_at_most_once:
             return
         run.partition.complete(first_offset, next_offset)
@@ -261,10 +276,30 @@ class StreamRun:
         if self.schedule.due_at != before:
             self.wake()
 
+    def write_lane_of(self, element: Element) -> Hashable | None:
+        """What an element's values are stored in order with; None: with nothing.
+
+        A value that is written again must not come behind later ones of its key.
+        """
+        step, where, origin = self.plan.for_each, element.owner.where, element.origin
+        if not self._orders_writes or (step is not None and step.by is None):
+            return None
+        if step is not None and step.by != "partition":
+            lane: Hashable | None = element.lane
+            return lane
+        if not isinstance(origin, Record):
+            return (where,)
+        return None if origin.key is None else (where, origin.key)
+
     def on_parked(self) -> None:
         """A partition has nothing in flight, has parked, or has ended."""
         if self._cycle is not None:
             self._cycle.wake()
+
+    def transaction_s(self) -> float | None:
+        """For how many seconds a transaction has been open; None: none is."""
+        opened_at = None if self._cycle is None else self._cycle.opened_at
+        return None if opened_at is None else self.clock.monotonic() - opened_at
 
     @property
     def is_exactly_once(self) -> bool:
@@ -316,13 +351,12 @@ class StreamRun:
         if self.is_stopping:
             return
         self.is_stopping = True
-        self._stopped.set()
         if self._assigning is not None:
             self._assigning.cancel()
-        if self.pool is not None and self.leaves_waiting:
-            self.pool.abandon_postponed()
         for run in self.partitions:
-            run.wake()
+            run.look()
+        if self._cycle is not None:
+            self._cycle.wake()
         self._forcing = asyncio.get_running_loop().call_later(self.limits.stop_timeout_s, self.force)
 
     def force(self) -> None:
@@ -334,20 +368,14 @@ class StreamRun:
             task.cancel()
 
     @property
-    def leaves_waiting(self) -> bool:
-        """Whether what waits is left to whoever reads it next: the stream stops, and it is not committed before."""
-        return self.is_stopping and not self._is_at_most_once
+    def may_leave(self) -> bool:
+        """Whether records that wait may be left to the next reader: at most once they are committed already."""
+        return not self._is_at_most_once
 
-    async def sleep(self, seconds: float) -> None:
-        """Wait; raise `Abandoned` if what waits is left to whoever reads it next."""
-        if self._is_at_most_once:
-            await asyncio.sleep(seconds)
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._stopped.wait()
-        if self.is_stopping:
-            raise Abandoned
+    @property
+    def leaves_waiting(self) -> bool:
+        """Whether the stream stops, and leaves records that wait to the next run."""
+        return self.is_stopping and self.may_leave
 
     def guard(self, task: asyncio.Task[None]) -> None:
         """If the task fails, so does the stream."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from kafwire.errors import ConfigError
@@ -55,6 +56,18 @@ class ForEach:
 
 Transform = Map | Filter | FlatMap
 Step = Transform | Gather | ForEach
+
+
+def name_of(step: Step) -> str:
+    """The step as errors and dead letters name it: `map(parse)`, `for_each(bill)`, `batch`."""
+    if isinstance(step, Gather):
+        return "batch"
+    kinds = {Filter: "filter", FlatMap: "flat_map", ForEach: "for_each"}
+    kind = kinds.get(type(step)) or ("map_batches" if isinstance(step, Map) and step.batches else "map")
+    function: Any = step.handler if isinstance(step, ForEach) else step.function
+    while isinstance(function, partial):
+        function = function.func
+    return f"{kind}({getattr(function, '__name__', type(function).__name__)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,28 +4,56 @@ A transaction begins with records. When it is due, all partitions park: they rea
 goes on to the sink. With nothing in flight, each partition's committable offset is just behind what the transaction
 holds; these offsets are committed with it.
 
-A transaction that cannot be committed is aborted. Its batches are still here, and go through the pipeline again.
+A transaction that cannot be committed is aborted. Its batches are still here, and go through the pipeline again, but
+for those of partitions that are not this member's any more.
+
+The commit reads the member first, and then asks each partition whether it is owned: `consumer/group/ownership.py` says
+why. Between these two and the request there is no `await`. A call that is repeated after a time-out names the same
+member and offsets: a newer member would commit what the coordinator is to refuse.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING
 
 from kafwire.cluster.backoff import delay_ms
-from kafwire.errors import KafkaError, TransactionAbortableError, TransactionAbortedError, TransactionTimeoutError
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import (
+    BrokerError,
+    CommitFailedError,
+    KafkaError,
+    TransactionAbortableError,
+    TransactionAbortedError,
+    TransactionTimeoutError,
+)
 from kafwire.stream.interfaces import TransactionalSink
-from kafwire.stream.partition_run import Abandoned
 
 if TYPE_CHECKING:
+    from kafwire.stream.partition_run import PartitionRun
     from kafwire.stream.runner import StreamRun
 
 log = logging.getLogger("kafwire")
 
-MOST_ABORTS = 5  # in a row
+MOST_ABORTS = 5  # in a row; what the group refuses is not counted
 BACKOFF_MS, MAX_BACKOFF_MS = 100.0, 10_000.0
+# The member learns by its next heartbeat why the group refused it. A revocation waits for no back-off beyond this.
+MAX_GROUP_BACKOFF_MS = 1_000.0
+GROUP_REFUSALS = frozenset(
+    {
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+    }
+)
+
+
+class PartitionGone(KafkaError):
+    """The transaction holds records of a partition that is not this member's any more, or is about to be given up."""
 
 
 class TransactionCycle:
@@ -34,12 +62,14 @@ class TransactionCycle:
     def __init__(self, stream: StreamRun, sink: TransactionalSink) -> None:
         self.sink = sink
         self.is_closing = False
+        self.opened_at: float | None = None
         self._stream = stream
         self._is_open = False
         self._beginning: asyncio.Task[None] | None = None
         self._wants_commit = False
         self._is_over = False
-        self._aborts = 0  # in a row
+        self._aborts = 0  # in a row, that end the stream at last
+        self._refusals = 0  # in a row, by the group
         self._problem: BaseException | None = None  # why the open transaction is to be aborted
         self._waker: asyncio.Future[None] | None = None
         self._ended: list[asyncio.Future[None]] = []  # who waits for the open transaction's commit
@@ -59,6 +89,7 @@ class TransactionCycle:
     async def _begin(self) -> None:
         await self.sink.begin()
         self._is_open, self._beginning = True, None
+        self.opened_at = self._stream.clock.monotonic()
 
     async def run(self) -> None:
         """Commit when it is due, and abort what has failed, until a stop leaves something that cannot be committed."""
@@ -127,12 +158,9 @@ class TransactionCycle:
         while self._problem is None and not all(
             (run.is_parked or run.has_ended) and not run.in_flight for run in stream.partitions
         ):
-            if any(run.partition.is_lost and run.taken for run in stream.partitions):
-                break
-            await self._sleep(None)
-        lost = [run for run in stream.partitions if run.partition.is_lost and run.taken]
-        if lost:
-            self._problem = KafkaError(f"{lost[0].where.topic}-{lost[0].where.partition} was lost within a transaction")
+            self._problem = self._gone()
+            if self._problem is None:
+                await self._sleep(None)
         if self._problem is None and not self._is_torn():
             await self._commit()
         self.is_closing = False
@@ -140,24 +168,46 @@ class TransactionCycle:
         for run in stream.partitions:
             run.wake()
 
+    def _gone(self) -> PartitionGone | None:
+        """Why the transaction cannot be committed any more: a partition of it is lost, or leaves a record out."""
+        runs = self._stream.partitions
+        for run in runs:
+            name = f"{run.where.topic}-{run.where.partition}"
+            if run.partition.is_lost and run.taken:
+                return PartitionGone(f"{name} was lost, or revoked late, within the transaction")
+            if run.is_torn and run.is_ending and not self._stream.is_stopping:
+                return PartitionGone(f"{name} is revoked while one of its records waits for its next attempt")
+        leaving = next((run for run in runs if run.is_ending and run.taken), None)
+        waiting = next((run for run in runs if run.has_waiting), None)
+        if leaving is None or waiting is None:
+            return None
+        return PartitionGone(
+            f"{leaving.where.topic}-{leaving.where.partition} is revoked while a record of {waiting.where.topic}-"
+            f"{waiting.where.partition} waits for its next attempt"
+        )
+
     async def _commit(self) -> None:
         stream = self._stream
+        member = stream.source.group_metadata()  # before the partitions are asked
+        self._problem = self._gone()
+        if self._problem is not None:
+            return
         offsets = {}
         for run in stream.partitions:
-            if run.offsets is not None and run.offsets.committable > run.committed:
+            if not run.partition.is_lost and run.offsets is not None and run.offsets.committable > run.committed:
                 offsets[run.where] = run.offsets.committable
         try:
             while True:
                 try:
-                    await self.sink.commit(offsets, stream.source.group_metadata())
+                    await self.sink.commit(offsets, member)
                     break
                 except TransactionTimeoutError:
                     log.warning("kafwire: committing a stream's transaction takes long; it goes on")
         except (TransactionAbortableError, TransactionAbortedError) as error:
             self._problem = error
             return
-        self._is_open = False
-        self._aborts = 0
+        self._is_open, self.opened_at = False, None
+        self._aborts = self._refusals = 0
         stream.schedule.on_commit()
         stream.counters.commits += 1
         for run in stream.partitions:
@@ -178,24 +228,26 @@ class TransactionCycle:
         return True  # once it is over, the transaction is aborted anyway
 
     async def _abort(self) -> None:
-        """Abort, and have all that was taken processed again."""
+        """Abort, and have all that was taken processed again of partitions that are still this member's."""
         stream, problem = self._stream, self._problem
         assert problem is not None
-        self._aborts += 1
-        if self._aborts > MOST_ABORTS:
-            raise problem
+        wait_s = self._count(problem)
         log.warning("kafwire: a stream's transaction is aborted, and its records are processed again: %s", problem)
         self.is_closing = True  # partitions that come meanwhile park
         stopped = list(stream.partitions)
         await stream.stop_partitions()
         if stream.pool is not None:
+            await stream.pool.cancel()
+        await self._abort_sink()  # before a call in a thread is waited for: the transaction has a time-out
+        if stream.pool is not None:
             await stream.pool.restart()
-        await self._abort_sink()
-        self._is_open, self._beginning = False, None
+        if stream.failures.window is not None:
+            stream.failures.window.forget()
+        self._is_open, self._beginning, self.opened_at = False, None, None
         stream.counters.aborts += 1
         stream.schedule.on_commit()
-        with contextlib.suppress(Abandoned):
-            await stream.sleep(delay_ms(self._aborts, BACKOFF_MS, MAX_BACKOFF_MS, 0.5) / 1000)
+        leaves = isinstance(problem, PartitionGone) or wait_s * 1000 > MAX_GROUP_BACKOFF_MS
+        await self._back_off(stopped, wait_s, leaves=leaves)
         self._problem = None
         self.is_closing = False
         for run in stream.partitions:
@@ -203,12 +255,41 @@ class TransactionCycle:
         if stream.is_stopping:
             return
         for run in stopped:
-            if run.partition.is_lost:
-                await run.close()
-                stream.partitions.remove(run)
-            else:
-                run.rewind()
-                stream.start_partition(run)
+            run.rewind()
+            stream.start_partition(run)
+
+    def _count(self, problem: BaseException) -> float:
+        """Seconds until the records are processed again. Raises the problem if it ends the stream.
+
+        A loss is no failure, and a refusal by the group ends with the next heartbeat: a stream survives any number of
+        these. Other aborts end it when there are too many of them without a commit in between.
+        """
+        if isinstance(problem, PartitionGone):
+            return 0.0
+        if _is_of_group(problem):
+            self._refusals += 1
+            return delay_ms(self._refusals, BACKOFF_MS, MAX_GROUP_BACKOFF_MS, 0.5) / 1000
+        self._aborts += 1
+        if self._aborts > MOST_ABORTS:
+            raise problem
+        return delay_ms(self._aborts, BACKOFF_MS, MAX_BACKOFF_MS, 0.5) / 1000
+
+    async def _back_off(self, stopped: list[PartitionRun], seconds: float, *, leaves: bool) -> None:
+        """Wait, and give up each partition at once that is not to be processed again here; only the others stay.
+
+        `leaves`: a revoked one is not processed again either, as that would hold the revocation up.
+        """
+        until = asyncio.get_running_loop().time() + seconds
+        while True:
+            gone = [one for one in stopped if one.partition.is_lost or (one.is_ending and (leaves or one.is_torn))]
+            for run in gone:
+                stopped.remove(run)
+                await self._stream.forget(run)
+            if gone:
+                continue  # others may have gone meanwhile
+            if self._stream.is_stopping or asyncio.get_running_loop().time() >= until:
+                return
+            await self._sleep(until)
 
     async def _abort_sink(self) -> None:
         while True:
@@ -224,3 +305,12 @@ class TransactionCycle:
             self._is_open = False
             self._stream.counters.aborts += 1
             await self.sink.abort()
+
+
+def _is_of_group(error: BaseException | None) -> bool:
+    """Whether the group refused the member: its offsets, and no fault of the transaction, the records or the sink."""
+    while error is not None:
+        if isinstance(error, CommitFailedError) or (isinstance(error, BrokerError) and error.code in GROUP_REFUSALS):
+            return True
+        error = error.__cause__
+    return False

@@ -7,15 +7,15 @@ from itertools import compress, islice, repeat
 from typing import Any
 
 from kafwire.stream.elements import Origin
-from kafwire.stream.steps import Filter, FlatMap, Map, Transform
+from kafwire.stream.steps import Filter, FlatMap, Map, Transform, name_of
 
 Combine = Callable[[list[Any], list[Any], list[Any]], tuple[list[Any], list[Any]]]
-Section = tuple[tuple[Callable[[Any], Any], Combine], ...]
+Section = tuple[tuple[Callable[[Any], Any], Combine, str], ...]
 
 
-def section(steps: Sequence[Transform]) -> Section:
-    """What is called for each value of each step, and how its results become the next step's values."""
-    return tuple(_compiled(step) for step in steps)
+def section(steps: Sequence[Transform], name: str | None = None) -> Section:
+    """What is called for each value of each step, how its results become the next step's values, and its name."""
+    return tuple((*_compiled(step), name or name_of(step)) for step in steps)
 
 
 def _compiled(step: Transform) -> tuple[Callable[[Any], Any], Combine]:
@@ -66,7 +66,7 @@ class SectionRun:
     def run(self) -> bool:
         """Go on: whether it is over, and `values` and `origins` are what came of it."""
         while self._step < len(self._section):
-            function, combine = self._section[self._step]
+            function, combine, _ = self._section[self._step]
             results = self._results
             append = results.append
             try:
@@ -91,6 +91,12 @@ class SectionRun:
     def place(self) -> tuple[int, int]:
         """The step that failed, and for which of its values."""
         return self._step, len(self._results)
+
+    @property
+    def step(self) -> str:
+        """The name of the step that failed, or runs."""
+        at = min(self._step, len(self._section) - 1)
+        return self._section[at][2]
 
     def drop(self) -> None:
         """Leave out the value for which a step failed."""

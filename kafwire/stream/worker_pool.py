@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire.records._records import Record
 from kafwire.stream.cancellation import cancelled_within, is_cancelled
-from kafwire.stream.elements import Element
+from kafwire.stream.elements import Abandoned, Element
 from kafwire.stream.errors import NotNow
 from kafwire.stream.invocation import Interrupted, invocation
 from kafwire.stream.key_order import KeyOrder
-from kafwire.stream.partition_run import Abandoned
-from kafwire.stream.steps import ForEach
+from kafwire.stream.partition_run import PartitionRun
+from kafwire.stream.steps import ForEach, name_of
 from kafwire.stream.transforms import Section, SectionRun
 
 if TYPE_CHECKING:
@@ -38,6 +38,25 @@ class WorkerPool:
         self._postponed: dict[Element, tuple[asyncio.TimerHandle, bool]] = {}  # and whether its partition is paused
         self._invocation = invocation(step)
         self._tasks: list[asyncio.Task[None]] = []
+        self._running: dict[Element, None] = {}
+
+    @property
+    def name(self) -> str:
+        """The step's."""
+        return name_of(self._step)
+
+    @property
+    def postponed(self) -> int:
+        """How many elements wait for their next attempt."""
+        return len(self._postponed)
+
+    def place_of(self, owner: object, offset: int) -> tuple[str, bool] | None:
+        """The step that an offset of a partition is in, and whether it only waits; None: no worker had it."""
+        for elements, waits in ((tuple(self._running), False), (tuple(self._postponed), True)):
+            for element in elements:
+                if element.owner is owner and element.cover.has(offset):
+                    return self._step_of(element), waits
+        return None
 
     def start(self) -> None:
         """Start the workers."""
@@ -91,8 +110,17 @@ class WorkerPool:
             del element  # its partition may go while this waits for the next
 
     async def _attempt(self, element: Element) -> None:
+        self._running[element] = None
+        try:
+            await self._try(element)
+        finally:
+            del self._running[element]
+
+    async def _try(self, element: Element) -> None:
         try:
             await self._handle(element)
+        except Abandoned:
+            self._give_up(element)
         except NotNow as later:
             self._postpone(element, later.seconds, is_paused=True)
         except Interrupted:
@@ -112,34 +140,64 @@ class WorkerPool:
             if element.problem is not None:
                 raise element.problem
             if element.run is None:
-                result = await self._invocation.call(element.value)
+                result = await self._call(element)
+                element.owner.check()
                 values: list[Any] = [] if result is None else [result]
                 element.run = SectionRun(self._after, values, [element.origin] * len(values))
                 element.attempt = 1
-            if not element.run.run():
-                raise element.run.error
+            run: SectionRun = element.run
+            with self._stream.calls.call(element.owner.where, lambda: run.step, lambda: element.origin):
+                is_over = run.run()
+            if not is_over:
+                assert run.error is not None
+                raise run.error
             element.output = list(element.run.values)
             element.attempt = 1
-        await element.owner.write(element)
+        await element.owner.writer.write(element)
+
+    async def _call(self, element: Element) -> Any:
+        call = self._stream.calls.call(element.owner.where, lambda: self.name, lambda: element.origin)
+        call.begin()
+        try:
+            result = await self._invocation.call(element.value)
+        except asyncio.CancelledError:
+            if not is_cancelled():
+                call.end()
+            raise  # otherwise it ends in `restart`, as it may go on in a thread until then
+        except BaseException:
+            call.end()
+            raise
+        call.end()
+        return result
 
     async def _on_failure(self, element: Element, error: Exception) -> None:
-        owner = element.owner
         try:
-            after_s = await self._stream.failures.handle(owner.where, element.origin, error, element.attempt)
+            element.owner.check()
+            after_s = await self._stream.failures.handle(
+                element.owner, element.origin, error, element.attempt, self._step_of(element)
+            )
         except Abandoned:
-            self._abandon(element)
+            self._give_up(element)
             return
         if after_s is None:
+            element.is_failed = True
             element.finish()
             self._leave(element)
             return
         element.attempt += 1
         self._postpone(element, after_s, is_paused=False)
 
+    def _step_of(self, element: Element) -> str:
+        """The step that an element is in once a worker has it."""
+        if element.output is not None:
+            return "sink"
+        return name_of(self._step) if element.run is None else str(element.run.step)
+
     def _postpone(self, element: Element, seconds: float, *, is_paused: bool) -> None:
-        if self._stream.leaves_waiting:
-            self._abandon(element)
+        if element.owner.leaves_waiting:
+            self._give_up(element)
             return
+        element.owner.begin_wait()
         if is_paused:
             element.owner.pause()
         timer = asyncio.get_running_loop().call_later(seconds, self._again, element)
@@ -156,6 +214,7 @@ class WorkerPool:
     def _end_wait(self, element: Element) -> None:
         timer, is_paused = self._postponed.pop(element)
         timer.cancel()
+        element.owner.end_wait()
         if is_paused:
             element.owner.resume()
 
@@ -166,23 +225,29 @@ class WorkerPool:
             if following is not None:
                 self._put(following)
 
-    def abandon_postponed(self) -> None:
-        """The stream stops: what waits for its next attempt is left to whoever reads it next."""
-        for element in list(self._postponed):
+    def abandon_postponed(self, owner: PartitionRun) -> None:
+        """Leave the elements of a partition that wait for their next attempt to its next reader."""
+        for element in [one for one in self._postponed if one.owner is owner]:
             self._end_wait(element)
-            self._abandon(element)
+            self._give_up(element)
 
-    def _abandon(self, element: Element) -> None:
-        """Leave it, and what waits in its lane, which may not overtake it."""
+    def _give_up(self, element: Element) -> None:
+        """Leave it, and the elements that wait in its lane, which may not overtake it.
+
+        Elements of a lost partition are no obstacle: the lane goes on with those of other assignments.
+        """
         element.abandon()
-        if element.lane is not None:
+        if element.owner.partition.is_lost:
+            self._leave(element)
+        elif element.lane is not None:
             for one in self._order.close(element.lane):
                 one.abandon()
 
     async def restart(self) -> None:
         """Forget all elements, and begin with new workers: a transaction was aborted."""
-        await self._cancel()
+        await self.cancel()
         await self._invocation.settle()
+        self._stream.calls.running.clear()
         for element in list(self._postponed):
             self._end_wait(element)
         self._ready.clear()
@@ -192,10 +257,11 @@ class WorkerPool:
 
     async def close(self) -> None:
         """Cancel the handlers that still run."""
-        await self._cancel()
+        await self.cancel()
         self._invocation.close()
 
-    async def _cancel(self) -> None:
+    async def cancel(self) -> None:
+        """Cancel the workers. A call in a thread goes on, and calls nothing of the stream."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()

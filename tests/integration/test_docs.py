@@ -80,7 +80,7 @@ with kafwire.Client("localhost:9092") as client:
 """
 )
 SETUP |= dict.fromkeys([f"share-groups-python-{number}" for number in (1, 2, 3)], SHARED)
-SETUP["streams-python-1"] = SETUP["streams-python-5"] = ORDERS
+SETUP["streams-python-1"] = SETUP["streams-python-6"] = ORDERS
 SPARK = """
 import kafwire
 with kafwire.Producer("localhost:9092") as producer:

@@ -18,7 +18,8 @@ class Owner:
         self.finished = 0
         self.is_torn = False
 
-    def on_finished(self) -> None:
+    def on_finished(self, element: Element, *, succeeded: bool) -> None:
+        del succeeded
         self.finished += 1
 
 

@@ -29,7 +29,7 @@ def as_record(message: Message, offset: int) -> Record:
 
 
 def test_a_dead_letter_is_the_record_with_its_error_and_origin() -> None:
-    letter = failed(RECORD, PaymentError("no card"), 3, "dead")
+    letter = failed(RECORD, PaymentError("no card"), 3, "dead", step="map(charge)")
     assert (letter.value, letter.key, letter.topic, letter.partition) == (b"2 books", b"order 7", "dead", None)
     assert letter.timestamp_ms is None, "it is retained by the time of its own writing"
     assert dict(letter.headers) == {
@@ -40,6 +40,7 @@ def test_a_dead_letter_is_the_record_with_its_error_and_origin() -> None:
         "kafwire.origin.timestamp_ms": b"99",
         "kafwire.error.class": f"{__name__}.PaymentError".encode(),
         "kafwire.error.message": b"no card",
+        "kafwire.error.step": b"map(charge)",
         "kafwire.attempts": b"3",
     }
 

@@ -178,7 +178,7 @@ def test_other_processes() -> None:
     ("handler", "kind"),
     [
         (raise_at_one, b"ValueError"),
-        (raise_unreadable_at_one, b"RuntimeError"),
+        (raise_unreadable_at_one, b"tests.support.stream_handlers.UnreadableError"),
         (die_at_one, b"kafwire.errors.KafkaError"),
     ],
 )

@@ -1,0 +1,305 @@
+"""`PartitionWriter`: what came of a partition's records on its way to the sink, until it is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Coroutine, Hashable, Sequence
+from operator import length_hint
+from typing import TYPE_CHECKING, Any
+
+from kafwire.errors import TransactionAbortableError
+from kafwire.records._records import Record
+from kafwire.stream.cancellation import cancelled_within, is_cancelled
+from kafwire.stream.elements import Abandoned, Element, Origin, covers, first_of
+from kafwire.stream.errors import NotNow
+from kafwire.stream.interfaces import AnySink
+from kafwire.stream.message import Message
+
+if TYPE_CHECKING:
+    from kafwire.stream.partition_run import PartitionRun
+    from kafwire.stream.runner import StreamRun
+
+SINK = "sink"
+
+
+class PartitionWriter:
+    """Writes the values of one partition.
+
+    A sink may store a value at once, or return an awaitable for when it is stored. Where a value may be written again
+    (`Pipeline.retry`), the values of a key are written one after the other, each once the one before is stored, and
+    those of other keys go on; otherwise deliveries overlap.
+    """
+
+    def __init__(self, stream: StreamRun, run: PartitionRun) -> None:
+        self._stream = stream
+        self._run = run
+        self._acks: deque[tuple[Awaitable[object], Element, Any]] = deque()
+        self._confirming: asyncio.Task[None] | None = None
+        self._writing: dict[asyncio.Task[None], Element] = {}  # in the order of their lanes
+
+    def has(self, offset: int) -> bool:
+        """Whether the sink is about to store a value of an offset. From any thread."""
+        stored = [*(element for _, element, _ in tuple(self._acks)), *tuple(self._writing.values())]
+        return any(element.cover.has(offset) for element in stored)
+
+    def forget(self) -> None:
+        """The open transaction was aborted: what is on its way is not waited for."""
+        self._acks.clear()
+        if self._confirming is not None:
+            self._confirming.cancel()
+            self._confirming = None
+
+    @property
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """What runs."""
+        return [task for task in (self._confirming, *self._writing) if task is not None]
+
+    async def write_all(self, values: Sequence[Any], origins: Sequence[Any], first_offset: int) -> None:
+        """Values in order to the sink. As long as it stores each at once, nothing has to be known of them."""
+        sink, stored, error = self._stream.sink, None, None
+        assert sink is not None
+        partition, splits = self._run.partition, getattr(sink, "splits_lists", False)
+        left = iter(values)
+
+        def at() -> int:
+            return len(values) - length_hint(left) - 1
+
+        if values and self._stream.writes:  # a value of a lane may have to wait
+            await self._write_rest(values, origins, first_offset, None, None)
+            return
+        with self._stream.calls.call(self._run.where, lambda: SINK, lambda: origins[at()], at):
+            for value in left:
+                if splits and isinstance(value, list):
+                    break
+                if partition.is_lost:
+                    raise Abandoned
+                try:
+                    stored = None if value is None else await sink.write(value)
+                except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
+                    error = _sinks_error(problem)
+                    break
+                if stored is not None:
+                    break
+            else:
+                self._run.check()
+                if values:
+                    self._run.on_success()
+                self._run.complete(first_offset, self._run.covered)
+                return
+        await self._write_rest(values[at() :], origins[at() :], first_offset, stored, error)
+
+    async def _write_rest(
+        self,
+        values: Sequence[Any],
+        origins: Sequence[Any],
+        first_offset: int,
+        stored: Awaitable[object] | None,
+        error: Exception | None,
+    ) -> None:
+        """Values of which each is an element; the first one is written already, or has failed, or is a list."""
+        start = first_of(origins[0])
+        self._run.complete(first_offset, start)
+        found = covers(self._run.complete, max(first_offset, start), origins, self._run.covered)
+        for value, origin, cover in zip(values, origins, found, strict=True):
+            if self._run.is_torn:
+                return
+            element = Element(value, origin, cover, self._run)
+            self._run.in_flight += 1
+            element.output = [value]
+            if stored is not None:
+                element.output = []
+                self._take_turn(element)
+                self._await_stored(stored, element, value)
+            await self._write_in_place(element, error)
+            stored = error = None
+
+    async def _write_in_place(self, element: Element, error: Exception | None) -> None:
+        """Write it until the sink takes it, or it is a failure; `error` is what the first attempt has raised."""
+        while True:
+            if error is None:
+                try:
+                    await self.write(element)
+                    return
+                except Abandoned:
+                    element.abandon()
+                    raise
+                except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
+                    error = _sinks_error(problem)
+            try:
+                again = await self._run.fails_for_now(element.origin, error, element.attempt, SINK)
+            except BaseException:
+                element.abandon()
+                raise
+            if not again:
+                element.is_failed = True
+                element.finish()
+                return
+            element.attempt += not isinstance(error, NotNow)
+            error = None
+
+    # --- storing ----------------------------------------------------------------------------------------------------
+
+    async def write(self, element: Element) -> None:
+        """Write what came of an element. Raises what the sink raises; called again, it goes on where it was.
+
+        An element whose lane has values that are not stored yet is written when they are.
+        """
+        if not self._take_turn(element):
+            return
+        output, sink = element.output, self._stream.sink
+        while output and sink is not None:
+            self._run.check()
+            value = output[0]
+            if isinstance(value, list) and getattr(sink, "splits_lists", False):
+                output[:1] = value
+                continue
+            stored = None if value is None else await self.write_to(sink, value, element.origin)
+            output.pop(0)
+            if stored is not None:
+                self._await_stored(stored, element, value)
+                if element.write_lane is not None:
+                    break  # the others follow when it is stored
+        self._run.check()
+        element.finish()
+
+    async def write_to(self, sink: AnySink, value: Any, origin: Origin) -> Awaitable[object] | None:
+        """Call a sink, for as long as the partition is this member's."""
+        self._run.check()
+        with self._stream.calls.call(self._run.where, lambda: SINK, lambda: origin):
+            return await sink.write(value)
+
+    def _await_stored(self, stored: Awaitable[object], element: Element, value: Any) -> None:
+        """The sink has taken a value of an element, and will have stored it later."""
+        element.pending += 1
+        if element.write_lane is not None:
+            self._begin(self._deliver(element, value, stored), element)
+            return
+        self._acks.append((stored, element, value))
+        if self._confirming is None or self._confirming.done():
+            self._confirming = asyncio.ensure_future(self._confirm())
+            self._stream.guard(self._confirming)
+
+    async def _confirm(self) -> None:
+        """Wait for what is being stored, in order, until there is nothing."""
+        while self._acks:
+            stored, element, value = self._acks[0]
+            try:
+                element.is_failed |= not await self._store(element, value, stored)
+            except Abandoned:
+                element.abandon()
+            self._acks.popleft()
+            element.finish()
+
+    async def _store(
+        self, element: Element, value: Any, stored: Awaitable[object] | None = None, error: Exception | None = None
+    ) -> bool:
+        """Write a value until it is stored; False: it failed, and its record is done with.
+
+        `stored` or `error` is what the first write has returned or raised.
+        """
+        attempt, sink = 1, self._stream.sink
+        assert sink is not None
+        while True:
+            if error is not None:
+                if not await self._run.fails_for_now(element.origin, error, attempt, SINK):
+                    return False
+                attempt += not isinstance(error, NotNow)
+            try:
+                if stored is None:
+                    stored = await self.write_to(sink, value, element.origin)
+                if stored is not None:
+                    await stored
+                return True
+            except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a delivery's
+                error, stored = _sinks_error(problem), None
+                if self._stream.is_exactly_once:
+                    raise TransactionAbortableError("a result could not be stored: see the cause") from error
+
+    # --- in order within a lane -------------------------------------------------------------------------------------
+
+    def _take_turn(self, element: Element) -> bool:
+        """Whether the element may be written now; if not, it is when those before it in its lane are done with."""
+        if element.write_lane is not None:
+            return True
+        element.write_lane = self._stream.write_lane_of(element)
+        return element.write_lane is None or self._stream.writes.add(element.write_lane, element)
+
+    async def _deliver(self, element: Element, value: Any, stored: Awaitable[object]) -> None:
+        """Wait until a value is stored, and write the others of its element: a key's next one when that is stored.
+
+        Of one record all values are of one key. Those of a list have the keys of their messages, or none.
+        """
+        sink, output = self._stream.sink, element.output
+        assert sink is not None
+        assert output is not None
+        unsettled: dict[object, tuple[Any, Awaitable[object]]] = {_key_of(element, value): (value, stored)}
+        while output and not element.is_failed:
+            value = output.pop(0)
+            if isinstance(value, list) and getattr(sink, "splits_lists", False):
+                output[:0] = value
+                continue
+            key, error, taken = _key_of(element, value), None, None
+            if key in unsettled and not await self._store(element, *unsettled.pop(key)):
+                element.is_failed = True
+                break
+            try:
+                taken = None if value is None else await self.write_to(sink, value, element.origin)
+            except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
+                error = _sinks_error(problem)
+            if taken is not None:
+                unsettled[key] = value, taken
+            elif error is not None and not await self._store(element, value, error=error):
+                element.is_failed = True
+        for left in unsettled.values():
+            element.is_failed |= not await self._store(element, *left)
+        element.finish()
+
+    def write_next(self, lane: Hashable, *, leaves: bool) -> None:
+        """The element that was written in a lane is done with; `leaves`: the next reader processes those behind it."""
+        if leaves:
+            for one in self._stream.writes.close(lane):
+                one.write_lane = None
+                one.abandon()
+            return
+        following = self._stream.writes.finish(lane)
+        if following is not None:
+            following.owner.writer.write_later(following)
+
+    def write_later(self, element: Element) -> None:
+        """Its turn has come in its lane."""
+        self._begin(self._write_in_place(element, None), element)
+
+    def _begin(self, coroutine: Coroutine[Any, Any, None], element: Element) -> None:
+        async def write() -> None:
+            try:
+                await coroutine
+            except Abandoned:
+                element.abandon()
+            except BaseException:
+                element.abandon()
+                raise
+
+        task = asyncio.ensure_future(write())
+        self._writing[task] = element
+        task.add_done_callback(self._writing.pop)
+        self._stream.guard(task)
+
+
+def _sinks_error(problem: Exception | asyncio.CancelledError) -> Exception:
+    """What a sink has raised. Raises a cancellation of the task itself, and `Abandoned`."""
+    if isinstance(problem, Abandoned):
+        raise problem
+    if isinstance(problem, Exception):
+        return problem
+    if is_cancelled():
+        raise problem
+    return cancelled_within("the write")
+
+
+def _key_of(element: Element, value: Any) -> object:
+    """What a value of an element is in order with, among the element's others."""
+    if isinstance(element.origin, Record):
+        return None
+    key = value.key if isinstance(value, Message | Record) else None
+    return object() if key is None else key
