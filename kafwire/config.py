@@ -67,6 +67,14 @@ def _reset(value: Any) -> str:
     raise ValueError("allowed: earliest, latest, error, by_duration:<ISO 8601 duration> (by_duration:PT1H)")
 
 
+def _new_reset(value: Any) -> str:
+    """Where new partitions begin."""
+    try:
+        return "auto" if value == "auto" else _reset(value)
+    except ValueError as error:
+        raise ValueError(str(error).replace("allowed: ", "allowed: auto, ")) from None
+
+
 def _assignors(value: Any) -> tuple[str, ...]:
     """Names of assignors, in order: a list of them, or Kafka's text with commas."""
     names = value.split(",") if isinstance(value, str) else list(value)
@@ -270,6 +278,9 @@ class ConsumerConfig(FetchConfig):
     # Where to read on when there is no committed offset, or none of that number: "earliest", "latest",
     # "by_duration:PT1H" (KIP-1106), or "error" (Kafka's "none").
     auto_offset_reset: str = option("latest", _reset)
+    # The same of partitions that are new to a running consumer. "auto": added partitions and recreated topics from the
+    # beginning; a topic that it first sees, where "latest" would apply, from the last metadata that lacked the topic.
+    auto_offset_reset_new_partitions: str = option("auto", _new_reset)
     group_id: str | None = option(None, maybe(any_text))
     # A static member: it keeps its partitions while it is away for less than its session (KIP-345).
     group_instance_id: str | None = option(None, maybe(some_text))

@@ -73,8 +73,10 @@ ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 # Other words for an option's value.
+_RESETS = {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest"}
 VALUES: dict[str, dict[str, str]] = {
-    "auto_offset_reset": {"smallest": "earliest", "beginning": "earliest", "largest": "latest", "end": "latest"},
+    "auto_offset_reset": _RESETS,
+    "auto_offset_reset_new_partitions": _RESETS,
     "compression_type": {"inherit": "none"},
     "group_protocol": {"CLASSIC": "classic", "CONSUMER": "consumer"},
     "ssl_endpoint_identification_algorithm": {"": "none", "HTTPS": "https"},

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -63,6 +64,8 @@ class Cluster:
         self._seen: set[str] = set()
         self._refreshed_ms = -1.0e12
         self._refresher = Refresher(engine, config, self._refresh)
+        self._responses: dict[int, int] = {}  # by broker: the number of its last metadata response
+        self._elsewhere = False  # whether the next refresh asks first the brokers that have not responded lately
         self._watching: asyncio.Task[None] | None = None
         # Since when, and until when, no broker has given any metadata.
         self._failing_since_ms: float | None = None
@@ -259,13 +262,14 @@ class Cluster:
         """
         self._refresher.hasten()
 
-    async def refresh(self, topics: Iterable[str] = (), *, at_once: bool = False) -> None:
+    async def refresh(self, topics: Iterable[str] = (), *, at_once: bool = False, elsewhere: bool = False) -> None:
         """Fetch metadata, of all topics this client has asked for; concurrent calls share one request.
 
         Requests that bring no news come with an exponential backoff, which all callers share; topics that were never
         asked for do not wait for it. `at_once`: neither does the caller, who needs the answer to a request sent after
-        this call, and paces himself.
+        this call, and paces himself. `elsewhere`: another broker is asked first than the last time, which may lag less.
         """
+        self._elsewhere |= elsewhere
         new = set(topics) - self._wanted
         for name in new:
             _check_name(name)
@@ -275,11 +279,23 @@ class Cluster:
     async def _refresh(self) -> bool:
         """One request; whether its answer was news."""
         asked = set(self._wanted)
+        elsewhere, self._elsewhere = self._elsewhere, False
         topics = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(asked)]
         request = protocol.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        response = await self._ask_metadata(request)
+        response = await self._ask_metadata(request, elsewhere=elsewhere)
         self._refreshed_ms = self.engine.now_ms()
         return self._take_in(response, asked - self._wanted)
+
+    async def look_up_ids(self, topic_ids: Iterable[uuid.UUID]) -> None:
+        """Take in the topics with these ids, as far as a broker shows them; the next call asks another broker first.
+
+        Raises `KafkaConnectionError`, `BrokerError`.
+        """
+        topics = [protocol.MetadataRequest.MetadataRequestTopic(topic_id=each, name=None) for each in topic_ids]
+        request = protocol.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        response = await self._ask_metadata(request, elsewhere=True)
+        self._wanted |= {topic.name for topic in response.topics if topic.name and not topic.error_code}
+        self._take_in(response)
 
     def _take_in(self, response: Any, forgotten: Iterable[str] = ()) -> bool:
         """Believe an answer, but for what was `forgotten` since it was asked for, and tell who listens what changed.
@@ -310,7 +326,7 @@ class Cluster:
             begin = partial(self._refresher.begin, at_once=True)
             self._doubting = asyncio.get_running_loop().call_later(wait / 1000, begin)
 
-    async def _ask_metadata(self, request: Any) -> Any:
+    async def _ask_metadata(self, request: Any, *, elsewhere: bool = False) -> Any:
         """The answer of a known broker; at last, that of a bootstrap server.
 
         Bootstrap servers are believed whatever they tell, as the user named them. Known brokers are not: their
@@ -332,7 +348,18 @@ class Cluster:
             if not self.metadata.is_of(response):
                 connection.fail(f"it answers for cluster {response.cluster_id}, not {self.metadata.cluster_id}")
                 raise KafkaConnectionError(f"{connection.where} belongs to another cluster now, {response.cluster_id}")
+            self._responses[connection.node] = max(self._responses.values(), default=0) + 1
             return response
+
+        known = self.known()
+        if elsewhere:
+            known.sort(
+                key=lambda connection: (
+                    self._node(connection.node).is_overdue,
+                    connection.failures,
+                    self._responses.get(connection.node, 0),
+                )
+            )
 
         problems: list[str] = []
         ask_seed = partial(self._ask_seed, request)
@@ -340,7 +367,7 @@ class Cluster:
         try:
             try:
                 async with asyncio.timeout(max(0.0, left_s) if may_leave else None):
-                    response = await first_answer(self.known(), ask_known, problems)
+                    response = await first_answer(known, ask_known, problems)
                     if response is None:
                         response = await first_answer(self._bootstrap_connections(), ask_seed, problems)
             except TimeoutError:

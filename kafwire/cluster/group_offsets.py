@@ -237,7 +237,8 @@ class GroupOffsets:
         if code in COORDINATOR_ERRORS:
             self.coordination.forget(connection.node)
         error = broker_error(code, what, api=api, topic=partitions[0][0], group=self.group_id)
-        if code in MEMBERS_ONLY and self.member is not None and code != ErrorCode.FENCED_INSTANCE_ID:
+        is_gone = code in MEMBERS_ONLY or code == ErrorCode.GROUP_ID_NOT_FOUND  # the member, or its whole group
+        if is_gone and self.member is not None and code != ErrorCode.FENCED_INSTANCE_ID:
             # Either the member learns that it has lost what it commits, or it commits as who it is then.
             self.member.fenced()
             return BrokerError(error.code, error.name, True, error.message)

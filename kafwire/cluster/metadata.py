@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kafwire.error_codes import ErrorCode
+
 if TYPE_CHECKING:
     from kafwire.protocol.api.metadata import MetadataResponse
 
@@ -17,6 +19,8 @@ ANOTHER_ID_MS = 1_000
 # An id that was replaced by another most likely stays so, however long a broker lags.
 REPLACED_ID_MS = 60_000
 REPLACED_IDS = 4  # so many are remembered of each topic
+# A response with one of these does not show the topic, whether it exists or not.
+HIDES_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +80,7 @@ class Metadata:
     # say that a topic is another one: the id is zero, and their number stands beside it.
     doubts: dict[str, tuple[tuple[uuid.UUID, int], float]] = field(default_factory=dict)
     replaced: dict[str, list[uuid.UUID]] = field(default_factory=dict)  # ids believed before, the latest first
+    lacked_ms: dict[str, float] = field(default_factory=dict)  # the last response without a topic came at this time
 
     def is_of(self, response: MetadataResponse) -> bool:
         """Whether an answer tells of the cluster that is known, as far as either says which it is."""
@@ -91,7 +96,7 @@ class Metadata:
         changed: set[str] = set()
         if not self.is_of(response):
             changed.update(self.topics)
-            for state in (self.topics, self.errors, self.names, self.doubts, self.replaced):
+            for state in (self.topics, self.errors, self.names, self.doubts, self.replaced, self.lacked_ms):
                 state.clear()
         if response.cluster_id is not None:
             self.cluster_id = response.cluster_id
@@ -102,6 +107,8 @@ class Metadata:
                 continue
             if topic.error_code:
                 self.errors[topic.name] = topic.error_code
+                if topic.error_code in HIDES_TOPIC:
+                    self.lacked_ms[topic.name] = now_ms
                 self.doubts.pop(topic.name, None)
                 continue
             self.errors.pop(topic.name, None)
@@ -193,7 +200,7 @@ class Metadata:
         """Drop what is known of topics, as nobody asks for them any more."""
         for name in topics:
             info = self.topics.pop(name, None)
-            for state in (self.errors, self.doubts, self.replaced):
+            for state in (self.errors, self.doubts, self.replaced, self.lacked_ms):
                 state.pop(name, None)
             if info is not None:
                 self.names.pop(info.topic_id, None)

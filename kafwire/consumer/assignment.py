@@ -7,12 +7,12 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from kafwire.cluster.list_offsets import EARLIEST
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import LASTING_LAYOUTS, Selection, cursor_of, cursors_of
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.group.ownership import PartitionOwnership
+from kafwire.consumer.known_topics import KnownTopics, NewPartition
 from kafwire.consumer.offset_commits import OffsetCommits
 from kafwire.consumer.partition_claim import Claim, StreamEnded
 from kafwire.consumer.partition_cursor import FetchCursor
@@ -49,7 +49,9 @@ class Assignment:
         self._ending: set[FetchCursor] = set()  # nothing more of these is handed out
         self._held: dict[FetchCursor, bool] = {}  # nor of these, until a handler was called; whether then, by the user
         self._unstarted: set[FetchCursor] = set()  # halted, as it could not be found out where these begin
-        self._counts: dict[str, int] = {}  # partitions of topics, when this consumer first saw them
+        self._known = KnownTopics()
+        # When the last metadata came that lacked a topic.
+        self.lacked_ms: Callable[[str], float | None] = self._cluster.metadata.lacked_ms.get
         self._stop_listening: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
@@ -127,6 +129,7 @@ class Assignment:
             if cursor.topic not in names:
                 self._drop(cursor)
         self._selection.topics = [info.name for info in found]
+        self._known.keep(names)
         self._on_metadata(names)  # what changed meanwhile
         self._keep_fresh()
 
@@ -146,7 +149,7 @@ class Assignment:
             for info, number in found
             if (cursor := self._fetcher.cursors.get((info.name, number))) is None or cursor.topic_id != info.topic_id
         ]
-        self.know(info.name for info, _ in pairs)
+        self._see(info for info, _ in pairs)
         made = self._make(pairs, owned, held=held)
         self._go_on_with(made)
         self._fetcher.tasks.begin(self._find_start(made))
@@ -163,12 +166,24 @@ class Assignment:
         """Have a method called with each partition that is not read any more. It is not kept alive by that."""
         self._drop_listener = weakref.WeakMethod(listener)
 
-    def know(self, topics: Iterable[str]) -> None:
-        """How many partitions these topics have: those that come later are read from their beginning."""
-        for name in topics:
-            info = self._cluster.metadata.topics.get(name)
-            if info is not None:
-                self._counts.setdefault(name, len(info.partitions))
+    def know(self, topics: Collection[str]) -> None:
+        """Remember these topics, and no others, as they are now: what comes later is new."""
+        self._known.keep(topics)
+        metadata = self._cluster.metadata
+        self._see(metadata.topics[name] for name in topics if name in metadata.topics and name not in metadata.errors)
+
+    def _see(self, infos: Iterable[TopicInfo]) -> None:
+        for info in infos:
+            self._known.see(info, self.lacked_ms(info.name))
+
+    def _new_partition(self, cursor: FetchCursor) -> NewPartition | None:
+        found = self._known.look(cursor.topic, cursor.topic_id, cursor.partition)
+        if found is None:
+            return None
+        news, lacked_ms = found
+        engine = self._cluster.engine
+        ago_ms = 0.0 if lacked_ms is None else engine.now_ms() - lacked_ms
+        return NewPartition(news, int(engine.clock.time_ns() // 1_000_000 - ago_ms))
 
     def _fail_to_start(self, cursors: Iterable[FetchCursor], error: KafkaError) -> None:
         for cursor in cursors:
@@ -361,7 +376,10 @@ class Assignment:
         self, found: Iterable[tuple[TopicInfo, int]], *, of_group: bool = False, held: bool = False
     ) -> list[FetchCursor]:
         """`of_group`: where the group was goes before `start`."""
-        made = self._make(found, {}, held=held)
+        pairs = list(found)
+        infos = {info.name: info for info, _ in pairs}
+        self._see(infos.values())
+        made = self._make(pairs, {}, held=held)
         try:
             await self._seek_to_start(made, of_group=of_group)
         except BaseException:
@@ -371,6 +389,9 @@ class Assignment:
         self._go_on_with(made)
         if not of_group:
             self._keep_fresh()
+            # These are new once: a later `assign` of the same topics begins as any other.
+            self._known.keep({topic for topic, _ in self._fetcher.cursors} - infos.keys())
+            self._see(infos.values())
         return made
 
     def _make(
@@ -395,12 +416,10 @@ class Assignment:
         return made
 
     async def _seek_to_start(self, cursors: list[FetchCursor], *, of_group: bool) -> None:
-        """What was added to a topic since this consumer knows it is read from its beginning."""
-        new = {(c.topic, c.partition) for c in cursors if of_group and c.partition >= self._counts.get(c.topic, 0)}
-        start, policy = self._selection.start, self._config.auto_offset_reset
+        new = {cursor: found for cursor in cursors if (found := self._new_partition(cursor)) is not None}
         on_nowhere = self._fail_to_start if of_group else None
-        options: dict[str, Any] = {"committed_first": of_group, "new": new, "on_nowhere": on_nowhere}
-        await seek_to_start(self._fetcher, self._commits, cursors, start, policy, **options)
+        options: dict[str, Any] = {"new": new, "of_group": of_group, "on_nowhere": on_nowhere}
+        await seek_to_start(self._fetcher, self._commits, cursors, self._selection.start, self._config, **options)
 
     def _go_on_with(self, made: list[FetchCursor]) -> None:
         """Hand these out, to whoever reads."""
@@ -416,11 +435,9 @@ class Assignment:
         self._fetcher.brokers.on_metadata(changed)
         for name in changed.intersection(self._selection.topics or ()) if self._config.group_id is None else ():
             info = self._cluster.metadata.topics.get(name)
-            for number in sorted(info.partitions) if info is not None else ():
-                if (name, number) not in self._fetcher.cursors and info is not None:
-                    # Whatever is in it came after this consumer did, so it is read from its beginning.
-                    cursor = self._fetcher.add(info, number, self._layout_of(name, number))
-                    self._fetcher.seek_by_time(cursor, EARLIEST)
-                    self._offer(cursor)
-                    if self._flowing and cursor not in self._claimed:
-                        self._fetcher.ask([cursor])
+            if info is not None:
+                added = [(info, n) for n in sorted(info.partitions) if (name, n) not in self._fetcher.cursors]
+                made = self._make(added, {}, held=False)
+                if made:
+                    self._go_on_with(made)
+                    self._fetcher.tasks.begin(self._find_start(made))

@@ -324,7 +324,7 @@ class Fetcher:
     def try_again(self, cursor: FetchCursor) -> None:
         """Ask once more for a cursor that was halted, where it was to be read on; its reader waits again."""
         error, topic = cursor.failure, cursor.topic
-        sought = self.offset_reset.denied_time(cursor)
+        sought = self.offset_reset.denied_place(cursor)
         processed, position = self.queue.processed(cursor.number), self.queue.position(cursor.number)
         self.seek(cursor, position if sought is None else -1, last_epoch=cursor.last_epoch)
         self.queue.process(cursor.number, processed)

@@ -14,9 +14,9 @@ from functools import partial
 from typing import Any
 
 from kafwire import protocol
-from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import DEFAULT_ASSIGNORS, OF_CLASSIC_MEMBERS, ConsumerConfig, no_effect
 from kafwire.consumer.assignment import Assignment
+from kafwire.consumer.awaited_partitions import AwaitedPartitions
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.group.classic_membership import ClassicMembership
 from kafwire.consumer.group.consumer_membership import ConsumerMembership
@@ -36,10 +36,7 @@ from kafwire.errors import (
     ERROR_CODES,
     AuthenticationError,
     AuthorizationError,
-    BrokerError,
-    KafkaConnectionError,
     KafkaError,
-    KafkaTimeoutError,
     PollIntervalError,
     broker_error,
 )
@@ -89,6 +86,8 @@ class GroupMembership:
         self._is_told = False
         self.transactions = TransactionIdentity(self.current_member)
         self._owned: dict[TopicPartition, PartitionOwnership] = {}  # of the partitions that are assigned
+        self._awaited = AwaitedPartitions(self._cluster, self.group_id, self._read)
+        self._match_ms: float = config.metadata_max_age_ms  # up to the next listing of topics for a pattern
         self._reading: set[int] = set()  # readers of users' that wait for records or decode them
         self._took_ms = self._engine.now_ms()
         self._patience: asyncio.TimerHandle | None = None
@@ -121,6 +120,8 @@ class GroupMembership:
             self.subscribed, self._pattern, self._stays_out = (), None, False
             await self._leave(LEAVE_MS)
             self._cluster.keep_fresh(())
+            self._assignment.lacked_ms = self._cluster.metadata.lacked_ms.get
+            self._assignment.know(())
             self._group.member = None
             self._error = None  # what ended the membership is no concern of who reads by hand
 
@@ -168,6 +169,7 @@ class GroupMembership:
     async def _leave(self, timeout_ms: float) -> None:
         """Hand out nothing more, commit what is processed, and leave. What is in hand is not waited for."""
         self._stop_following()
+        self._awaited.clear()
         if self._driver is None:
             return
         cursors = self._assignment.ending(self._assignment.partitions)
@@ -242,6 +244,8 @@ class GroupMembership:
     def _follow_topics(self) -> None:
         """Keep the metadata of the topics fresh: those that grow, and those that are made."""
         self._cluster.keep_fresh(self.subscribed)
+        pattern = self._pattern
+        self._assignment.lacked_ms = self._cluster.metadata.lacked_ms.get if pattern is None else pattern.lacked_ms
         self._assignment.know(self.subscribed)
         self._stop_following()
         self._matching = asyncio.ensure_future(self._follow())
@@ -252,21 +256,34 @@ class GroupMembership:
             self._matching = None
 
     async def _follow(self) -> None:
+        """Look for topics that are missing, often; and for those that a pattern may match by now."""
+        looked_ms = self._engine.now_ms()
         while True:
-            metadata = self._cluster.metadata
-            missing = any(name not in metadata.topics or name in metadata.errors for name in self.subscribed)
-            wait_ms = MISSING_MS if missing else self._config.metadata_max_age_ms
-            await asyncio.sleep(wait_ms / 1000)
-            try:
-                if self._pattern is not None:
-                    await self._match(self._pattern)
-                elif missing:
-                    await self._cluster.refresh(self.subscribed)
-            except KafkaError as error:
-                log.debug("kafwire: topics of group %r could not be looked for: %s", self.group_id, error)
+            await asyncio.sleep(min(float(MISSING_MS), self._match_ms) / 1000)
+            is_due = self._pattern is not None and self._engine.now_ms() >= looked_ms + self._match_ms
+            if is_due or self._misses_topics:
+                looked_ms = self._engine.now_ms()
+                await self._look_for_topics()
+
+    @property
+    def _misses_topics(self) -> bool:
+        metadata = self._cluster.metadata
+        return any(name not in metadata.topics or name in metadata.errors for name in self.subscribed)
+
+    async def _look_for_topics(self) -> None:
+        try:
+            if self._pattern is not None:
+                await self._match(self._pattern)
+            else:
+                await self._cluster.refresh(self.subscribed, elsewhere=True)
+        except KafkaError as error:
+            log.debug("kafwire: topics of group %r could not be looked for: %s", self.group_id, error)
 
     async def _match(self, pattern: TopicPattern) -> None:
         names = tuple(sorted(await pattern.matching()))
+        # A topic that is gone may be recreated soon: the next listings follow sooner.
+        is_gone = not set(self.subscribed) <= set(names)
+        self._match_ms = MISSING_MS if is_gone else min(2 * self._match_ms, self._config.metadata_max_age_ms)
         if names == self.subscribed or self._driver is None:
             return
         self.subscribed = names
@@ -333,43 +350,26 @@ class GroupMembership:
     # --- what becomes of partitions (see `AssignedPartitions`)
 
     async def take(self, partitions: Sequence[Partition]) -> None:
-        """Read these from where the group was, which is not waited for: whoever is to have others of them does not."""
-        failures = 0
+        """Read these from where the group was, as soon as the metadata shows them.
+
+        Neither is waited for: a partition that cannot be read yet holds up no other one, and no rebalance.
+        """
         if not self._assignment.partitions:
             self._took_ms = self._engine.now_ms()
-        found: list[tuple[TopicInfo, int]] = []
-        wanted = {
+        new = {
             where: PartitionOwnership() for each in partitions if (where := TopicPartition(*each)) not in self._owned
         }
-        self._owned |= wanted
-        while wanted and not self.stops:
-            try:
-                found = [pair for where in wanted if (pair := await self._find(where)) is not None]
-            except (KafkaConnectionError, KafkaTimeoutError, BrokerError) as error:
-                self._fetcher.errors.tell_once("positions", error, "it could not be found out where to read: ")
-                failures += 1
-                await asyncio.sleep(self._fetcher.backoff_ms(failures) / 1000)
-                wanted = _still_owned(wanted)
-                continue
-            break
-        else:
-            return
-        # A partition that went meanwhile may be another member's by now.
-        wanted = _still_owned(wanted)
-        found = [(info, number) for info, number in found if (info.name, number) in wanted]
-        added = self._assignment.add(found, wanted, held=self.handlers.handlers.on_assigned is not None)
-        # Records of new partitions come once the handler was called.
-        self.handlers.assigned(list(wanted), partial(self._assignment.hold_no_more, added))
+        self._owned |= new
+        self._awaited.add(new)
 
-    async def _find(self, where: TopicPartition) -> tuple[TopicInfo, int] | None:
-        known = self._cluster.metadata.topics.get(where.topic)
-        if known is None or where.partition not in known.partitions:
-            await self._cluster.refresh([where.topic], at_once=True)
-            known = self._cluster.metadata.topics.get(where.topic)
-        if known is None or where.partition not in known.partitions:
-            log.warning("group %r assigns %s-%d, which does not exist", self.group_id, *where)
-            return None
-        return known, where.partition
+    def _read(self, owned: Mapping[TopicPartition, PartitionOwnership]) -> None:
+        if self.stops:
+            return
+        topics = self._cluster.metadata.topics
+        pairs = [(topics[where.topic], where.partition) for where in owned]
+        added = self._assignment.add(pairs, owned, held=self.handlers.handlers.on_assigned is not None)
+        # Records of new partitions come once the handler was called.
+        self.handlers.assigned(list(owned), partial(self._assignment.hold_no_more, added))
 
     async def give_up(self, partitions: Sequence[Partition]) -> None:
         """Read these no more, and commit what is processed."""
@@ -383,6 +383,7 @@ class GroupMembership:
 
     async def _release(self, partitions: list[TopicPartition], window_ms: float) -> None:
         """Hand out no more of these, wait for what is in hand if that is to be finished, commit, and drop them."""
+        self._awaited.discard(partitions)
         until = self._engine.now_ms() + window_ms
         owned = {where: self._owned[where] for where in partitions if where in self._owned}
         cursors = self._assignment.ending(owned)

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol
 
-from kafwire import protocol
 from kafwire.cluster.broker_connection import PARKED
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import Coordinator
@@ -252,12 +251,8 @@ class MembershipDriver:
         self._do(self.membership.found(self.known(topics), self._engine.now_ms()))
 
     async def _look_up_ids(self, topic_ids: Sequence[Any]) -> None:
-        request: Any = protocol.MetadataRequest
-        wanted = [request.MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in topic_ids]
         try:
-            answer = await self._cluster.call(request(topics=wanted, allow_auto_topic_creation=False))
-            names = [topic.name for topic in answer.topics if topic.name and not topic.error_code]
-            await self._cluster.refresh(names, at_once=True)
+            await self._cluster.look_up_ids(topic_ids)
         except KafkaError as error:
             log.debug("kafwire: topics could not be looked up by their ids: %s", error)
         self._do(self.membership.named(self._engine.now_ms()))

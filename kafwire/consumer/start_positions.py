@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from kafwire.cluster.list_offsets import EARLIEST, LATEST
+from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import Start
 from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.known_topics import NewPartition
 from kafwire.consumer.offset_commits import OffsetCommits
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError, KafkaError
@@ -19,62 +19,59 @@ async def seek_to_start(
     commits: OffsetCommits,
     cursors: list[FetchCursor],
     start: Start,
-    policy: str,
+    config: ConsumerConfig,
     *,
-    committed_first: bool = False,
-    new: Collection[tuple[str, int]] = (),
+    new: Mapping[FetchCursor, NewPartition],
+    of_group: bool = False,
     on_nowhere: Callable[[list[FetchCursor], KafkaError], object] | None = None,
 ) -> None:
     """Give new cursors their first position: that of `start`, else what was committed, else by the reset policy.
 
-    `committed_first`: of the first two the other way round. `new` are partitions that begin at their beginning where
-    nothing is committed: whatever is in them came after this consumer did. `on_nowhere` hears of those that have no
-    beginning, which is raised without it. Where the user seeks meanwhile, his position stays.
+    `of_group`, and where the partition is `new`: of the first two the other way round; `NewPartition.begins` says what
+    follows for a new one. `on_nowhere` hears of those that have no beginning, which is raised without it. A seek of the
+    user's in the meantime stays.
     """
-    by_time: dict[int, list[FetchCursor]] = {}
-    tails: dict[FetchCursor, int] = {}
+    now_ms = fetcher.cluster.engine.clock.time_ns() // 1_000_000
+    by_place: dict[int | Tail, list[FetchCursor]] = {}
+    by_policy: dict[str, list[FetchCursor]] = {}
     undecided: list[FetchCursor] = []
+    committed_first = [cursor for cursor in cursors if of_group or cursor in new]
     if committed_first:
-        await _seek_to_committed(fetcher, commits, cursors)
+        await _seek_to_committed(fetcher, commits, committed_first)
     for cursor in cursors:
+        if cursor in committed_first and (cursor.position >= 0 or fetcher.numbered(cursor.number) is not cursor):
+            continue
         where = TopicPartition(cursor.topic, cursor.partition)
-        if committed_first and (cursor.position >= 0 or fetcher.numbered(cursor.number) is not cursor):
-            continue
-        if where in new:
-            by_time.setdefault(EARLIEST, []).append(cursor)
-            continue
-        place = start.get(where) if isinstance(start, dict) else start
+        place, policy = start.get(where) if isinstance(start, dict) else start, config.auto_offset_reset
+        if cursor in new:
+            place, policy = new[cursor].begins(place, policy, config.auto_offset_reset_new_partitions, now_ms)
+            fetcher.offset_reset.announce(cursor, new[cursor].news.value)
         if isinstance(place, Offset):
             fetcher.seek(cursor, place.offset)
-        elif isinstance(place, Tail):
-            tails[cursor] = place.count
         elif place is not None:
-            by_time.setdefault(place, []).append(cursor)
+            by_place.setdefault(place, []).append(cursor)
+        elif cursor in committed_first:
+            by_policy.setdefault(policy, []).append(cursor)
         else:
             undecided.append(cursor)
-    if undecided and not committed_first:
+    if undecided:
         await _seek_to_committed(fetcher, commits, undecided)
-        undecided = [cursor for cursor in undecided if cursor.position < 0]
-    if undecided and policy == "error":
+        left = [cursor for cursor in undecided if cursor.position < 0]
+        by_policy.setdefault(config.auto_offset_reset, []).extend(left)
+    for cursor in (lost := by_policy.pop("error", [])):
         if on_nowhere is None:
-            raise _nowhere(undecided)
-        for cursor in undecided:
-            on_nowhere([cursor], _nowhere([cursor]))
-    elif undecided:
-        by_time.setdefault(fetcher.offset_reset.reset_time(policy), []).extend(undecided)
-    if tails:
-        low, high = await asyncio.gather(*(fetcher.offset_reset.offsets(tails, when) for when in (EARLIEST, LATEST)))
-        for cursor, count in tails.items():
-            if cursor.position < 0:
-                fetcher.seek(cursor, max(low[cursor], high[cursor] - count))
-    for timestamp, group in by_time.items():
-        if committed_first:  # a leader that does not answer holds up no other partition, nor the group
+            raise _nowhere(lost)
+        on_nowhere([cursor], _nowhere([cursor]))
+    for policy, group in by_policy.items():
+        by_place.setdefault(fetcher.offset_reset.reset_time(policy), []).extend(group)
+    for where_to, group in by_place.items():
+        if of_group:  # a leader that does not answer holds up no other partition, nor the group
             for cursor in group:
-                fetcher.offset_reset.look_up(cursor, timestamp)
+                fetcher.offset_reset.look_up(cursor, where_to)
             continue
-        for cursor, offset in (await fetcher.offset_reset.offsets(group, timestamp)).items():
+        for cursor, offset in (await fetcher.offset_reset.offsets(group, where_to)).items():
             if cursor.position < 0:
-                fetcher.seek(cursor, offset)
+                fetcher.offset_reset.begin(cursor, offset)
 
 
 def _nowhere(cursors: Iterable[FetchCursor]) -> ConfigError:

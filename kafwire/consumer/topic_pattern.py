@@ -21,16 +21,27 @@ class TopicPattern:
         self.text = text
         self._cluster = cluster
         self._matches = re.compile(text).fullmatch
+        self._listed_ms: float | None = None  # when the last listing was asked for
+        self._lacked_ms: dict[str, float | None] = {}  # of topics that were listed: the last listing before that
 
     async def matching(self) -> set[str]:
         """The topics that exist and match. One that must not be described does not exist here."""
+        asked_ms = self._cluster.engine.now_ms()
         request: Any = protocol.MetadataRequest(topics=None, allow_auto_topic_creation=False)
         answer = await self._cluster.call(request)
         if answer.error_code:
             raise broker_error(answer.error_code, "listing topics", api="Metadata")
-        return {
+        found = {
             topic.name
             for topic in answer.topics
             if topic.name and not topic.error_code and not topic.is_internal
             and topic.name not in _INTERNAL and self._matches(topic.name)
         }  # fmt: skip
+        for name in found:
+            self._lacked_ms.setdefault(name, self._listed_ms)
+        self._listed_ms = asked_ms
+        return found
+
+    def lacked_ms(self, topic: str) -> float | None:
+        """When the last listing was asked for that lacked a topic; None if the first one had it."""
+        return self._lacked_ms.get(topic, self._listed_ms)

@@ -18,7 +18,7 @@ from kafwire.types import TopicPartition
 GROUP = "g"
 CLASSIC_EAGER: dict[str, Any] = {"group_protocol": "classic", "partition_assignment_strategy": ["range"]}
 CLASSIC_COOPERATIVE = {"group_protocol": "classic", "partition_assignment_strategy": ["cooperative-sticky"]}
-CONSUMER = {"group_protocol": "consumer"}
+CONSUMER: dict[str, Any] = {"group_protocol": "consumer"}
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "eager": CLASSIC_EAGER,
     "cooperative": CLASSIC_COOPERATIVE,

@@ -21,6 +21,7 @@ from kafwire.consumer.group.membership import (
     Assign,
     Fail,
     LeaveCoordinator,
+    Log,
     LookUpIds,
     Lose,
     MemberOptions,
@@ -36,6 +37,7 @@ from kafwire.types import ConsumerGroupMetadata
 
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2  # in the place of an epoch
 _GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
+PROMPT_MS = 100.0  # a member without partitions sends its next heartbeat after so long, then after twice as long
 
 # A partition by its topic's id: one of the same name may have been made anew.
 Place = tuple[uuid.UUID, int]
@@ -54,12 +56,17 @@ class ConsumerMembership:
         self._owned: dict[Place, Partition] = {}
         self._target: frozenset[Place] | None = None  # None: nothing is to be reconciled
         self._releasing: frozenset[Place] = frozenset()
-        self._unnamed: frozenset[uuid.UUID] = frozenset()  # ids that were looked up
+        self._unnamed: frozenset[uuid.UUID] = frozenset()  # ids of the target whose names are not known
+        self._logged: frozenset[uuid.UUID] = frozenset()  # of these: ids that a warning names
+        self._is_looking = False  # whether a look-up is under way
+        self._look_ups = 0  # in a row, without all names
+        self._look_ms = 0.0  # the next look-up begins then
         self._told: dict[str, Any] = {}  # what the coordinator has heard of, field by field
         self._in_flight: Any = None
         self._sending: dict[str, Any] = {}  # what it will have heard of when that is answered
         self._failures = 0
         self._interval_ms = float(options.heartbeat_interval_ms)
+        self._prompt_ms = PROMPT_MS
         self._beat_ms = NEVER
 
     # --- what others see
@@ -77,7 +84,8 @@ class ConsumerMembership:
     @property
     def wake_ms(self) -> float:
         """See `Membership`."""
-        return self._beat_ms if self._in_flight is None else NEVER
+        beat_ms = self._beat_ms if self._in_flight is None else NEVER
+        return min(beat_ms, self._look_ms if self._needs_names else NEVER)
 
     def metadata(self) -> ConsumerGroupMetadata:
         """See `Membership`. The epoch stands where others have their generation."""
@@ -92,6 +100,7 @@ class ConsumerMembership:
         if (wanted, pattern) == (self._topics, self._pattern) and self.state in (State.JOINING, State.STABLE):
             return []
         self._topics, self._pattern = wanted, pattern
+        self._prompt_ms = PROMPT_MS
         if self.state not in (State.JOINING, State.STABLE):
             # One that failed has not left, and goes on as who it was: the coordinator takes no static member for new
             # that has not left. What the coordinator refused may not be so any more.
@@ -101,9 +110,10 @@ class ConsumerMembership:
 
     def tick(self, now: float) -> list[Action]:
         """See `Membership`."""
-        if self._in_flight is not None or now < self._beat_ms or self.state not in (State.JOINING, State.STABLE):
-            return []
-        return self._beat()
+        actions = self._reconcile(now) if self._needs_names and now >= self._look_ms else []
+        if self._in_flight is None and now >= self._beat_ms and self.state in (State.JOINING, State.STABLE):
+            actions += self._beat()
+        return actions
 
     def released(self, now: float) -> list[Action]:
         """See `Membership`."""
@@ -117,12 +127,21 @@ class ConsumerMembership:
         return []
 
     def named(self, now: float) -> list[Action]:
-        """See `Membership`."""
-        return self._reconcile(now)
+        """See `Membership`. Ids that still have no name are looked up again, with back-off."""
+        self._is_looking = False
+        self._look_ups += 1
+        self._look_ms = now + self._options.backoff_ms(self._look_ups)
+        actions = self._reconcile(now)
+        new = self._unnamed - self._logged
+        if new:
+            ids = ", ".join(sorted(str(topic_id) for topic_id in new))
+            text = f"group {self._options.group_id!r} assigns partitions of topics that no broker shows yet, ids {ids}"
+            actions.append(Log(f"{text}: looked up again until one does", is_warning=True))
+        self._logged = self._unnamed
+        return actions
 
     def changed(self, topics: Topics, now: float) -> list[Action]:  # noqa: ARG002
         """See `Membership`: a name may be known by now that was not."""
-        self._unnamed = frozenset()
         return self._reconcile(now)
 
     def fenced(self, now: float) -> list[Action]:
@@ -134,6 +153,8 @@ class ConsumerMembership:
         if self.state in (State.OUT, State.FAILED):
             return []
         self._owned, self._releasing, self._target = {}, frozenset(), None
+        self._unnamed = self._logged = frozenset()
+        self._prompt_ms = PROMPT_MS
         joined = self._epoch != JOINS or self._in_flight is not None
         self.state = State.LEAVING if joined else State.OUT
         self._topics, self._pattern = (), None
@@ -162,16 +183,16 @@ class ConsumerMembership:
         self._epoch = answer.member_epoch
         self.state = State.STABLE
         self._interval_ms = answer.heartbeat_interval_ms or self._interval_ms
-        # What changed while this heartbeat was on its way is told at once.
-        self._beat_ms = now if self._news() else now + self._interval_ms
+        has_news = bool(self._news())  # what changed while this heartbeat was on its way is told at once
         if answer.assignment is not None:
-            self._unnamed = frozenset()
+            self._look_ups, self._look_ms = 0, now
             # What was assigned and is not any more may never have been taken: the coordinator waits until it is told
             # what the member has, even if that is what it had before.
             self._told.pop("topic_partitions", None)
             self._target = frozenset(
                 (topic.topic_id, number) for topic in answer.assignment.topic_partitions for number in topic.partitions
             )
+        self._beat_ms = now if has_news else now + self._pause_ms()
         return self._reconcile(now)
 
     def failed(self, message: Any, error: KafkaError, now: float) -> list[Action]:
@@ -187,6 +208,19 @@ class ConsumerMembership:
         return self._retry(now)
 
     # --- heartbeats
+
+    def _pause_ms(self) -> float:
+        """The time up to the next heartbeat.
+
+        A coordinator assigns some time after a member joined, and only a heartbeat brings the assignment: a member
+        without partitions sends heartbeats more often at first.
+        """
+        if self._owned or self._target:
+            self._prompt_ms = PROMPT_MS
+            return self._interval_ms
+        pause_ms = min(self._prompt_ms, self._interval_ms)
+        self._prompt_ms = 2 * pause_ms
+        return pause_ms
 
     def _beat_at(self, now: float) -> list[Action]:
         """Send one now, or as soon as the last one is answered."""
@@ -260,23 +294,30 @@ class ConsumerMembership:
             elif (topic_id, number) not in self._owned:
                 added[topic_id, number] = (name, number)
         self._owned |= added
+        self._unnamed = frozenset(unnamed)
         if not unnamed:
             self._target = None
         actions: list[Action] = [Assign(tuple(added.values()))] if added or not unnamed else []
-        new = frozenset(unnamed) - self._unnamed
-        if new:
-            self._unnamed |= new
+        if self._needs_names and now >= self._look_ms:
+            self._is_looking = True
             actions.append(LookUpIds(tuple(unnamed)))
         if self._news():
             actions += self._beat_at(now)
         return actions
+
+    @property
+    def _needs_names(self) -> bool:
+        """Whether a look-up of ids is to begin once it is due."""
+        is_idle = not self._is_looking and not self._releasing and self.state is State.STABLE
+        return is_idle and self._target is not None and bool(self._unnamed)
 
     # --- what goes wrong
 
     def _refused(self, code: int, said: str | None, now: float) -> list[Action]:
         if code in COORDINATOR_MOVED:
             return [LeaveCoordinator(), *self._retry(now)]
-        if code in _GONE:
+        # A group that this member has joined is gone if it was deleted, or has become one of another type.
+        if code in _GONE or (code == ErrorCode.GROUP_ID_NOT_FOUND and self._epoch != JOINS):
             lost = self._forget_owned()
             self.state = State.JOINING
             self._epoch = JOINS
@@ -296,7 +337,9 @@ class ConsumerMembership:
         lost = tuple(self._owned.values())
         self._owned = {}
         self._releasing = frozenset()
+        self._unnamed = self._logged = frozenset()
         self._target = None
+        self._prompt_ms = PROMPT_MS
         return [Lose(lost)] if lost else []
 
     def _fail(self, reason: Fail) -> list[Action]:

@@ -194,6 +194,9 @@ class Membership(Protocol):
 
 def left_behind(code: int, group_id: str) -> Log:
     """What a member says whose place is gone."""
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:
+        text = f"group {group_id!r} was deleted, or became a group of another type ({ErrorCode(code).name})"
+        return Log(f"{text}: this member's partitions are lost, and it joins again", is_warning=True)
     return Log(f"group {group_id!r} goes on without this member ({ErrorCode(code).name}): it joins anew", True)
 
 

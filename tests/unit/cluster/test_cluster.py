@@ -583,3 +583,25 @@ def test_who_listens_no_more_is_told_nothing() -> None:
         known = len(heard["second"]), len(heard["fourth"])
         world.pass_time(5)
         assert (len(heard["second"]), len(heard["fourth"])) == known
+
+
+# --- other brokers
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+def test_look_ups_that_want_another_broker_ask_one_after_the_other(*, by_id: bool) -> None:
+    with World(brokers=3) as world:
+        world.create_topic("t")
+        cluster = make_cluster(world)
+        world.run(cluster.refresh(["t"]))
+        before = len(world.made("Metadata"))
+        for _ in range(6):
+            if by_id:
+                world.run(cluster.look_up_ids([cluster.metadata.topics["t"].topic_id]))
+            else:
+                world.run(cluster.refresh(at_once=True, elsewhere=True))
+        asked = [call.node for call in world.made("Metadata")[before:]]
+        assert len(asked) == 6
+        assert set(asked[:3]) == set(asked[3:]) == {1, 2, 3}
+        assert cluster.metadata.names == {cluster.metadata.topics["t"].topic_id: "t"}
+        world.run(cluster.close())

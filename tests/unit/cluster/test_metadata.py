@@ -348,3 +348,16 @@ def test_what_is_forgotten_is_not_known() -> None:
     metadata.update(news({}, error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), 0)
     metadata.forget(["t", "never heard of"])
     assert (metadata.topics, metadata.errors, metadata.names) == ({}, {}, {})
+
+
+# --- topics that a response lacks
+
+
+def test_the_last_response_without_a_topic_is_remembered() -> None:
+    metadata = Metadata()
+    for now_ms, code in ((10.0, 3), (20.0, 29), (30.0, 5), (40.0, 0)):
+        topic = MetadataResponse.MetadataResponseTopic(error_code=code, name="t", topic_id=ID)
+        metadata.update(MetadataResponse(topics=[topic]), now_ms)
+    assert metadata.lacked_ms == {"t": 20.0}  # LEADER_NOT_AVAILABLE is the code of a topic that exists
+    metadata.forget(["t"])
+    assert metadata.lacked_ms == {}

@@ -14,7 +14,8 @@ import pytest
 
 import kafwire
 from kafwire import protocol as kafka
-from kafwire.errors import CommitFailedError
+from kafwire.errors import BrokerError, CommitFailedError
+from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import CONSUMER, GROUP, PROTOCOLS, GroupWorld, Member
 
@@ -540,3 +541,76 @@ def test_a_handler_that_raises_leaves_the_member_in_its_group(protocol: dict[str
 
         group.world.run(main())
         assert len(raised) == 1
+
+
+# --- groups that are gone
+
+
+@asynccontextmanager
+async def deleted_group(group: GroupWorld, member: Member) -> AsyncIterator[None]:
+    """The group is deleted, after the member was silent for longer than its session."""
+    async with standing_still(member):
+        await asyncio.sleep(60.0)
+        groups: GroupCoordinator = group.world.state.part(GroupCoordinator)
+        assert groups.delete(GROUP) == 0
+        yield
+
+
+def test_a_member_whose_group_was_deleted_joins_again(
+    protocol: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with GroupWorld(partitions=2) as group:
+
+        async def main() -> None:
+            (member,) = await group.add(**protocol)
+            await group.balanced([member], 2)
+            async with group.producing(RECORDS, pause_s=0.0):
+                pass
+            await group.until(lambda: group.seen.total() == RECORDS)
+            async with deleted_group(group, member):
+                pass
+            await group.until(lambda: not member.consumer.assignment, limit_s=20.0)
+            await group.balanced([member], 2, limit_s=20.0)
+            assert member.error is None
+
+        group.world.run(main())
+        assert protocol is not CONSUMER or "'g' was deleted, or became a group of another type" in caplog.text
+
+
+def test_a_commit_for_a_group_that_was_deleted_fails_and_the_member_joins_again(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            async with group.producing(RECORDS, pause_s=0.0):
+                pass
+            member, batch = await in_hand(group, **protocol, enable_auto_commit=False)
+            async with deleted_group(group, member):
+                with pytest.raises(CommitFailedError):
+                    await member.consumer.commit(batch)
+            again = await member.consumer.poll(30.0)
+            assert again[0].base_offset == batch.base_offset  # nothing was committed
+            await member.consumer.commit(again[-1])
+            assert group.committed() == {("t", 0): again[-1].next_offset}
+
+        group.world.run(main())
+
+
+@pytest.mark.parametrize("policy", ["bidirectional", "disabled"])
+def test_a_member_whose_group_became_classic_joins_it_or_raises(policy: str) -> None:
+    with GroupWorld(partitions=2, group_consumer_migration_policy=policy) as group:
+
+        async def main() -> None:
+            member = group.member(**CONSUMER)
+            await member.consumer.start()
+            await group.until(lambda: len(member.consumer.assignment) == 2)
+            async with deleted_group(group, member):
+                (classic,) = await group.add(**PROTOCOLS["cooperative"])
+                await group.balanced([classic], 2)
+            if policy == "disabled":
+                await group.until(lambda: not member.consumer.assignment, limit_s=20.0)
+                with pytest.raises(BrokerError, match="its members speak the classic one"):
+                    await member.consumer.poll(20.0)
+                return
+            await group.balanced([member, classic], 2)
+
+        group.world.run(main())
