@@ -98,6 +98,7 @@ class AsyncShareConsumer:
         """Iterate over acquired records, in batches of one partition, as `ShareConsumer.batches` does."""
         while await self._fill(timeout):
             batch = self._waiting.popleft()
+            batch._acquired.see_all()
             self._in_hand = [batch]
             yield batch
 
@@ -106,6 +107,8 @@ class AsyncShareConsumer:
         await self._fill(timeout)
         self._in_hand = list(self._waiting)
         self._waiting.clear()
+        for batch in self._in_hand:
+            batch._acquired.see_all()
         return list(self._in_hand)
 
     async def _fill(self, timeout: float | None) -> bool:  # noqa: ASYNC109
@@ -113,6 +116,7 @@ class AsyncShareConsumer:
         limit_ms = milliseconds(timeout)
         await self.start()
         self._settle()
+        self._core.drop_expired(self._waiting)
         while not self._waiting:
             if not self._fetched:
                 self._fetched += await on_engine(
@@ -170,7 +174,9 @@ class AsyncShareConsumer:
 
     def _settle(self) -> None:
         """Who asks for more has processed what he had, in implicit mode."""
-        self._records.leave()
+        rest = self._records.leave()
+        if rest is not None:
+            self._fetched.appendleft(rest)
         held, self._in_hand = self._in_hand, []
         if not self._core.explicit:
             for batch in held:

@@ -123,6 +123,7 @@ class ShareConsumer:
         """
         while self._fill(timeout):
             batch = self._waiting.popleft()
+            batch._acquired.see_all()
             self._in_hand = [batch]
             yield batch
 
@@ -141,6 +142,8 @@ class ShareConsumer:
         self._fill(timeout)
         self._in_hand = list(self._waiting)
         self._waiting.clear()
+        for batch in self._in_hand:
+            batch._acquired.see_all()
         return list(self._in_hand)
 
     def _fill(self, timeout: float | None) -> bool:
@@ -148,6 +151,7 @@ class ShareConsumer:
         self._check()
         limit_ms = milliseconds(timeout)
         self._settle()
+        self._core.drop_expired(self._waiting)
         while not self._waiting:
             if not self._fetched:
                 self._fetched += self._engine.run(self._core.next, None if limit_ms < 0 else float(limit_ms))
@@ -208,7 +212,9 @@ class ShareConsumer:
 
     def _settle(self) -> None:
         """Who asks for more has processed what he had, in implicit mode."""
-        self._records.leave()
+        rest = self._records.leave()
+        if rest is not None:
+            self._fetched.appendleft(rest)
         held, self._in_hand = self._in_hand, []
         if not self._core.explicit:
             for batch in held:

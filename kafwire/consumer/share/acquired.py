@@ -7,6 +7,8 @@ one writer at a time. `said`: the user's thread changes OPEN only, to something 
 only, to that with `_SENT`. `renewals`: the user's thread sets bytes, and the engine clears those that it has read as
 set; a renewal that is asked for meanwhile is the one that is sent. `is_noted`: the user's thread sets it when it tells
 the engine of the range, and the engine clears it before it reads, so nothing that is said later goes unnoticed.
+`unseen`: the user's thread raises it as records are handed out. The engine sends what was said of offsets before it,
+and renews the locks of those from it on.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ _FINAL = re.compile(rb"[\x00-\x03]+")
 _ASKED = re.compile(rb"\x01+")  # of renewals
 _READY = re.compile(rb"[\x00-\x04]+")
 _OPEN = re.compile(rb"\xff+")
+_HELD = re.compile(rb"[\x00\xff]+")  # gaps and open ones
 _NEWS = re.compile(rb"[\x01-\x03]")
 _MARK_SENT = bytes(kind + _SENT if kind < RENEW else kind for kind in range(256))
 _MARK_OPEN = bytes(kind == OPEN for kind in range(256))
@@ -39,7 +42,11 @@ AckBatch = tuple[int, int, bytes]
 
 @dataclass(slots=True, eq=False)
 class AcquiredRange:
-    """The offsets from `first` to `last`, both included, acquired from the broker `node` until `until_ms`."""
+    """The offsets from `first` to `last`, both included, acquired from the broker `node` until `until_ms`.
+
+    `lock_ms` is how long the lock lasted when it began. `unseen` is the index of the first offset that the user has not
+    seen.
+    """
 
     place: Place
     node: int
@@ -47,6 +54,8 @@ class AcquiredRange:
     last: int
     delivery_count: int
     until_ms: float
+    lock_ms: float = 0.0
+    unseen: int = 0
     said: bytearray = field(init=False)  # of each offset
     renewals: bytearray | None = None  # 1 where the lock is to begin anew
     is_noted: bool = False
@@ -58,6 +67,32 @@ class AcquiredRange:
     def has_news(self) -> bool:
         """Whether something was said that is not sent. A gap alone says nothing: it goes with the records around it."""
         return bool(_NEWS.search(self.said)) or (self.renewals is not None and 1 in self.renewals)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the user has not seen all of it."""
+        return self.unseen < len(self.said)
+
+    def see_all(self) -> None:
+        """The user has seen all of it, or never will."""
+        self.unseen = len(self.said)
+
+    def cut(self) -> AcquiredRange | None:
+        """Make what the user has not seen a range of its own; None if there is nothing."""
+        if not self.waits:
+            return None
+        first = self.first + self.unseen
+        rest = AcquiredRange(self.place, self.node, first, self.last, self.delivery_count, self.until_ms, self.lock_ms)
+        rest.said[:] = self.said[self.unseen :]
+        del self.said[self.unseen :]
+        self.last = first - 1
+        return rest
+
+    def held(self) -> list[AckBatch]:
+        """Renewals of what the user has not seen."""
+        begin = self.first + self.unseen
+        runs = (run.span() for run in _HELD.finditer(self.said[self.unseen :]))
+        return [(begin + first, begin + end - 1, bytes((RENEW,))) for first, end in runs]
 
     def mark_gaps(self, offsets: Sequence[int]) -> None:
         """Only these offsets have records."""
@@ -109,7 +144,7 @@ class AcquiredRange:
         self.is_noted = False
         if not self.has_news:
             return [], False
-        found = bytearray(self.said)
+        found = self.said[: self.unseen]
         renews = self._take_renewals(found)
         batches = []
         for run in _READY.finditer(found):

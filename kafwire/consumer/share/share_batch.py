@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kafwire.consumer.share.acquired import ACCEPT, OPEN, REJECT, RELEASE, RENEW, AcquiredRange
+from kafwire.consumer.share.acquired import ACCEPT, OPEN, REJECT, RELEASE, RENEW
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._records import Batch, Record
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafwire.consumer.share.share_core import ShareCore
+    from kafwire.consumer.share.share_fetcher import FetchedRange
 
 _KINDS: dict[Any, int] = {ACCEPT: ACCEPT, RELEASE: RELEASE, REJECT: REJECT, RENEW: RENEW}
 _KINDS |= {"accept": ACCEPT, "release": RELEASE, "reject": REJECT, "renew": RENEW}
@@ -41,9 +43,11 @@ class ShareBatch:
         3
     """
 
-    def __init__(self, core: ShareCore, batch: Batch, acquired: AcquiredRange) -> None:
+    def __init__(self, core: ShareCore, batch: Batch, fetched: FetchedRange) -> None:
+        acquired = fetched.acquired
         self._core = core
         self._batch = batch
+        self._fetched = fetched
         self._acquired = acquired
         self._offsets = offsets_of(batch)
         acquired.mark_gaps(self._offsets)
@@ -173,6 +177,14 @@ class ShareBatch:
             raise KafkaError(f"offset {offset} is not in this batch of {self.topic}-{self.partition}")
         if not self._acquired.say(offset, kind):
             raise KafkaError(f"{self.topic}-{self.partition}, offset {offset}: it is acknowledged already")
+
+    def _cut(self) -> FetchedRange | None:
+        """The records that were not handed out one by one, as a range of their own; None if there are none."""
+        rest = self._acquired.cut()
+        if rest is None:
+            return None
+        self._core.watch(rest)
+        return replace(self._fetched, acquired=rest)
 
     def __repr__(self) -> str:
         return (

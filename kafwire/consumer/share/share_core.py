@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -135,9 +136,12 @@ class ShareCore:
         """The records of a range, decoded in the thread that calls; None where there is nothing to hand out.
 
         Bytes that are no records are rejected, and `CorruptBatchError` is raised. So is, with a warning, what was
-        delivered more often than `max_deliveries`.
+        delivered more often than `max_deliveries`. A range whose lock is over belongs to other members by now.
         """
         acquired = fetched.acquired
+        if self.is_over(acquired):
+            self._expired([acquired])
+            return None
         limit = self.config.max_deliveries
         if limit is not None and acquired.delivery_count > limit:
             log.warning(
@@ -148,22 +152,52 @@ class ShareCore:
                 acquired.last,
                 acquired.delivery_count,
             )
-            acquired.say_rest(REJECT)
-            self.said(acquired)
+            self._say_unseen(acquired, REJECT)
             return None
         try:
             batch = self._decoder.decode(fetched.topic, fetched.partition, fetched.data, acquired.first, acquired.last)
         except CorruptBatchError:
-            acquired.say_rest(REJECT)
-            self.said(acquired)
+            self._say_unseen(acquired, REJECT)
             raise
         if batch is None:  # offsets without records
-            acquired.say_rest(ACCEPT)
-            self.said(acquired)
+            self._say_unseen(acquired, ACCEPT)
             return None
-        share_batch = ShareBatch(self, batch, acquired)
+        share_batch = ShareBatch(self, batch, fetched)
         self.open_batches.add(share_batch)
         return share_batch
+
+    def _say_unseen(self, acquired: AcquiredRange, kind: int) -> None:
+        acquired.see_all()
+        acquired.say_rest(kind)
+        self.said(acquired)
+
+    def drop_expired(self, waiting: deque[ShareBatch]) -> None:
+        """Take away batches whose locks were over before they were handed out. In the thread that reads."""
+        over = [batch._acquired for batch in waiting if self.is_over(batch._acquired)]
+        if over:
+            live = [batch for batch in waiting if batch._acquired not in over]
+            waiting.clear()
+            waiting.extend(live)
+            self._expired(over)
+        if any(2 * batch.lock_ms < batch._acquired.lock_ms for batch in waiting):
+            self.cluster.engine.start(self.fetcher.narrow)
+
+    def is_over(self, acquired: AcquiredRange) -> bool:
+        """Whether the lock of a range is over."""
+        return acquired.until_ms <= self.cluster.engine.now_ms()
+
+    def expire_rest(self, acquired: AcquiredRange) -> None:
+        """The lock of a range was over before all of it was handed out, one by one. In the thread that reads."""
+        rest = acquired.cut()
+        if rest is not None:
+            self._expired([rest])
+
+    def _expired(self, ranges: Sequence[AcquiredRange]) -> None:
+        self.cluster.engine.start(self.fetcher.expire, ranges)
+
+    def watch(self, acquired: AcquiredRange) -> None:
+        """A part of a range waits for the user. In any thread."""
+        self.cluster.engine.start(self.fetcher.renewal.watch, acquired)
 
     def said(self, *ranges: AcquiredRange) -> None:
         """Something was said of these. In any thread. The engine is told once until it sends it."""

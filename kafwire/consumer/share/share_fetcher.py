@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +21,17 @@ from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.config import ShareConsumerConfig
 from kafwire.consumer.fetch_tasks import FetchTasks
 from kafwire.consumer.share.acquired import RENEW, AckBatch, AcquiredRange, Outgoing, Place, count_final
-from kafwire.consumer.share.share_session import ShareSession, ShareTopics
+from kafwire.consumer.share.fetch_turns import TURN_MS, FetchTurns
+from kafwire.consumer.share.lock_renewal import LockRenewal, renewals
+from kafwire.consumer.share.refusals import Refusals
+from kafwire.consumer.share.share_messages import RENEWAL_VERSION, acknowledge_request, codes_of, fetch_request
+from kafwire.consumer.share.share_session import ShareSession
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES, BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, broker_error
 from kafwire.memory._buffer import Buffer
 
 log = logging.getLogger("kafwire")
 
-ACQUIRE_MODES = {"batch_optimized": 0, "record_limit": 1}
 _SESSION_ERRORS = (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
 _ROLE = "share"
 SAID_LINGER_MS = 10.0
@@ -52,6 +56,7 @@ class ShareNode:
         self.number = number
         self.session = ShareSession()
         self.outgoing = Outgoing()
+        self.to_renew: list[AcquiredRange] = []
         self.is_busy = False
         self.is_telling = False  # what it is busy with has acknowledgements
         self.not_before_ms = 0.0
@@ -80,13 +85,18 @@ class ShareFetcher:
         self.assigned: dict[Place, tuple[str, int]] = {}
         self.ready: deque[FetchedRange] = deque()
         self.error: BaseException | None = None
-        self.refused: list[BrokerError] = []  # acknowledgements, since somebody asked
         self.expired = 0
         self.acquired = 0
         self.acknowledged = 0
         self._nodes: dict[int, ShareNode] = {}
         self._demand = 0
         self._told_waits = 0
+        self.refused = Refusals()
+        self._commits = False  # whether the user commits, and hears of refusals by that
+        self._turns = FetchTurns(config)
+        self.renewal = LockRenewal(cluster.engine, self._renew_soon)
+        self._handed_out_ms = 0.0  # when the user last got records
+        self._lock_ms = 0.0  # of these
         self._news = asyncio.Event()
         self._stop_listening = cluster.on_change(lambda _: self.pump())
 
@@ -95,6 +105,10 @@ class ShareFetcher:
     async def next(self, timeout_ms: float | None) -> list[FetchedRange]:
         """What is acquired and was not handed out; waits for it. An empty list when the time is up."""
         self._demand += 1
+        self.renewal.called()
+        self._turns.returned(self.renewal.called_ms - self._handed_out_ms, self._lock_ms)
+        if not self._commits:
+            self._log_refusals()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 while True:
@@ -112,14 +126,29 @@ class ShareFetcher:
             self._demand -= 1
 
     def _take_ready(self) -> list[FetchedRange]:
-        now = self._engine.now_ms()
-        found = [each for each in self.ready if each.acquired.until_ms > now]
-        self.expired += len(self.ready) - len(found)
+        found = [*self.ready]
         self.ready.clear()
+        self.renewal.prune()
+        if found:
+            self.renewal.called()
+            self._handed_out_ms = self.renewal.called_ms
         return found
+
+    def expire(self, ranges: Iterable[AcquiredRange]) -> None:
+        """The locks of these were over before the user saw them."""
+        for acquired in ranges:
+            acquired.see_all()
+            self.expired += acquired.last - acquired.first + 1
+        self.narrow()
+
+    def narrow(self) -> None:
+        """Acquire less at once: what waits is handed out too late."""
+        self._turns.narrow()
+        self._handed_out_ms = -math.inf  # the next call says nothing of how quick the user is
 
     def say(self, ranges: Iterable[AcquiredRange]) -> None:
         """Something was said of these."""
+        self.renewal.called()
         for acquired in ranges:
             node = self._node(acquired.node)
             node.outgoing.add(acquired)
@@ -134,6 +163,8 @@ class ShareFetcher:
     async def told(self) -> None:
         """Return once everything that was said was sent and answered. Raises `BrokerError` for what was refused."""
         self._told_waits += 1
+        self._commits = True
+        self.renewal.called()
         try:
             while self.error is None and any(
                 node.is_telling or not node.outgoing.is_empty for node in self._nodes.values()
@@ -143,9 +174,9 @@ class ShareFetcher:
                 await self._news.wait()
         finally:
             self._told_waits -= 1
-        refused, self.refused = self.refused, []
-        if refused:
-            raise refused[0]
+        refused = self.refused.take()
+        if refused is not None:
+            raise refused
         if self.error is not None:
             raise self.error
 
@@ -167,12 +198,14 @@ class ShareFetcher:
         """End the sessions, with what was said last; what is still acquired is released by that."""
         self._stop_listening()
         self.tasks.stop()
+        self.renewal.stop()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 open_ones = [node for node in self._nodes.values() if node.session.is_open]
                 await asyncio.gather(*(self._end(node) for node in open_ones), return_exceptions=True)
         except TimeoutError:
             pass  # the brokers forget them with the connections
+        self._log_refusals()
 
     async def _end(self, node: ShareNode) -> None:
         await self._acknowledge(node, node.take_said(), closes=True)
@@ -197,13 +230,25 @@ class ShareFetcher:
                 leaderless.append(topic)
         if leaderless and self._demand:
             self.tasks.begin(self._refresh(leaderless))
+        wanted = self._to_fetch_from(led)
         for number in {*led, *self._nodes}:
             node = self._node(number)
-            wants = bool(led.get(number)) and self._demand > 0 and not self.ready
+            wants = number in wanted
             is_due = node.is_due or self._told_waits > 0
-            if not node.is_busy and (wants or (is_due and not node.outgoing.is_empty)):
+            if not node.is_busy and (wants or node.to_renew or (is_due and not node.outgoing.is_empty)):
                 node.is_busy = True
-                self.tasks.begin(self._step(node, led.get(number, ()), fetches=wants))
+                wait_ms = self._turns.begin(number, led, self._engine.now_ms()) if wants else None
+                self.tasks.begin(self._step(node, led.get(number, ()), wait_ms))
+
+    def _to_fetch_from(self, leaders: Collection[int]) -> set[int]:
+        """The brokers to ask for records, of those that lead partitions."""
+        if not leaders or not self._demand or self.ready:
+            return set()
+        now = self._engine.now_ms()
+        nodes = [self._node(number) for number in leaders]
+        idle = [node.number for node in nodes if not node.is_busy and not node.to_renew]
+        calm = [number for number in idle if self._nodes[number].not_before_ms <= now]
+        return self._turns.choose(leaders, calm or idle, now)
 
     async def _refresh(self, topics: Iterable[str]) -> None:
         try:
@@ -212,22 +257,27 @@ class ShareFetcher:
             log.debug("kafwire: metadata could not be refreshed: %s", error)
         self.look()
 
-    async def _step(self, node: ShareNode, wanted: Iterable[Place], *, fetches: bool) -> None:
-        """One request to a broker, and its answer."""
-        wait_ms = node.not_before_ms - self._engine.now_ms()
+    async def _step(self, node: ShareNode, wanted: Iterable[Place], wait_ms: int | None) -> None:
+        """One request to a broker, and its answer. `wait_ms`: how long a fetch may wait for records; None: no fetch."""
+        fetches, pause_ms = wait_ms is not None, node.not_before_ms - self._engine.now_ms()
+        passing = asyncio.get_running_loop().call_later(TURN_MS / 1000, self.pump) if fetches else None
+        found: int | None = None
         said: Said = {}
         try:
-            if wait_ms > 0:
-                await asyncio.sleep(wait_ms / 1000)
+            if pause_ms > 0:
+                await asyncio.sleep(pause_ms / 1000)
             if not node.session.is_open:
                 self._drop_said(node)  # what was acquired in an earlier one is released by now
-            said = node.take_said()
-            node.is_telling = bool(said)
-            renews = any(RENEW in kinds for batches in said.values() for _, _, kinds in batches)
-            if said and (renews or not fetches):
-                await self._acknowledge(node, said, renews=renews)
-            elif fetches:
-                await self._fetch(node, wanted, said)
+            if node.to_renew:
+                await self._renew(node)
+            else:
+                said = node.take_said()
+                node.is_telling = bool(said)
+                renews = any(RENEW in kinds for batches in said.values() for _, _, kinds in batches)
+                if said and (renews or wait_ms is None):
+                    await self._acknowledge(node, said, renews=renews)
+                elif wait_ms is not None:
+                    found = await self._fetch(node, wanted, said, wait_ms)
             node.failures = 0
         except (KafkaConnectionError, KafkaTimeoutError) as error:
             self._lost(node, error, said)
@@ -237,6 +287,9 @@ class ShareFetcher:
             self._lost(node, error, said)
         finally:
             node.is_busy = node.is_telling = False
+            if passing is not None:
+                passing.cancel()
+                self._turns.end(node.number, found)
             self._news.set()
         self.tasks.soon(self.pump)
 
@@ -246,11 +299,13 @@ class ShareFetcher:
             for place, batches in each.items():
                 self._note_acknowledged(place, batches, ErrorCode.INVALID_RECORD_STATE)
         node.outgoing.forget()
+        node.to_renew.clear()
 
     def _lost(self, node: ShareNode, error: KafkaError, said: Said) -> None:
         """The session is gone, and what was acquired in it belongs to nobody."""
         log.debug("kafwire: share session with broker %d is lost: %s", node.number, error)
         node.session.reset()
+        self.renewal.forget(node.number)
         self._drop_said(node, said)
         node.failures += 1
         base, limit = self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
@@ -258,30 +313,16 @@ class ShareFetcher:
         if isinstance(error, KafkaConnectionError | KafkaTimeoutError):
             self.tasks.begin(self._refresh({topic for topic, _ in self.assigned.values()}))
 
-    async def _fetch(self, node: ShareNode, wanted: Iterable[Place], said: Said) -> None:
-        request: Any = protocol.ShareFetchRequest
-        config = self._config
+    async def _fetch(self, node: ShareNode, wanted: Iterable[Place], said: Said, wait_ms: int) -> int:
+        """Acquire records. Returns how many."""
+        before = self.acquired
         topics = node.session.fetch(wanted, said)
-        message = request(
-            group_id=config.group_id,
-            member_id=self._member_id(),
-            share_session_epoch=topics.epoch,
-            max_wait_ms=config.fetch_max_wait_ms,
-            min_bytes=config.fetch_min_bytes,
-            max_bytes=config.fetch_max_bytes,
-            max_records=config.max_poll_records,
-            batch_size=config.max_poll_records,
-            share_acquire_mode=ACQUIRE_MODES[config.share_acquire_mode],
-            topics=_topics(request.FetchTopic, request.FetchPartition, request.AcknowledgementBatch, topics),
-            forgotten_topics_data=[
-                request.ForgottenTopic(topic_id=topic_id, partitions=numbers)
-                for topic_id, numbers in topics.forgotten.items()
-            ],
-        )
+        records = self._turns.records
+        message = fetch_request(self._config, self._member_id(), topics, wait_ms=wait_ms, records=records)
         connection = self._cluster.connection(node.number, _ROLE)
         answer = await connection.call(message)
         self._check(answer, node)
-        until_ms = self._engine.now_ms() + answer.acquisition_lock_timeout_ms
+        self._lock_ms = answer.acquisition_lock_timeout_ms
         for topic in answer.responses:
             for part in topic.partitions:
                 place = (topic.topic_id, part.partition_index)
@@ -289,41 +330,71 @@ class ShareFetcher:
                 if part.error_code:
                     self._part_failed(place, part.error_code)
                 elif part.acquired_records:
-                    self._queue(node, place, part, until_ms)
+                    self._queue(node, place, part)
+        return self.acquired - before
 
-    def _queue(self, node: ShareNode, place: Place, part: Any, until_ms: float) -> None:
+    def _queue(self, node: ShareNode, place: Place, part: Any) -> None:
         name = self._cluster.metadata.names.get(place[0])
         if name is None:
             return  # its topic was deleted meanwhile: the locks run out
         data = Buffer(part.records)
+        until_ms = self._engine.now_ms() + self._lock_ms
         for each in part.acquired_records:
             acquired = AcquiredRange(
-                place, node.number, each.first_offset, each.last_offset, each.delivery_count, until_ms
+                place, node.number, each.first_offset, each.last_offset, each.delivery_count, until_ms, self._lock_ms
             )
             self.acquired += each.last_offset - each.first_offset + 1
             self.ready.append(FetchedRange(name, place[1], data, acquired))
+            self.renewal.watch(acquired)
 
     async def _acknowledge(self, node: ShareNode, said: Said, *, renews: bool = False, closes: bool = False) -> None:
-        request: Any = protocol.ShareAcknowledgeRequest
         topics = node.session.acknowledge(said, closes=closes)
-        message = request(
-            group_id=self._config.group_id,
-            member_id=self._member_id(),
-            share_session_epoch=topics.epoch,
-            is_renew_ack=renews,
-            topics=_topics(
-                request.AcknowledgeTopic, request.AcknowledgePartition, request.AcknowledgementBatch, topics
-            ),
-        )
-        answer = await self._cluster.connection(node.number, _ROLE).call(message)
+        connection = self._cluster.connection(node.number, _ROLE)
+        message = acknowledge_request(self._config, self._member_id(), topics, renews=renews)
+        answer = await connection.call(message)
         self._check(answer, node)
-        if answer.acquisition_lock_timeout_ms > 0:
-            for acquired in node.outgoing.renewed:
-                acquired.until_ms = self._engine.now_ms() + answer.acquisition_lock_timeout_ms
-        for topic in answer.responses:
-            for part in topic.partitions:
-                place = (topic.topic_id, part.partition_index)
-                self._note_acknowledged(place, said.get(place, ()), part.error_code)
+        self._note_renewed(node.outgoing.renewed, answer)
+        for place, code in codes_of(answer).items():
+            self._note_acknowledged(place, said.get(place, ()), code)
+
+    # --- locks
+
+    def _renew_soon(self, ranges: Iterable[AcquiredRange]) -> None:
+        for acquired in ranges:
+            self._node(acquired.node).to_renew.append(acquired)
+        self.pump()
+
+    async def _renew(self, node: ShareNode) -> None:
+        """Renew locks by a request of their own: where a group forbids it, the request is refused as a whole."""
+        ranges, node.to_renew = node.to_renew, []
+        batches = renewals(ranges)
+        if not batches or not node.session.is_open or not self._turns.may_renew:
+            return
+        connection = self._cluster.connection(node.number, _ROLE)
+        await connection.open()
+        if connection.version_of(protocol.ShareAcknowledgeRequest) < RENEWAL_VERSION:
+            self._renewal_refused()
+            return
+        topics = node.session.acknowledge(batches)
+        answer = await connection.call(acknowledge_request(self._config, self._member_id(), topics, renews=True))
+        self._check(answer, node)
+        self._note_renewed(ranges, answer)
+        codes, now = codes_of(answer), self._engine.now_ms()
+        refused = [each for each in ranges if codes.get(each.place) == ErrorCode.INVALID_RECORD_STATE]
+        if refused and all(each.until_ms > now for each in refused):
+            self._renewal_refused()
+
+    def _renewal_refused(self) -> None:
+        self.renewal.stop()
+        self._turns.may_renew = False
+        group = self._config.group_id
+        log.info("share group %r allows no renewal of locks: one broker at a time is asked for records", group)
+
+    def _note_renewed(self, ranges: Iterable[AcquiredRange], answer: Any) -> None:
+        """Locks begin again, where a broker has renewed them."""
+        codes, lock_ms = codes_of(answer), answer.acquisition_lock_timeout_ms
+        if lock_ms > 0:
+            self.renewal.renewed([each for each in ranges if not codes.get(each.place)], lock_ms)
 
     def _check(self, answer: Any, node: ShareNode) -> None:
         code = answer.error_code
@@ -346,9 +417,13 @@ class ShareFetcher:
         if code == ErrorCode.INVALID_RECORD_STATE:
             advice = ": their locks ran out, or the session with the broker was lost; others get them"
         doing = f"acknowledging {topic}-{number}, offsets {spans}{advice}"
-        error = broker_error(code, doing, api="ShareAcknowledge", topic=topic)
-        self.refused.append(error)
-        log.warning("%s", error)
+        self.refused.add(code, doing, topic)
+
+    def _log_refusals(self) -> None:
+        """Report refusals that no `commit` reports."""
+        refused = self.refused.take()
+        if refused is not None:
+            log.warning("%s", refused)
 
     def _part_failed(self, place: Place, code: int) -> None:
         topic, _ = self.assigned.get(place, ("", 0))
@@ -357,22 +432,3 @@ class ShareFetcher:
                 self.tasks.begin(self._refresh([topic]))
         elif topic:
             raise broker_error(code, f"reading {topic}-{place[1]}", api="ShareFetch", topic=topic)
-
-
-def _topics(topic_kind: Any, partition_kind: Any, batch_kind: Any, said: ShareTopics) -> list[Any]:
-    return [
-        topic_kind(
-            topic_id=topic_id,
-            partitions=[
-                partition_kind(
-                    partition_index=number,
-                    acknowledgement_batches=[
-                        batch_kind(first_offset=first, last_offset=last, acknowledge_types=list(kinds))
-                        for first, last, kinds in batches
-                    ],
-                )
-                for number, batches in partitions.items()
-            ],
-        )
-        for topic_id, partitions in said.topics.items()
-    ]

@@ -27,7 +27,9 @@ OTHER = (TOPIC, 1)
 
 
 def acquired(first: int, last: int, place: tuple[uuid.UUID, int] = PLACE) -> AcquiredRange:
-    return AcquiredRange(place, 1, first, last, 1, 30_000.0)
+    its = AcquiredRange(place, 1, first, last, 1, 30_000.0)
+    its.see_all()
+    return its
 
 
 def test_a_range_of_which_all_is_said_alike_is_one_batch_of_one_type() -> None:
@@ -113,6 +115,44 @@ def test_a_renewal_goes_beside_what_is_final_and_after_it_where_both_were_said()
     assert its.take() == ([], False)
     assert its.say_rest(RELEASE) == 2
     assert its.take() == ([(0, 0, bytes([RELEASE])), (2, 2, bytes([RELEASE]))], False)
+
+
+def test_one_renewed_run_of_several_renews_the_lock() -> None:
+    outgoing, its = Outgoing(), acquired(0, 3)
+    assert its.say(0, RENEW)
+    assert its.say(2, RENEW)
+    assert its.say(2, ACCEPT)
+    outgoing.add(its)
+    assert outgoing.take() == {PLACE: [(0, 0, bytes([RENEW])), (2, 2, bytes([ACCEPT]))]}
+    assert outgoing.renewed == [its], "the run before the last renews it"
+
+
+def test_nothing_is_sent_of_what_the_user_has_not_seen() -> None:
+    its = AcquiredRange(PLACE, 1, 10, 15, 1, 30_000.0)
+    its.mark_gaps([10, 12, 14])
+    its.unseen = 1
+    assert its.say(10, ACCEPT)
+    assert its.take() == ([(10, 10, bytes([ACCEPT]))], False)
+    assert its.held() == [(11, 15, bytes([RENEW]))]
+    its.see_all()
+    assert its.say_rest(REJECT) == 2
+    assert its.take() == ([(11, 15, bytes([GAP, REJECT, GAP, REJECT, GAP]))], False)
+    assert its.held() == []
+
+
+def test_what_the_user_has_not_seen_is_cut_off_as_a_range_of_its_own() -> None:
+    its = AcquiredRange(PLACE, 1, 10, 14, 3, 30_000.0, 10_000.0)
+    its.unseen = 2
+    assert its.say(10, ACCEPT)
+    rest = its.cut()
+    assert rest is not None
+    assert (its.first, its.last, bytes(its.said)) == (10, 11, bytes([ACCEPT, OPEN]))
+    assert (rest.first, rest.last, rest.delivery_count, rest.until_ms, rest.lock_ms) == (12, 14, 3, 30_000.0, 10_000.0)
+    assert rest.waits
+    assert not its.waits
+    assert its.cut() is None
+    assert its.say(11, REJECT)
+    assert its.take() == ([(10, 11, bytes([ACCEPT, REJECT]))], False)
 
 
 def test_a_column_is_said_at_once_where_all_is_open() -> None:

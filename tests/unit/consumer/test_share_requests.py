@@ -9,59 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import kafwire
 from kafwire.consumer.share.acquired import ACCEPT, REJECT, RELEASE
 from kafwire.consumer.share.share_fetcher import SAID_LINGER_MS
 from kafwire.errors import ConfigError, KafkaError
-from kafwire.testing.broker.request import Request
-from kafwire.testing.simulation.cluster import ClusterWorld
-from kafwire.testing.simulation.network import Answered
-from tests.support import seeds
+from tests.support.share_world import BATCH, BATCHES, ShareWorld
 
-BATCH, BATCHES = 10, 6
 EXPLICIT: dict[str, Any] = {"share_acknowledgement_mode": "explicit"}
 LINGER_S = SAID_LINGER_MS / 1000
 SOON_S = 2 * LINGER_S
 PATIENCE_S = 30.0
-
-
-class ShareWorld(ClusterWorld):
-    """Brokers with a topic of as many partitions, and what they are asked."""
-
-    def __init__(self, brokers: int = 1) -> None:
-        super().__init__(brokers=brokers, seed=seeds.of_test(), configs={"group.share.assignment.interval.ms": "0"})
-        self.asked: list[tuple[float, Request]] = []
-        topic = self.state.topics.create("t", brokers, 1)
-        self.state.group_configs["g"] = {"share.auto.offset.reset": "earliest"}
-        for partition in topic.partitions:
-            for _ in range(BATCHES):
-                partition.append_values([b"x"] * BATCH)
-        self.changed()
-
-    def ask(self, request: Request, answered: Answered) -> None:
-        """See `ClusterWorld`."""
-        self.asked.append((self.loop.time(), request))
-        super().ask(request, answered)
-
-    def consumer(self, **options: Any) -> kafwire.ShareConsumer:
-        """One that acquires a batch at once."""
-        return kafwire.ShareConsumer(
-            self.bootstrap, topics="t", group_id="g", engine=self.engine, **{"max_poll_records": BATCH, **options}
-        )
-
-    def made(self, api: str) -> list[Any]:
-        """The requests of an API so far, as messages."""
-        return [request.message for _, request in self.asked if request.name == api]
-
-    def told(self, api: str) -> list[tuple[int, int, list[int]]]:
-        """What was acknowledged by requests of an API: first and last offsets, and types."""
-        return [
-            (batch.first_offset, batch.last_offset, list(batch.acknowledge_types))
-            for message in self.made(api)
-            for topic in message.topics
-            for part in topic.partitions
-            for batch in part.acknowledgement_batches
-        ]
 
 
 @pytest.fixture

@@ -9,7 +9,10 @@ import pytest
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
+from kafwire.records import encode_batch
+from kafwire.testing.broker.log.batch_header import BatchHeader, read_headers
 from kafwire.testing.broker.log.partition import Partition
+from kafwire.testing.broker.log.producer_state import ProducerStates
 from kafwire.testing.broker.state import ClusterState
 from tests.support.broker_driver import BrokerDriver
 from tests.support.broker_transactions import TransactionalClient
@@ -283,3 +286,18 @@ def test_there_are_no_producers_where_there_is_nothing() -> None:
     assert describe_producers(driver, name="none")[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert describe_producers(driver, name="not a name")[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert describe_producers(driver, name="other")[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def header(sequence: int) -> BatchHeader:
+    """The header of a transactional batch of producer 7."""
+    data = encode_batch([b"v"], producer_id=7, producer_epoch=0, base_sequence=sequence, transactional=True)
+    (found,) = read_headers(bytes(data))
+    return found
+
+
+def test_a_later_batch_does_not_raise_the_lowest_verified_sequence() -> None:
+    states = ProducerStates()
+    for sequence in (2, 4):
+        states.verify(header(sequence), from_zero=False)
+    assert states.refuses(header(4)) == OUT_OF_ORDER, "the batch before it was not written"
+    assert states.refuses(header(2)) == 0

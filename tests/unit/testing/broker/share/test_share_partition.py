@@ -345,3 +345,14 @@ def test_states_of_higher_rank_are_kept_and_neighbours_are_joined() -> None:
     assert stored.runs == [Run(0, 2, AVAILABLE, 2), Run(3, 5, RecordState.ACKNOWLEDGED, 2), Run(6, 9, AVAILABLE, 2)]
     stored.write(4, 2, [Run(10, 12, AVAILABLE, 2)])
     assert stored.runs == [Run(4, 5, RecordState.ACKNOWLEDGED, 2), Run(6, 12, AVAILABLE, 2)]
+
+
+def test_at_the_lock_limit_only_records_in_flight_are_acquired_again() -> None:
+    partition, limits = SharePartition(ShareState(), 0), Limits(5, 10, LOCK_MS)
+    spans = [Span(0, 9), Span(10, 19)]
+    asked = Asked("a", 100, 100)
+    assert acquire(partition, asked, limits, 0, spans) == [Acquired(0, 9, 1)]
+    acknowledge(partition, "a", [Acknowledgement(0, 4, [RELEASE])], limit=5, lock_ends_ms=0)
+    assert acquire(partition, asked, limits, 0, spans) == [Acquired(0, 4, 2)]
+    assert partition.next_offset == 10
+    assert not partition.has_room(limits.locks)

@@ -1,0 +1,242 @@
+"""Records that a share consumer has acquired and not handed out yet: their locks, in the simulated world."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import uuid
+from collections.abc import Iterable
+
+import pytest
+
+from kafwire.consumer.share.acquired import ACCEPT, RELEASE, AcquiredRange
+from kafwire.consumer.share.fetch_turns import TURN_MS
+from kafwire.consumer.share.lock_renewal import SILENCE_MS
+from kafwire.consumer.share.share_batch import ShareBatch
+from kafwire.consumer.share.waiting_ranges import EARLY_MS, WaitingRanges
+from tests.support.share_world import BATCH, BATCHES, ShareWorld
+
+LOCK_S = 30.0  # group.share.record.lock.duration.ms
+PATIENCE_S = 60.0
+RECORDS = BATCH * BATCHES
+NO_RENEWAL = {"share_renew_acknowledge_enable": "false"}
+SLOW_S = 0.05  # how much later the responses of a slow broker come
+
+
+def work(world: ShareWorld, batch: ShareBatch, seconds: float) -> None:
+    """Process a batch for so long, and renew its lock each 10 s."""
+    for _ in range(int(seconds // 10)):
+        world.pass_time(10)
+        batch.renew()
+    batch.accept()
+
+
+def deliveries(batches: Iterable[ShareBatch]) -> dict[tuple[int | None, int], int]:
+    """How often each record was delivered, by partition and offset."""
+    return {(batch.partition, record.offset): batch.delivery_count for batch in batches for record in batch}
+
+
+@pytest.mark.parametrize("mode", ["batch_optimized", "record_limit"])
+def test_records_of_a_slow_broker_keep_their_locks_while_they_wait(mode: str) -> None:
+    with (
+        ShareWorld(brokers=2) as world,
+        world.consumer(share_acknowledgement_mode="explicit", share_acquire_mode=mode) as consumer,
+    ):
+        world.link(2).latency_s = SLOW_S
+        found = []
+        for batch in consumer.batches(PATIENCE_S):
+            found.append(batch)
+            assert batch.lock_ms > 1000 * LOCK_S / 2, "most of its lock is left"
+            work(world, batch, 40)
+        assert deliveries(found) == {(part, offset): 1 for part in (0, 1) for offset in range(RECORDS)}
+        assert consumer.metrics()["expired"] == 0
+        consumer.commit()
+        assert world.left() == {0: [], 1: []}
+
+
+def test_batches_of_one_response_keep_their_locks_while_they_wait() -> None:
+    with (
+        ShareWorld() as world,
+        world.consumer(max_poll_records=BATCH, share_acknowledgement_mode="explicit") as consumer,
+    ):
+        (first,) = consumer.poll(PATIENCE_S)
+        first.acknowledge([RELEASE] + [ACCEPT] * (BATCH - 1))
+        consumer.commit()
+        fetches = len(world.made("ShareFetch"))
+        found = []
+        for batch in itertools.islice(consumer.batches(PATIENCE_S), 2):
+            found.append((batch.base_offset, batch.delivery_count))
+            work(world, batch, 2 * LOCK_S)
+        assert found == [(0, 2), (BATCH, 1)]
+        assert len(world.made("ShareFetch")) == fetches + 1, "one response has both"
+        consumer.commit()
+        assert consumer.metrics()["acknowledged"] == 2 * BATCH + 1
+        assert consumer.metrics()["expired"] == 0
+
+
+def test_the_rest_of_a_loop_over_records_keeps_its_lock() -> None:
+    with ShareWorld() as world, world.consumer(max_poll_records=RECORDS) as consumer:
+        for number, record in enumerate(itertools.islice(consumer, RECORDS)):
+            assert record.offset == number
+            world.pass_time(2)
+        consumer.poll(0)
+        consumer.commit()
+        assert consumer.metrics()["acknowledged"] == RECORDS, "all within its lock, though the loop took four of them"
+
+
+def test_what_a_loop_leaves_over_is_handed_out_next_and_never_released() -> None:
+    for mode in ("implicit", "explicit"):
+        with ShareWorld() as world, world.consumer(share_acknowledgement_mode=mode) as consumer:
+            assert [record.offset for record in itertools.islice(consumer, 3)] == [0, 1, 2]
+            (rest,) = consumer.poll(PATIENCE_S)
+            assert [(record.offset, rest.delivery_count) for record in rest] == [(each, 1) for each in range(3, BATCH)]
+            rest.accept()
+            consumer.commit()
+            told = world.told("ShareFetch") + world.told("ShareAcknowledge")
+            assert not any(RELEASE in kinds for _, _, kinds in told)
+            assert sum(last - first + 1 for first, last, _ in told) == (BATCH if mode == "implicit" else BATCH - 3)
+
+
+def test_what_a_loop_leaves_over_keeps_its_lock_while_it_waits() -> None:
+    with ShareWorld() as world, world.consumer(share_acknowledgement_mode="explicit") as consumer:
+        (first,) = consumer.poll(PATIENCE_S)
+        first.acknowledge([RELEASE] * 2 + [ACCEPT] * (BATCH - 2))
+        consumer.commit()
+        consumer.acknowledge(next(iter(consumer)), "accept")
+        found = []
+        for batch in itertools.islice(consumer.batches(PATIENCE_S), 2):
+            found.append((batch.base_offset, len(batch), batch.delivery_count))
+            work(world, batch, 2 * LOCK_S)
+        assert found == [(BATCH, BATCH, 1), (1, 1, 2)]
+        consumer.commit()
+        assert consumer.metrics()["expired"] == 0
+
+
+@pytest.mark.parametrize("mode", ["implicit", "explicit"])
+def test_a_loop_hands_out_no_records_whose_lock_is_over(mode: str) -> None:
+    with (
+        ShareWorld(**NO_RENEWAL) as world,
+        world.consumer(share_acknowledgement_mode=mode) as consumer,
+        world.consumer() as other,
+    ):
+        loop = iter(consumer)
+        assert [next(loop).offset for _ in range(2)] == [0, 1]
+        world.pass_time(LOCK_S + 1)
+        first = 1 if mode == "implicit" else 0  # the one before it was accepted in time
+        again = deliveries(other.poll(PATIENCE_S))
+        assert again.items() >= {(0, offset): 2 for offset in range(first, BATCH)}.items()
+        assert next(loop).offset >= BATCH
+        assert consumer.metrics()["expired"] == BATCH - 2
+
+
+def test_in_a_group_without_renewal_brokers_take_turns(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kafwire")
+    with ShareWorld(brokers=2, **NO_RENEWAL) as world, world.consumer() as consumer:
+        world.link(2).latency_s = SLOW_S
+        found = []
+        for batch in consumer.batches(PATIENCE_S):
+            found.append(batch)
+            world.pass_time(0.7 * LOCK_S)
+        assert {*deliveries(found)} == {(part, offset) for part in (0, 1) for offset in range(RECORDS)}
+        assert consumer.metrics()["expired"] == 0
+        late = [batch for batch in found if batch.delivery_count > 1]
+        assert [(len(batch), batch.delivery_count) for batch in late] == [(BATCH, 2)], "until a renewal is refused"
+        consumer.poll(1.0)
+        assert world.left() == {0: [], 1: []}
+        turns = world.fetched_from()[2 : 2 * BATCHES]
+        assert all(one != other for one, other in itertools.pairwise(turns))
+    assert [each.message for each in caplog.records if "renewal" in each.message] == [
+        "share group 'g' allows no renewal of locks: one broker at a time is asked for records"
+    ]
+
+
+def test_locks_that_are_over_are_not_handed_out_and_fewer_records_are_acquired() -> None:
+    with ShareWorld(batches=0, **NO_RENEWAL) as world, world.consumer() as consumer:
+        assert consumer.poll(7.1) == []
+        world.pass_time(1)
+        world.topic.partitions[0].append_values([b"x"] * BATCH)
+        assert consumer.poll(0.001) == [], "they come after it"
+        world.pass_time(LOCK_S + 1)
+        found = consumer.poll(PATIENCE_S)
+        assert [(batch.delivery_count, len(batch)) for batch in found] == [(2, BATCH)]
+        assert consumer.metrics()["expired"] == BATCH
+        assert world.made("ShareFetch")[-1].max_records == 1
+
+
+def test_a_batch_with_little_left_of_its_lock_is_handed_out_and_fewer_records_are_acquired() -> None:
+    with ShareWorld(**NO_RENEWAL) as world, world.consumer(max_poll_records=BATCH) as consumer:
+        for kind in ("release", "accept"):
+            (batch,) = consumer.poll(PATIENCE_S)
+            batch.acknowledge([{"release": RELEASE, "accept": ACCEPT}[kind]] + [ACCEPT] * (BATCH - 1))
+        counts = []
+        for batch in consumer.batches(PATIENCE_S):
+            counts.append((len(batch), batch.delivery_count))
+            world.pass_time(0.6 * LOCK_S)
+        assert counts[:2] == [(1, 2), (BATCH, 1)], "one response with two ranges"
+        assert world.made("ShareFetch")[3].max_records == 1
+        assert consumer.metrics()["expired"] == 0
+
+
+def test_a_user_that_hangs_keeps_no_records_from_others() -> None:
+    with ShareWorld() as world, world.consumer() as hangs, world.consumer() as other:
+        assert next(iter(hangs)).offset == 0
+        for batch in other.batches(3 * LOCK_S):
+            batch.accept()
+        assert world.left() == {0: [*range(1, BATCH)]}, "these wait"
+        world.pass_time(SILENCE_MS / 1000)
+        assert {*deliveries(other.batches(LOCK_S))} == {(0, offset) for offset in range(1, BATCH)}
+        assert world.left() == {0: []}
+
+
+def test_a_hung_broker_passes_its_turn_on() -> None:
+    with ShareWorld(brokers=2) as world, world.consumer(share_acquire_mode="record_limit") as consumer:
+        consumer.poll(PATIENCE_S)
+        world.link(2).holds_requests = True
+        began, found = world.loop.time(), 0
+        while found < BATCH * (BATCHES - 1):
+            found += sum(len(batch) for batch in consumer.poll(1.0) if batch.partition == 0)
+            assert world.loop.time() - began < 3 * TURN_MS / 1000
+        world.link(2).heal()
+
+
+def test_turns_wait_for_records_only_when_no_broker_has_any() -> None:
+    with ShareWorld(brokers=2) as world, world.consumer(share_acquire_mode="record_limit") as consumer:
+        consumer.poll(PATIENCE_S)
+        while consumer.poll(2.0):
+            pass
+        waits = [message.max_wait_ms for message in world.made("ShareFetch")]
+        assert waits[: 2 * BATCHES] == [0] * 2 * BATCHES
+        assert waits[-1] == 250
+
+
+# --- which locks are due
+
+
+def acquired(lock_ms: float = 20_000.0, node: int = 1, at_ms: float = 0.0) -> AcquiredRange:
+    return AcquiredRange((uuid.UUID(int=7), 0), node, 0, 9, 1, at_ms + lock_ms, lock_ms)
+
+
+def test_the_first_renewal_is_early_and_later_ones_come_each_quarter_of_a_lock() -> None:
+    waiting, its = WaitingRanges(), acquired()
+    waiting.add(its, 0.0)
+    assert waiting.next_ms == EARLY_MS
+    assert waiting.take_due(EARLY_MS - 1) == []
+    assert waiting.take_due(EARLY_MS) == [its]
+    assert waiting.take_due(EARLY_MS) == []
+    assert waiting.next_ms == EARLY_MS + 5_000
+    waiting.is_proven = True
+    waiting.add(its, 1_000.0)
+    assert waiting.next_ms == 6_000
+
+
+def test_what_is_seen_or_over_or_lost_is_not_renewed() -> None:
+    waiting, seen, lost, over = WaitingRanges(), acquired(), acquired(node=2), acquired(lock_ms=400.0)
+    for its in (seen, lost, over):
+        waiting.add(its, 0.0)
+    seen.see_all()
+    waiting.forget(2)
+    assert waiting.take_due(300.0) == [over]
+    assert waiting.take_due(400.0) == []
+    assert len(waiting) == 0
+    assert waiting.next_ms == math.inf
