@@ -70,7 +70,9 @@ def main() -> int:
             if wrong:
                 failed[kind] += 1
                 print(f"{kind} schedule, seed {seed}:", *wrong, sep="\n    ")
-                print(f"    again: python -m tests.soak.group_schedules --kind {kind} --seeds 1 --seed {seed}", flush=True)
+                print(
+                    f"    again: python -m tests.soak.group_schedules --kind {kind} --seeds 1 --seed {seed}", flush=True
+                )
     what = f"{len(cases)} schedules of groups ({', '.join(kinds)}), seeds {seeds[0]} to {seeds[-1]}"
     took_s = f"{time.monotonic() - began:,.0f} s, {seconds:,.0f} s of processors"
     print(f"{what}, {took_s}: {failed.total()} failed{f' {dict(failed)}' if failed else ''}")

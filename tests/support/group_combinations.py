@@ -289,7 +289,7 @@ class CombinedSchedule:
 
     async def _until(self, condition: Callable[[], bool], limit_s: float) -> None:
         end_s = self.world.loop.time() + limit_s
-        while not condition() and self.world.loop.time() < end_s:
+        while not condition() and self.world.loop.time() < end_s:  # noqa: ASYNC110 - simulated time costs nothing
             await asyncio.sleep(LOOK_S)
 
     def _begin_at_offset_0(self) -> None:

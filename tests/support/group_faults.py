@@ -40,7 +40,8 @@ class GroupFaults:
         if name in self._withheld and request.name in MEMBERSHIP:
             self._withheld[name].append(request)
             return LATER
-        if request.name == "Metadata" and self._world.loop.time() < self._slow_until_s:
+        # The world asks too, for what a lagging broker knows.
+        if name and request.name == "Metadata" and self._world.loop.time() < self._slow_until_s:
             request.delay_ms = self._slow_s * 1000
         return None
 
@@ -106,6 +107,7 @@ class GroupFaults:
     def slow_metadata(self, each_s: float, seconds: float) -> None:
         """For a while each Metadata response comes so late."""
         self._slow_s, self._slow_until_s = each_s, self._world.loop.time() + seconds
+        self._watch.leads_from_s = self._slow_until_s + each_s + JOINS_AGAIN_S
         self._inputs.excuse(seconds + each_s, f"metadata come {each_s:.0f} s late")
 
     @contextlib.contextmanager

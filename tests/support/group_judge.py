@@ -1,12 +1,12 @@
 """The judge of simulated groups: pure, results and offsets together.
 
-    exactly once    each wanted input has one committed result; no commit covers a partition of another member
-    at least once   each wanted input has a result; no record goes to the sink after its member learned of the loss
-    at most once    no input has two results
-    each            commits never pass what is processed, and never go back; every wanted input has its result in
-                    time, or a WARNING names the partition of a hung handler; a member that only waits holds up no
-                    rebalance; no member reads a partition of another member; results of a key keep their order; no
-                    program ends by an error
+exactly once    each wanted input has one committed result; no commit covers a partition of another member
+at least once   each wanted input has a result; no record goes to the sink after its member learned of the loss
+at most once    no input has two results
+each            commits never pass what is processed, and never go back; every wanted input has its result in
+                time, or a WARNING names the partition of a hung handler; a member that only waits holds up no
+                rebalance; no member reads a partition of another member; results of a key keep their order; no
+                program ends by an error
 """
 
 from __future__ import annotations
@@ -74,15 +74,16 @@ def _order(history: GroupHistory) -> Iterator[Finding]:
         wrong = next((n for n in range(1, len(places)) if places[n] < places[n - 1]), None)
         if wrong is not None:
             before, after = inputs[wrong], inputs[wrong - 1]
-            text = f"{where[0]}-{where[1]}, key {key!r}: the result of #{after.number} comes after that of #{before.number}"
-            yield Finding("stale result last", text)
+            text = f"the result of #{after.number} comes after that of #{before.number}"
+            yield Finding("stale result last", f"{where[0]}-{where[1]}, key {key!r}: {text}")
 
 
 def _foreign(history: GroupHistory) -> Iterator[Finding]:
     for each in history.commits:
         others = each.owners - {each.member}
         if others:
-            text = f"{each.at_s:.1f} s: {each.member} commits {_at(each.where, each.offset)}, of {', '.join(sorted(others))}"
+            owners = ", ".join(sorted(others))
+            text = f"{each.at_s:.1f} s: {each.member} commits {_at(each.where, each.offset)}, of {owners}"
             yield Finding("commit for another", text)
 
 
@@ -125,7 +126,9 @@ def _deliveries(history: GroupHistory) -> Iterator[Finding]:
     by_member = Counter(each.member for each in late)
     for member, count in by_member.items():
         first = next(each for each in late if each.member == member)
-        text = f"{member} passes on {count} records of partitions it has lost, first #{first.number} at {first.at_s:.1f} s"
+        text = (
+            f"{member} passes on {count} records of partitions it has lost, first #{first.number} at {first.at_s:.1f} s"
+        )
         yield Finding("delivered after loss", text)
 
 
@@ -173,7 +176,9 @@ def _reached(history: GroupHistory) -> dict[int, float]:
 def _holds(history: GroupHistory) -> Iterator[Finding]:
     for each in history.holds:
         if each.seconds > each.limit_s and history.guarantee != "at_most_once":
-            text = f"{each.member} only waits, and holds up the group for {each.seconds:.1f} s from {each.at_s:.1f} s on"
+            text = (
+                f"{each.member} only waits, and holds up the group for {each.seconds:.1f} s from {each.at_s:.1f} s on"
+            )
             yield Finding("rebalance held up", text)
 
 

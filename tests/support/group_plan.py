@@ -33,7 +33,13 @@ class Theme:
 
     steps: dict[str, int]
     kinds: dict[Kind, int] = field(default_factory=lambda: {"plain": 1})
-    guarantees: tuple[Guarantee, ...] = ("exactly_once", "exactly_once", "at_least_once", "at_least_once", "at_most_once")
+    guarantees: tuple[Guarantee, ...] = (
+        "exactly_once",
+        "exactly_once",
+        "at_least_once",
+        "at_least_once",
+        "at_most_once",
+    )
     programs: tuple[str, ...] = ("stream", "stream", "loop", "tasks", "transactions")
     most_steps: int = 9
 
@@ -72,13 +78,14 @@ class Plan:
         self.protocol = chance.choice([*PROTOCOLS])
         self.partitions = chance.randrange(1, 6)
         self.steps = chance.randrange(2, self.theme.most_steps + 1)
-        self.reset = "latest" if self.theme_name == "latest" else "earliest"
+        is_latest = self.theme_name == "latest" or (self.theme_name == "recreate" and chance.random() < 0.5)
+        self.reset = "latest" if is_latest else "earliest"
         self.by_pattern = self.theme_name in ("patterns", "latest") or chance.random() < 0.1
         can_retry = self.guarantee != "at_most_once" and not self.by_pattern
         self.retries_by_topic = can_retry and "bad" in self.theme.kinds and chance.random() < 0.4
         self.retry_delay_s = chance.choice([60.0, 400.0]) if self.retries_by_topic else 0.0
         self.has_short_windows = chance.random() < {"revocation": 0.9, "mixture": 0.6}.get(self.theme_name, 0.2)
-        # A transaction ends in time, though the inputs in it wait; one of a member that is cut off, before it is missed.
+        # A transaction ends in time, though the inputs in it wait; that of a lost member soon.
         is_exact_mixture = self.guarantee == "exactly_once" and self.theme_name == "mixture"
         self.bad_s = 20.0 if is_exact_mixture else 50.0 if self.retries_by_topic else 200.0
         self.transaction_ms = 60_000 if self.theme_name != "waits" else 600_000
@@ -105,7 +112,9 @@ class Plan:
             options |= {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": HEARTBEAT_MS}
             options["metadata_max_age_ms"] = int(self.metadata_s * 1000)
         if self.has_short_windows:
-            options |= chance.choice([{"on_revocation": "discard"}, {"revocation_timeout_ms": chance.choice([500, 2_000])}])
+            options |= chance.choice(
+                [{"on_revocation": "discard"}, {"revocation_timeout_ms": chance.choice([500, 2_000])}]
+            )
         if not self.is_patient:
             options["max_poll_interval_ms"] = PATIENCE_MS
         return options
@@ -123,7 +132,7 @@ class Plan:
         """A stream's pipeline: handlers in parallel, or steps where no handler is needed."""
         chance = self.chance
         if self.theme_name == "unsent" and chance.random() < 0.3:
-            pipeline = Pipeline().map(lambda record: program.pass_on(record))
+            pipeline = Pipeline().map(program.pass_on)
         else:
             pipeline = Pipeline().for_each(program.handle, workers=chance.choice([1, 4, 16]), by=self.by)
         if self.guarantee == "at_most_once":

@@ -66,7 +66,7 @@ class Program:
     async def _live(self) -> None:
         try:
             await self._run()
-        except Exception as error:  # noqa: BLE001  # the judge decides
+        except Exception as error:  # the judge decides
             if not self.is_over:
                 text = f"{type(error).__name__}: {error}"
                 self.inputs.history.ended.append(Ended(self.inputs.now_s, self.name, text))
@@ -227,7 +227,9 @@ def _fails_later() -> asyncio.Future[object]:
 class StreamProgram(Program):
     """A pipeline with handlers. `make`: adds steps and policies to an empty one."""
 
-    def __init__(self, *where: Any, make: Callable[[Program], Pipeline], guarantee: Any, producer: Mapping[str, Any]) -> None:
+    def __init__(
+        self, *where: Any, make: Callable[[Program], Pipeline], guarantee: Any, producer: Mapping[str, Any]
+    ) -> None:
         super().__init__(*where)
         self._make, self._guarantee, self.producer = make, guarantee, producer
 

@@ -49,6 +49,7 @@ class GroupWatch:
         self.members: dict[str, WatchedMember] = {}
         self.incarnations: dict[str, int] = {}
         self.calm_from_s = 0.0
+        self.leads_from_s = 0.0  # a classic group's leader waits for metadata until then
         self._world, self._group_id, self._history = world, group_id, history
         self._coordinator = world.state.part(GroupCoordinator)
         self._store = world.state.part(OffsetStore)
@@ -133,7 +134,7 @@ class GroupWatch:
 
     def _look_at_rebalance(self, now_s: float) -> None:
         holders = {name for name in self._holders() if name in self.members and self.members[name].only_waits}
-        if now_s < self.calm_from_s:
+        if now_s < max(self.calm_from_s, self.leads_from_s):
             holders.clear()
         for name in [name for name in self._holding if name not in holders]:
             since_s = self._holding.pop(name)

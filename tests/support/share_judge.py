@@ -1,9 +1,9 @@
 """The judge of simulated share groups: pure. What is acquired is in sight, and what is accepted is done.
 
-    every record is handed out in time, whatever a slow broker does
-    a delivery that a record has spent was handed out, apart from those of members that were killed
-    what is accepted and confirmed is never handed out again
-    no program ends by an error
+every record is handed out in time, whatever a slow broker does
+a delivery that a record has spent was handed out, apart from those of members that were killed
+what is accepted and confirmed is never handed out again
+no program ends by an error
 """
 
 from __future__ import annotations
@@ -82,8 +82,10 @@ def _spent(history: ShareHistory) -> Iterator[Finding]:
             unseen.append(each)
     if unseen:
         first = unseen[0]
-        text = f"{_text([first.place])} has delivery {first.deliveries} when {first.member} gets it, of those before not all"
-        yield Finding("delivery without a hand-out", f"{len(unseen)} records: {text} were seen")
+        text = (
+            f"{first.member} gets {_text([first.place])} by delivery {first.deliveries}, and not all before were seen"
+        )
+        yield Finding("delivery without a hand-out", f"{len(unseen)} records: {text}")
 
 
 def _again(history: ShareHistory) -> Iterator[Finding]:
