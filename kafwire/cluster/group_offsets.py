@@ -69,7 +69,7 @@ class CommittingMember(Protocol):
         """Who it is now."""
 
     def metadata_of_read(self) -> ConsumerGroupMetadata:
-        """Who it was when it had all that it has read and not committed: who commits it in a transaction."""
+        """The member that commits in a transaction what was read (see `TransactionMember`)."""
 
     def fenced(self) -> None:
         """The coordinator refused a commit of who it was."""
@@ -405,6 +405,15 @@ def came_back(partition: Partition, group_id: str) -> CommitFailedError:
         f"{_names([partition])} of group {group_id!r} was another member's since this batch was read: what follows its "
         "last commit is read again here",
         partitions=(partition,),
+    )
+
+
+def went_meanwhile(partitions: Sequence[Partition], group_id: str) -> CommitFailedError:
+    """The error of a transaction that may hold records of partitions which went after they were read."""
+    return CommitFailedError(
+        f"{_names(partitions)} of group {group_id!r} went to another member since this transaction began: it may hold "
+        "records that the other member processes again",
+        partitions=tuple(partitions),
     )
 
 

@@ -289,6 +289,10 @@ class Assignment:
         claim = self._claimed[cursor]() if cursor in self._claimed else None
         return claim is not None and claim.is_read
 
+    def has_claim(self, cursor: FetchCursor) -> bool:
+        """Return whether a stream reads the partition, or is to read it."""
+        return cursor in self._claimed
+
     def open_feed(self, is_disturbed: Callable[[], bool]) -> PartitionFeed:
         """Have each partition, from now on, claimed for a stream of its own; those that are there too."""
         if self.feed is not None and self.feed.is_open:

@@ -248,11 +248,8 @@ class ConsumerCore:
 
     def processed(self) -> dict[TopicPartition, int]:
         """How far each partition is processed, for who commits that in a transaction. In the thread that reads."""
-        if self.membership is None:
-            return self.commits.processed()
-        transactions = self.membership.transactions
-        transactions.hold()
-        return self.commits.processed() | transactions.taken  # in this order: nothing that goes meanwhile is missed
+        found = self.commits.processed()
+        return found if self.membership is None else self.membership.transactions.processed(found)
 
     def current_member(self) -> ConsumerGroupMetadata:
         """Return the member as the coordinator knows it now. From any thread; nothing is frozen.

@@ -84,7 +84,7 @@ class GroupMembership:
         self._matching: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._is_told = False
-        self.transactions = TransactionIdentity(self.current_member)
+        self.transactions = TransactionIdentity(self.current_member, self._is_owned)
         self._owned: dict[TopicPartition, PartitionOwnership] = {}  # of the partitions that are assigned
         self._awaited = AwaitedPartitions(self._cluster, self.group_id, self._read)
         self._match_ms: float = config.metadata_max_age_ms  # up to the next listing of topics for a pattern
@@ -320,8 +320,9 @@ class GroupMembership:
         for where, ownership in ending.items():
             cursor = self._fetcher.cursors.get(where)
             is_in_hand = cursor is not None and self.revocation.is_in_hand(cursor)
-            if cursor is not None and (is_in_hand or self._commits.is_uncommitted(cursor)):
-                self.transactions.take_away(where, self._fetcher.queue.position(cursor.number))
+            if cursor is not None and self._may_be_in_transaction(where, cursor):
+                offset, is_claimed = self._fetcher.queue.position(cursor.number), self._assignment.has_claim(cursor)
+                self.transactions.take_away(where, offset, is_shared=not is_claimed)
             if is_lost:
                 ownership.lose()
             elif is_in_hand:
@@ -329,6 +330,19 @@ class GroupMembership:
             else:
                 ownership.release()
         self._assignment.drop(self._assignment.ending(ending))
+
+    def _may_be_in_transaction(self, where: TopicPartition, cursor: FetchCursor) -> bool:
+        if self._fetcher.queue.position(cursor.number) <= cursor.lowest:
+            return False  # nothing of it was handed out
+        return (
+            self.revocation.holds_records(cursor)
+            or self._commits.is_uncommitted(cursor)
+            or self.transactions.is_unsent(where)
+        )
+
+    def _is_owned(self, where: Partition) -> bool:
+        ownership = self._owned.get(TopicPartition(*where))
+        return ownership is not None and ownership.is_owned
 
     def fenced(self) -> None:
         """See `CommittingMember`."""

@@ -53,6 +53,10 @@ class Revocation:
             return False
         if self._is_claimed(cursor) and not self._commits.is_automatic:
             return True  # who commits himself may do so after the stream's end, until he closes it
+        return self.holds_records(cursor)
+
+    def holds_records(self, cursor: FetchCursor) -> bool:
+        """Return whether a user has records of a partition that is still read, and has not asked beyond them."""
         progress = self._commits.progress.get(cursor)
         if progress is None:
             return self._fetcher.queue.in_hand(cursor.number)

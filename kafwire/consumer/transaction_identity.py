@@ -1,59 +1,108 @@
-"""Who a member of a group is when a transaction commits what it has read (KIP-447).
+"""`TransactionIdentity`: which member commits in the transactions of a consumer's user, and for which partitions not.
 
-Brokers compare a member's generation alone when a transaction commits offsets, and do not look whether the partitions
-are the member's. So while a transaction may hold records of a partition that was taken away, this is who the member was
-before that: the coordinator refuses it before others begin to read. Who was told that, and reads on, is who the member
-is now.
+Brokers compare the member's generation when a transaction commits offsets (KIP-447). They do not look at the partitions
+whose records the transaction holds, as they know only those that it names. So a transaction commits as the current
+member, and these rules keep it from committing records of a partition that went:
+
+1. A partition that is named must be owned when the offsets are sent. The member is read first (`group_metadata()`), the
+   ownership after it; `group/ownership.py` walks the race.
+2. A partition that was taken away with records in hand, or uncommitted, is *gone* until one transaction was refused for
+   it, also if it came back meanwhile: that transaction may hold records of the former assignment. The next one holds
+   none.
+3. Records that the consumer's own reader handed out may be in any transaction that commits, whether it names their
+   partition or not (a user may name the positions of the current assignment). A stream's records are in a transaction
+   that names the stream's partition.
+
+The producer asks these before it sends the offsets, and the transaction has to be aborted. The coordinator alone would
+not be enough. Up to Kafka 4.2 it refuses the whole request of an old generation, so it was enough to commit as the
+member before the partition went. From 4.3 on (KIP-1251) a coordinator of the consumer protocol compares the generation
+with the epochs in which the named partitions were assigned: an old generation is good for partitions that the member
+has had since. So it refuses the offsets of partitions that went, and no others: a transaction that holds records of
+such a partition and does not name it would be committed. Errors may come for some partitions of the response only; the
+producer aborts the transaction for any of them (`producer/transaction_state.py`).
+
+`processed()` goes on returning the offset of a partition that is gone, until its caller has got it and reads on.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
+from kafwire.cluster.transaction_member import Partition, TransactionMember
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
+
+
+class _Gone(NamedTuple):
+    """A partition that went while a transaction may hold its records up to `offset`."""
+
+    offset: int
+    member: ConsumerGroupMetadata  # before it went
+    is_shared: bool  # the consumer's own reader handed its records out, not a stream
 
 
 class TransactionIdentity:
     """Of one member. For any thread."""
 
-    def __init__(self, known_as: Callable[[], ConsumerGroupMetadata]) -> None:
-        """`known_as` is who the member is to the coordinator, or was last."""
-        self._known_as = known_as
+    def __init__(
+        self, current_member: Callable[[], ConsumerGroupMetadata], is_owned: Callable[[Partition], bool]
+    ) -> None:
+        """`current_member` is the member as the coordinator knows it, or knew it last."""
+        self._current_member = current_member
+        self._is_owned = is_owned
         self._lock = threading.Lock()
-        self._kept: ConsumerGroupMetadata | None = None
-        self._is_told = True
-        self._taken: dict[TopicPartition, int] = {}
+        self._gone: dict[TopicPartition, _Gone] = {}
+        self._reported: set[TopicPartition] = set()  # of these: `processed()` has returned their offsets
+        self._hidden: set[TopicPartition] = set()  # and its caller has read on
+        self._unsent: set[TopicPartition] = set()  # `processed()` has returned their offsets, no transaction has them
 
-    @property
-    def taken(self) -> dict[TopicPartition, int]:
-        """How far partitions were read that were taken away: the offsets that are to be refused."""
+    def tell(self) -> TransactionMember:
+        """Return the member that commits. It asks this object before it does."""
+        return TransactionMember.of(self._current_member(), self)
+
+    def processed(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Note that a transaction is to commit these, and add those that are gone: they are to be refused."""
         with self._lock:
-            return dict(self._taken)
+            self._unsent = set(offsets)
+            self._reported.update(self._gone)
+            gone = {where: each.offset for where, each in self._gone.items() if where not in self._hidden}
+            return {**offsets, **gone}
 
-    def tell(self) -> ConsumerGroupMetadata:
-        """Who commits."""
+    def is_unsent(self, where: TopicPartition) -> bool:
+        """Return whether `processed()` has returned an offset of a partition, and no transaction has got it yet."""
         with self._lock:
-            self._is_told = True
-            return self._now()
+            return where in self._unsent
 
-    def hold(self) -> None:
-        """Who commits what is processed now, until the user reads on, is who the member is now."""
-        with self._lock:
-            self._kept, self._is_told = self._now(), True
-
-    def take_away(self, where: TopicPartition, offset: int) -> None:
+    def take_away(self, where: TopicPartition, offset: int, *, is_shared: bool) -> None:
         """A partition goes that is read up to there: a transaction may hold records of it."""
         with self._lock:
-            self._kept, self._is_told = self._now(), False
-            self._taken[where] = offset
+            first = self._gone.get(where, _Gone(offset, self._current_member(), is_shared))
+            self._gone[where] = _Gone(offset, first.member, is_shared or first.is_shared)
+            self._reported.discard(where)
+            self._hidden.discard(where)
 
     def read_on(self) -> None:
-        """The user begins to read. If he was told of what was taken away, the transaction that had it is over."""
+        """The user reads: `processed()` need not return again what it has returned of partitions that are gone."""
+        if not self._reported:
+            return
         with self._lock:
-            if self._is_told:
-                self._kept = None
-                self._taken.clear()
+            self._hidden |= self._reported
 
-    def _now(self) -> ConsumerGroupMetadata:
-        return self._known_as() if self._kept is None else self._kept
+    def went(self, named: Iterable[Partition]) -> list[Partition]:
+        """See `TransactionMember.went`."""
+        with self._lock:
+            wanted = [TopicPartition(*where) for where in named]
+            shared = [where for where, each in self._gone.items() if each.is_shared and where not in wanted]
+            found = [where for where in wanted if where in self._gone or not self._is_owned(where)] + shared
+            for where in found:
+                self._gone.pop(where, None)
+                self._reported.discard(where)
+                self._hidden.discard(where)
+            self._unsent.difference_update(wanted)
+            return list(found)
+
+    def before(self) -> ConsumerGroupMetadata:
+        """See `TransactionGuard`."""
+        with self._lock:
+            return next((each.member for each in self._gone.values()), None) or self._current_member()

@@ -16,7 +16,8 @@ from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import Coordinator
-from kafwire.cluster.group_offsets import OffsetToCommit
+from kafwire.cluster.group_offsets import OffsetToCommit, went_meanwhile
+from kafwire.cluster.transaction_member import TransactionMember
 from kafwire.config import ProducerConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
@@ -139,6 +140,11 @@ class Transactions:
         """Have a group's offsets committed with the transaction; returns when the coordinators have them."""
         commit = logic.CommitOffsets(_group(group), _offsets(offsets))
         self._logic.check_open("send offsets")
+        went = commit.group.went(commit.offsets) if isinstance(commit.group, TransactionMember) else []
+        if went:
+            self._logic.refused(commit, went_meanwhile(went, commit.group.group_id), Meaning.ABORT)
+            assert self._logic.error is not None
+            raise self._logic.error.with_traceback(None)
         if not commit.offsets:
             return
         self._logic.add_offsets(commit)

@@ -11,6 +11,7 @@ import pytest
 from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.memory._buffer import Buffer
+from tests.support.deadlines import ended
 from tests.support.fetch_line import Line, batch
 
 SIZE = 32 << 20  # of a value that takes a while to decompress
@@ -45,7 +46,7 @@ def reset_while_decoding(read: Callable[[FetchReader], list[Any]], position: int
             pass
         line.queue.reset(0, position)
         is_in_time = bool(line.queue.in_hand(0))
-        thread.join()
+        ended(thread)
         if is_in_time:
             return line, handed_out
         line.queue.close()
@@ -81,7 +82,7 @@ def test_a_read_goes_on_with_another_partition_after_such_rows() -> None:
             pass
         line.queue.reset(0, -1)
         is_in_time = bool(line.queue.in_hand(0))
-        thread.join()
+        ended(thread)
         line.queue.close()
         line.native.stop()
         if is_in_time:

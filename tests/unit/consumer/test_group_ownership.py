@@ -15,6 +15,7 @@ from kafwire.consumer.group.ownership import OwnershipState
 from kafwire.consumer.group_membership import GroupMembership
 from kafwire.errors import CommitFailedError, KafkaConnectionError
 from kafwire.types import TopicPartition
+from tests.support.deadlines import comes
 from tests.support.group_consumers import PROTOCOLS, GroupWorld, Member
 
 RECORDS = 40
@@ -243,7 +244,7 @@ async def slow_metadata(member: Member, *, failures: int = 0) -> AsyncIterator[a
         if left:
             left -= 1
             raise KafkaConnectionError("no broker can be reached")
-        await arrived.wait()
+        await comes(arrived)
         await refresh(*arguments, **options)
 
     cluster.refresh = slow  # type: ignore[method-assign]
@@ -347,7 +348,7 @@ class Rebalances:
 
     async def on_revoked(self, partitions: list[TopicPartition]) -> None:
         self.log.append(("revoked", sorted(number for _, number in partitions)))
-        await self.goes_on.wait()
+        await comes(self.goes_on)
 
     async def on_lost(self, partitions: list[TopicPartition]) -> None:
         self.log.append(("lost", sorted(number for _, number in partitions)))
@@ -439,7 +440,7 @@ def slow_decoding(group: GroupWorld) -> Iterator[asyncio.Event]:
         found = function(*arguments)
 
         async def later() -> Any:
-            await arrives.wait()
+            await comes(arrives)
             return found
 
         return asyncio.ensure_future(later())

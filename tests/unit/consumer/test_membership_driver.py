@@ -14,6 +14,7 @@ from kafwire.consumer.membership_driver import MembershipDriver
 from kafwire.consumer.membership_metrics import MembershipMetrics
 from kafwire.errors import KafkaError
 from kafwire.types import ConsumerGroupMetadata
+from tests.support.deadlines import comes
 
 P, Q, R = ("t", 0), ("t", 1), ("t", 2)
 
@@ -84,7 +85,7 @@ class Following:
     async def _change(self, what: str) -> None:
         self.log.append(what)
         self._going_on.clear()
-        await self._going_on.wait()
+        await comes(self._going_on)
 
     async def take(self, partitions: Sequence[Partition]) -> None:
         await self._change(f"take {[number for _, number in partitions]}")

@@ -119,6 +119,19 @@ def test_the_worst_of_several_codes_counts() -> None:
         assert it.answered(AddPartitions((HERE, THERE)), codes) is worst
 
 
+@pytest.mark.parametrize("code", [22, 113, 134])
+def test_offsets_that_are_refused_for_one_partition_abort_the_transaction(code: int) -> None:
+    """A coordinator may take those of the others (KIP-1251): the transaction holds records of all."""
+    it = begun()
+    commit = CommitOffsets(ConsumerGroupMetadata("g", 7, "m"), {HERE: 1, THERE: 2})
+    it.add_offsets(commit)
+    assert it.answered(commit, {HERE: 0, THERE: code}) is ABORT
+    assert it.state is State.ABORTABLE_ERROR
+    assert it.is_done(commit)
+    with pytest.raises(TransactionAbortableError, match="t-1"):
+        it.commit()
+
+
 # --- one transaction ------------------------------------------------------------------------------------------------
 
 

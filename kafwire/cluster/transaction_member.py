@@ -1,0 +1,48 @@
+"""`TransactionMember`: the group metadata of a consumer, which knows whose records a transaction holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol, Self
+
+from kafwire.types import ConsumerGroupMetadata
+
+Partition = tuple[str, int]
+
+
+class TransactionGuard(Protocol):
+    """What a consumer knows of its transactions."""
+
+    def went(self, named: Iterable[Partition]) -> list[Partition]:
+        """See `TransactionMember.went`."""
+
+    def before(self) -> ConsumerGroupMetadata:
+        """Return the member that owned all partitions whose records an open transaction may hold."""
+
+
+class TransactionMember(ConsumerGroupMetadata):
+    """The member of a consumer as of now. A producer asks it about the partitions whose offsets it is to commit."""
+
+    _guard: TransactionGuard
+
+    @classmethod
+    def of(cls, member: ConsumerGroupMetadata, guard: TransactionGuard) -> Self:
+        """Return this member, with what the consumer knows."""
+        made = cls(*member)
+        made._guard = guard
+        return made
+
+    def went(self, named: Iterable[Partition]) -> list[Partition]:
+        """Return the partitions that forbid the transaction which commits these offsets. From any thread.
+
+        They belong to another member, or did since their records were read. Each former assignment is returned once:
+        its transaction is aborted, and the next one holds none of its records.
+        """
+        return self._guard.went(named)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Another process cannot ask the consumer: there, the coordinator has to refuse the member that was.
+        return ConsumerGroupMetadata, tuple(self._guard.before())
+
+    def __repr__(self) -> str:
+        return repr(ConsumerGroupMetadata(*self))
