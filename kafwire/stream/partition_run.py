@@ -174,8 +174,7 @@ class PartitionRun:
         """The next batch; None at the end."""
         while True:
             await self._breathe()
-            # Looked at behind all that waits, as each wakes this once. Behind a gap nothing more can be committed.
-            if self._stream.is_stopping or self.partition.is_lost or (self.is_torn and self.is_ending):
+            if self._stream.is_stopping or self.partition.is_lost:  # looked at behind all that waits: each wakes once
                 return None
             due_at = None if self._batcher is None else self._batcher.due_at
             if self._is_blocked():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from functools import partial
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
@@ -173,7 +175,7 @@ class PartitionWriter:
         """The sink has taken a value of an element, and will have stored it later."""
         element.pending += 1
         if element.write_lane is not None:
-            self._begin(self._deliver(element, value, stored), element)
+            self._begin(partial(self._deliver, element, value, stored), element)
             return
         self._acks.append((stored, element, value))
         if self._confirming is None or self._confirming.done():
@@ -268,21 +270,23 @@ class PartitionWriter:
 
     def write_later(self, element: Element) -> None:
         """Its turn has come in its lane."""
-        self._begin(self._write_in_place(element, None), element)
+        self._begin(partial(self._write_in_place, element, None), element)
 
-    def _begin(self, coroutine: Coroutine[Any, Any, None], element: Element) -> None:
-        async def write() -> None:
-            try:
-                await coroutine
-            except Abandoned:
-                element.abandon()
-            except BaseException:
-                element.abandon()
-                raise
+    def _begin(self, write: Callable[[], Coroutine[Any, Any, None]], element: Element) -> None:
+        async def run() -> None:
+            with contextlib.suppress(Abandoned):
+                await write()
+                return
+            element.abandon()
 
-        task = asyncio.ensure_future(write())
+        def on_done(task: asyncio.Task[None]) -> None:
+            del self._writing[task]
+            if task.cancelled() or task.exception() is not None:  # maybe before it began: the lane must not stay taken
+                element.abandon()
+
+        task = asyncio.ensure_future(run())
         self._writing[task] = element
-        task.add_done_callback(self._writing.pop)
+        task.add_done_callback(on_done)
         self._stream.guard(task)
 
 

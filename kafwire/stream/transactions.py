@@ -281,7 +281,7 @@ class TransactionCycle:
         """
         until = asyncio.get_running_loop().time() + seconds
         while True:
-            gone = [one for one in stopped if one.partition.is_lost or (one.is_ending and (leaves or one.is_torn))]
+            gone = [one for one in stopped if one.partition.is_lost or (one.is_ending and leaves)]
             for run in gone:
                 stopped.remove(run)
                 await self._stream.forget(run)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from pathlib import Path
 
 from kafwire.records import Record
+from tests.support.deadlines import until
 
 
 def process_and_value(record: Record) -> tuple[int, bytes]:
@@ -60,3 +62,13 @@ def say_and_hang(record: Record) -> None:
     """Says that it hangs, and does."""
     print("hanging", flush=True)
     threading.Event().wait(600)
+
+
+def wait_for_file(record: Record) -> bytes:
+    """Says that it has begun, waits for a file, and fails unless it is called for `bills`."""
+    begun, released = (Path(name) for name in record.value.decode().split())
+    begun.touch()
+    until(released.exists, "the test has gone on")
+    if record.topic == "bills":
+        return b"bills"
+    raise ValueError("no")

@@ -17,6 +17,7 @@ from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.types import TopicPartition
 
 GROUP = "g"
+Handle = Callable[[Record], Awaitable[Any]]
 PROTOCOLS: dict[str, dict[str, Any]] = {
     "classic": {"group_protocol": "classic"},
     "consumer": {"group_protocol": "consumer"},
@@ -66,6 +67,7 @@ class StreamGroup:
         for topic in ("out", "dead"):
             self.world.state.topics.create(topic, 1, replicas=1)
         self.calls: list[Call] = []
+        self.was_cut = False
         self.members: list[StreamMember] = []
 
     def __enter__(self) -> Self:
@@ -84,8 +86,8 @@ class StreamGroup:
 
     def add(
         self,
-        pipeline: Callable[[Callable[[Record], Awaitable[Any]]], Pipeline],
-        handle: Callable[[Record], Awaitable[Any]] | None = None,
+        pipeline: Callable[[Handle], Pipeline],
+        handle: Handle | None = None,
         *,
         work_s: float = 0.0,
         guarantee: Any = "at_least_once",
@@ -172,6 +174,7 @@ class StreamGroup:
     def cut(self, *, is_cut: bool) -> None:
         """No broker is reached, or they are again."""
         self.world.link(1).is_refusing = is_cut
+        self.was_cut = True
         if is_cut:
             self.world.break_connections(1)
         else:

@@ -515,3 +515,27 @@ def test_a_batch_of_a_stream_whose_partition_goes_before_its_task_gets_it_is_dro
                 assert (batch is None) == is_lost
 
         group.world.run(main())
+
+
+def test_a_paused_stream_ends_when_its_partition_is_revoked(protocol: dict[str, Any]) -> None:
+    """Its reader waits for a batch, and would keep the revocation waiting for the whole window."""
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            await filled(group)
+            first = group.member(**protocol, enable_auto_commit=False)
+            async with streaming(first) as stream:
+                batch = await anext(stream)
+                stream.complete(batch.base_offset, batch.next_offset)
+                stream.pause()
+                rest = asyncio.ensure_future(anext(stream, None))
+                await asyncio.sleep(1.0)
+                assert not rest.done()
+                await first.consumer.subscribe("other")
+                async with asyncio.timeout(10.0):
+                    assert await rest is None
+                await stream.aclose()
+                await group.until(lambda: ("t", 0) not in first.consumer.assignment, 5.0)
+
+        group.world.state.topics.create("other", 1, replicas=1)
+        group.world.run(main())

@@ -263,13 +263,12 @@ def test_at_most_once_a_wait_keeps_the_window(protocol: dict[str, Any]) -> None:
 def test_a_member_whose_handler_hangs_leaves_until_it_returns(
     protocol: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    released = asyncio.Event()
-
     async def hang(record: Record) -> None:
         if record.partition == 0:
-            await released.wait()
+            await released
 
     with StreamGroup() as group:
+        released: asyncio.Future[None] = group.world.loop.create_future()
 
         async def main() -> None:
             hung = group.add(by_key, hang, max_poll_interval_ms=60_000, **protocol)
@@ -283,7 +282,7 @@ def test_a_member_whose_handler_hangs_leaves_until_it_returns(
             await group.until(lambda: group.committed() == {("in", 0): 1, ("in", 1): 1})
             await asyncio.sleep(600.0)
             assert not hung.assigned, "it stays out"
-            released.set()
+            released.set_result(None)
             assert await group.until(group.shared_out([hung, other], 2)) < 7.0
             for member in (hung, other):
                 await member.leave()
