@@ -66,6 +66,16 @@ class TopicInfo:
     partitions: dict[int, PartitionInfo]
 
 
+def info_of(topic: MetadataResponse.MetadataResponseTopic) -> TopicInfo:
+    """A topic as a response has it, by name."""
+    assert topic.name is not None
+    partitions = {
+        p.partition_index: PartitionInfo(p.leader_id, p.leader_epoch, p.error_code, tuple(p.replica_nodes))
+        for p in topic.partitions
+    }
+    return TopicInfo(topic.name, topic.topic_id, partitions)
+
+
 @dataclass(slots=True)
 class Metadata:
     """The newest believed view of the cluster."""
@@ -117,16 +127,13 @@ class Metadata:
             shrunk = has_fewer and topic.topic_id == NO_TOPIC_ID
             if known is not None and not self._believes(known, topic.topic_id, now_ms, len(topic.partitions) * shrunk):
                 continue
-            partitions = {
-                p.partition_index: PartitionInfo(p.leader_id, p.leader_epoch, p.error_code, tuple(p.replica_nodes))
-                for p in topic.partitions
-            }
+            fresh = info_of(topic)
+            partitions = fresh.partitions
             if known is not None and known.topic_id == topic.topic_id and not shrunk:
                 for index, old in known.partitions.items():
                     new = partitions.get(index)
                     if new is None or new.leader_epoch < old.leader_epoch:
                         partitions[index] = old
-            fresh = TopicInfo(topic.name, topic.topic_id, partitions)
             if fresh != known:
                 if known is not None:
                     self.names.pop(known.topic_id, None)

@@ -50,8 +50,7 @@ class Assignment:
         self._held: dict[FetchCursor, bool] = {}  # nor of these, until a handler was called; whether then, by the user
         self._unstarted: set[FetchCursor] = set()  # halted, as it could not be found out where these begin
         self._known = KnownTopics()
-        # When the last metadata came that lacked a topic.
-        self.lacked_ms: Callable[[str], float | None] = self._cluster.metadata.lacked_ms.get
+        self._lacked_ms: Callable[[str], float | None] = self._cluster.metadata.lacked_ms.get
         self._stop_listening: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
@@ -149,7 +148,7 @@ class Assignment:
             for info, number in found
             if (cursor := self._fetcher.cursors.get((info.name, number))) is None or cursor.topic_id != info.topic_id
         ]
-        self._see(info for info, _ in pairs)
+        self.see(info for info, _ in pairs)
         made = self._make(pairs, owned, held=held)
         self._go_on_with(made)
         self._fetcher.tasks.begin(self._find_start(made))
@@ -166,15 +165,19 @@ class Assignment:
         """Have a method called with each partition that is not read any more. It is not kept alive by that."""
         self._drop_listener = weakref.WeakMethod(listener)
 
-    def know(self, topics: Collection[str]) -> None:
-        """Remember these topics, and no others, as they are now: what comes later is new."""
-        self._known.keep(topics)
-        metadata = self._cluster.metadata
-        self._see(metadata.topics[name] for name in topics if name in metadata.topics and name not in metadata.errors)
+    def know(self, infos: Collection[TopicInfo], lacked_ms: Callable[[str], float | None]) -> None:
+        """Remember these topics, and no others, as they are now: what comes later is new.
 
-    def _see(self, infos: Iterable[TopicInfo]) -> None:
+        `lacked_ms` says when the last metadata came that lacked a topic, on the engine's clock.
+        """
+        self._lacked_ms = lacked_ms
+        self._known.keep(info.name for info in infos)
+        self.see(infos)
+
+    def see(self, infos: Iterable[TopicInfo]) -> None:
+        """Remember these topics as they are now, unless they were seen before."""
         for info in infos:
-            self._known.see(info, self.lacked_ms(info.name))
+            self._known.see(info, self._lacked_ms(info.name))
 
     def _new_partition(self, cursor: FetchCursor) -> NewPartition | None:
         found = self._known.look(cursor.topic, cursor.topic_id, cursor.partition)
@@ -382,7 +385,7 @@ class Assignment:
         """`of_group`: where the group was goes before `start`."""
         pairs = list(found)
         infos = {info.name: info for info, _ in pairs}
-        self._see(infos.values())
+        self.see(infos.values())
         made = self._make(pairs, {}, held=held)
         try:
             await self._seek_to_start(made, of_group=of_group)
@@ -395,7 +398,7 @@ class Assignment:
             self._keep_fresh()
             # These are new once: a later `assign` of the same topics begins as any other.
             self._known.keep({topic for topic, _ in self._fetcher.cursors} - infos.keys())
-            self._see(infos.values())
+            self.see(infos.values())
         return made
 
     def _make(

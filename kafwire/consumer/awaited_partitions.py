@@ -40,6 +40,11 @@ class AwaitedPartitions:
         self._warned: set[PartitionOwnership] = set()
         self._looking: asyncio.Task[None] | None = None
 
+    @property
+    def is_looking(self) -> bool:
+        """Whether a partition is missing, or the last look-up of one is not over."""
+        return self._looking is not None
+
     def add(self, partitions: Mapping[TopicPartition, PartitionOwnership]) -> None:
         """Report these when the metadata shows them, or at once."""
         self._missing.update(partitions)

@@ -104,14 +104,14 @@ class GroupMembership:
         async with self._changing:
             matched = None if pattern is None else TopicPattern(self._cluster, pattern)
             if matched is not None:
-                names = await matched.matching()
+                found = list((await matched.matching()).values())
             else:
-                create = self._config.allow_auto_create_topics
-                names = {info.name for info in await self._cluster.topics(topics, fresh=True, create=create)}
+                found = await self._cluster.topics(topics, fresh=True, create=self._config.allow_auto_create_topics)
             await self._need_driver()
             if not self.is_active and self._assignment.partitions:
                 await self._assignment.assign([])
-            self._pattern, self.subscribed = matched, tuple(sorted(names))
+            self._pattern, self.subscribed = matched, tuple(sorted({info.name for info in found}))
+            self._assignment.know(found, self._cluster.metadata.lacked_ms.get if matched is None else matched.lacked_ms)
             self._join()
 
     async def unsubscribe(self) -> None:
@@ -120,8 +120,7 @@ class GroupMembership:
             self.subscribed, self._pattern, self._stays_out = (), None, False
             await self._leave(LEAVE_MS)
             self._cluster.keep_fresh(())
-            self._assignment.lacked_ms = self._cluster.metadata.lacked_ms.get
-            self._assignment.know(())
+            self._assignment.know((), self._cluster.metadata.lacked_ms.get)
             self._group.member = None
             self._error = None  # what ended the membership is no concern of who reads by hand
 
@@ -244,9 +243,6 @@ class GroupMembership:
     def _follow_topics(self) -> None:
         """Keep the metadata of the topics fresh: those that grow, and those that are made."""
         self._cluster.keep_fresh(self.subscribed)
-        pattern = self._pattern
-        self._assignment.lacked_ms = self._cluster.metadata.lacked_ms.get if pattern is None else pattern.lacked_ms
-        self._assignment.know(self.subscribed)
         self._stop_following()
         self._matching = asyncio.ensure_future(self._follow())
 
@@ -280,7 +276,9 @@ class GroupMembership:
             log.debug("kafwire: topics of group %r could not be looked for: %s", self.group_id, error)
 
     async def _match(self, pattern: TopicPattern) -> None:
-        names = tuple(sorted(await pattern.matching()))
+        found = await pattern.matching()
+        self._assignment.see(found.values())
+        names = tuple(sorted(found))
         # A topic that is gone may be recreated soon: the next listings follow sooner.
         is_gone = not set(self.subscribed) <= set(names)
         self._match_ms = MISSING_MS if is_gone else min(2 * self._match_ms, self._config.metadata_max_age_ms)

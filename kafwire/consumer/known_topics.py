@@ -1,4 +1,4 @@
-"""What a consumer first saw of its topics, and which partitions are new since; pure.
+"""What a consumer first saw of its topics, and which partitions are new since.
 
 `auto_offset_reset="latest"` skips the records that were there before the consumer. All records of a partition that was
 added later, or of a recreated topic, came after it, and are read from the beginning. A topic that the consumer sees for

@@ -7,6 +7,7 @@ from typing import Any
 
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.metadata import TopicInfo, info_of
 from kafwire.errors import broker_error
 
 # Kafka's own; consumers by pattern do not read them.
@@ -24,15 +25,15 @@ class TopicPattern:
         self._listed_ms: float | None = None  # when the last listing was asked for
         self._lacked_ms: dict[str, float | None] = {}  # of topics that were listed: the last listing before that
 
-    async def matching(self) -> set[str]:
-        """The topics that exist and match. One that must not be described does not exist here."""
+    async def matching(self) -> dict[str, TopicInfo]:
+        """The topics that exist and match, by name. One that must not be described does not exist here."""
         asked_ms = self._cluster.engine.now_ms()
         request: Any = protocol.MetadataRequest(topics=None, allow_auto_topic_creation=False)
         answer = await self._cluster.call(request)
         if answer.error_code:
             raise broker_error(answer.error_code, "listing topics", api="Metadata")
         found = {
-            topic.name
+            topic.name: info_of(topic)
             for topic in answer.topics
             if topic.name and not topic.error_code and not topic.is_internal
             and topic.name not in _INTERNAL and self._matches(topic.name)

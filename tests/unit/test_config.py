@@ -244,6 +244,22 @@ def test_one_connection_is_not_one_per_partition() -> None:
         ConsumerConfig.build({**options, "fetch_strategy": "per_partition"})
 
 
+def test_new_partitions_begin_as_one_of_the_reset_policies_or_auto() -> None:
+    name = "auto_offset_reset_new_partitions"
+
+    def built(value: str) -> str:
+        return ConsumerConfig.build({"bootstrap_servers": "h:1", name: value}).auto_offset_reset_new_partitions
+
+    assert ConsumerConfig.build({"bootstrap_servers": "h:1"}).auto_offset_reset_new_partitions == "auto"
+    assert [built(value) for value in ("auto", "earliest", "none", "by_duration:PT1H")] == [
+        *("auto", "earliest", "error", "by_duration:PT1H"),
+    ]
+    with pytest.raises(ConfigError, match=f"option {name}='beginning': allowed: auto, earliest, latest, error, by_dur"):
+        built("beginning")
+    with pytest.raises(ConfigError, match="option auto_offset_reset='auto': allowed: earliest, latest, error"):
+        ConsumerConfig.build({"bootstrap_servers": "h:1", "auto_offset_reset": "auto"})
+
+
 @pytest.mark.parametrize(
     "option", ["check_crcs", "isolation_level", "fetch_max_bytes", "auto_offset_reset", "group_id"]
 )

@@ -103,6 +103,13 @@ def test_the_table_has_no_name_that_nobody_has() -> None:
         (ConsumerConfig, "security.protocol", "plaintext", "security_protocol", "plaintext"),
         (ConsumerConfig, "auto.offset.reset", "smallest", "auto_offset_reset", "earliest"),
         (ConsumerConfig, "auto.offset.reset", "end", "auto_offset_reset", "latest"),
+        (
+            ConsumerConfig,
+            "auto.offset.reset.new.partitions",
+            "beginning",
+            "auto_offset_reset_new_partitions",
+            "earliest",
+        ),
         (ConsumerConfig, "auto.commit.enable", "false", "enable_auto_commit", "false"),
         (ConsumerConfig, "fetch.wait.max.ms", 7, "fetch_max_wait_ms", 7),
         (ConsumerConfig, "fetch.message.max.bytes", 7, "max_partition_fetch_bytes", 7),

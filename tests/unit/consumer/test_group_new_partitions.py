@@ -108,6 +108,25 @@ def test_an_added_partition_is_read_from_its_beginning(
         assert begun(caplog) == ["topic 't', a partition was added: reading begins in t-1 at offset 0"]
 
 
+@pytest.mark.parametrize("chosen", [{"topics": "t"}, {"topics": None, "pattern": "t.*"}], ids=["topics", "pattern"])
+def test_an_added_partition_is_new_to_a_member_that_had_none(
+    protocol: dict[str, Any], chosen: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            async with Reader(group, **protocol, **chosen) as one, Reader(group, **protocol, **chosen) as other:
+                await asyncio.sleep(20.0)
+                assert len(one.consumer.assignment) + len(other.consumer.assignment) == 1
+                grow(group)
+                await send(group, "t", *EARLY, partition=1)
+                await group.until(lambda: one.values + other.values == EARLY, limit_s=320.0)
+                assert len(one.consumer.assignment) == len(other.consumer.assignment) == 1
+
+        group.world.run(main())
+        assert "a partition was added: reading begins in t-1 at offset 0" in caplog.text
+
+
 def test_a_recreated_topic_is_read_from_its_beginning(
     protocol: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -205,11 +224,12 @@ def test_a_topic_that_was_there_before_the_member_begins_at_its_end(
         assert begun(caplog) == []
 
 
-def test_a_topic_that_was_named_before_it_existed_is_read_from_its_first_record(protocol: dict[str, Any]) -> None:
+@pytest.mark.parametrize("options", [*PROTOCOLS.values(), {"group_id": None}], ids=[*PROTOCOLS, "no group"])
+def test_a_topic_that_was_named_before_it_existed_is_read_from_its_first_record(options: dict[str, Any]) -> None:
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:
-            reader = Reader(group, **protocol, topics="t2")
+            reader = Reader(group, **{"topics": "t2"} | options)
             with pytest.raises(BrokerError, match="'t2' does not exist"):
                 await reader.consumer.start()
             create(group, "t2")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 from typing import Any
 
 import pytest
 
 from kafwire.errors import AuthorizationError, ConfigError
 from kafwire.testing.broker.faults import Faults
-from kafwire.types import TopicPartition
+from kafwire.types import Tail, TopicPartition
 from tests.support.group_consumers import PROTOCOLS, GroupWorld
 
 RECORDS = 40
@@ -33,6 +34,18 @@ async def commit(group: GroupWorld, partition: int, offset: int) -> None:
     await reader.consumer.start()
     await reader.consumer.commit({where: offset})
     await reader.leave()
+
+
+async def coordinator_of(group: GroupWorld) -> int:
+    """The broker that coordinates the group."""
+    probe = group.member(topics=None, assign=[TopicPartition("t", 0)], enable_auto_commit=False)
+    await probe.consumer.start()
+    await probe.consumer.committed()
+    offsets = probe.consumer._core.commits.group
+    assert offsets is not None
+    assert offsets.coordinator is not None
+    await probe.leave()
+    return offsets.coordinator
 
 
 def test_a_partition_without_a_beginning_stops_no_other_one(protocol: dict[str, Any]) -> None:
@@ -157,5 +170,34 @@ def test_who_seeks_before_the_group_has_said_where_it_was_stays_there(protocol: 
             assert await consumer.position(where) == 5
             (batch,) = await consumer.poll(5.0)
             assert next(iter(batch)).offset == 5
+
+        group.world.run(main())
+
+
+@pytest.mark.parametrize(
+    "start", [Tail(3), dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.datetime(2099, 1, 1, tzinfo=dt.UTC)], ids=str
+)
+def test_a_leader_that_is_gone_delays_the_start_of_no_other_partition(protocol: dict[str, Any], start: Any) -> None:
+    with GroupWorld(partitions=6, brokers=3) as group:
+
+        async def main() -> None:
+            await fill(group)
+            topic = group.world.state.topics.by_name["t"]
+            leaders = {number: part.leader for number, part in enumerate(topic.partitions)}
+            coordinator = await coordinator_of(group)
+            gone = next(node for node in group.world.nodes if node != coordinator)
+            group.world.link(gone).is_refusing = True
+            group.world.break_connections(gone)
+            consumer = group.member(**protocol, start=start).consumer
+            await consumer.start()
+            await group.until(lambda: len(consumer.assignment) == 6)
+            reachable = [TopicPartition("t", number) for number, leader in leaders.items() if leader != gone]
+            begun = group.world.loop.time()
+            for where in reachable:
+                end = (await consumer.end_offsets([where]))[where]
+                expected = max(0, end - 3) if isinstance(start, Tail) else end * (start.year > 2020)
+                assert await consumer.position(where) == expected
+            assert group.world.loop.time() - begun < 5.0
+            group.world.link(gone).heal()
 
         group.world.run(main())
