@@ -130,6 +130,8 @@ class ShareConsumer:
     def poll(self, timeout: float | None = 0.0) -> list[ShareBatch]:
         """Return batches of acquired records, about `max_poll_records` from each broker.
 
+        With `share_acquire_mode="record_limit"` it is at most `max_poll_records` from all brokers together.
+
         Args:
             timeout: seconds to wait for the first ones; None: for ever.
 
@@ -166,7 +168,7 @@ class ShareConsumer:
     def __iter__(self) -> Iterator[Record]:
         """Iterate over single records, for ever; in implicit mode each is accepted when the next is asked for.
 
-        A second loop goes on where the first one stopped. Who asks for batches instead has the rest delivered again.
+        A second loop goes on where the first one stopped. `poll` and `batches` hand out the rest of its batch.
 
         Returns:
             An iterator of `Record`.

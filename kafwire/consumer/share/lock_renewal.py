@@ -27,6 +27,11 @@ class LockRenewal:
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = False
 
+    @property
+    def is_proven(self) -> bool:
+        """Whether a lock was renewed before."""
+        return self._waiting.is_proven
+
     def called(self) -> None:
         """The user gives a sign of life."""
         self.called_ms = self._engine.now_ms()
@@ -49,8 +54,8 @@ class LockRenewal:
         now = self._engine.now_ms()
         for acquired in ranges:
             acquired.until_ms, acquired.lock_ms = now + lock_ms, lock_ms
+            self._waiting.is_proven = True
             if acquired.waits:
-                self._waiting.is_proven = True
                 self._waiting.add(acquired, now)
 
     def stop(self) -> None:

@@ -379,6 +379,8 @@ class ShareFetcher:
         answer = await connection.call(acknowledge_request(self._config, self._member_id(), topics, renews=True))
         self._check(answer, node)
         self._note_renewed(ranges, answer)
+        if self.renewal.is_proven:
+            return  # what is refused now belongs to other members
         codes, now = codes_of(answer), self._engine.now_ms()
         refused = [each for each in ranges if codes.get(each.place) == ErrorCode.INVALID_RECORD_STATE]
         if refused and all(each.until_ms > now for each in refused):

@@ -130,9 +130,13 @@ def test_a_loop_hands_out_no_records_whose_lock_is_over(mode: str) -> None:
         assert consumer.metrics()["expired"] == BATCH - 2
 
 
-def test_in_a_group_without_renewal_brokers_take_turns(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("lacking", ["group", "brokers"])
+def test_without_renewal_brokers_take_turns(lacking: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kafwire")
-    with ShareWorld(brokers=2, **NO_RENEWAL) as world, world.consumer() as consumer:
+    world = ShareWorld(brokers=2, **(NO_RENEWAL if lacking == "group" else {}))
+    for node in world.state.nodes.values() if lacking == "brokers" else ():
+        node.versions |= {"ShareFetch": (1, 1), "ShareAcknowledge": (1, 1)}
+    with world, world.consumer() as consumer:
         world.link(2).latency_s = SLOW_S
         found = []
         for batch in consumer.batches(PATIENCE_S):
@@ -149,6 +153,21 @@ def test_in_a_group_without_renewal_brokers_take_turns(caplog: pytest.LogCapture
     assert [each.message for each in caplog.records if "renewal" in each.message] == [
         "share group 'g' allows no renewal of locks: one broker at a time is asked for records"
     ]
+
+
+def test_a_refusal_after_renewals_says_nothing_of_the_group(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kafwire")
+    with ShareWorld(brokers=2) as world, world.consumer() as consumer:
+        world.link(2).latency_s = SLOW_S
+        found = []
+        for batch in consumer.batches(PATIENCE_S):
+            found.append(batch)
+            enabled = str(len(found) != 3).lower()
+            world.state.group_configs["g"]["share.renew.acknowledge.enable"] = enabled
+            world.pass_time(0.4 * LOCK_S)
+        assert {*deliveries(found)} == {(part, offset) for part in (0, 1) for offset in range(RECORDS)}
+        assert world.made("ShareFetch")[-1].max_records == BATCH
+    assert not any("allows no renewal" in each.message for each in caplog.records)
 
 
 def test_locks_that_are_over_are_not_handed_out_and_fewer_records_are_acquired() -> None:
