@@ -89,8 +89,8 @@ def _foreign(history: GroupHistory) -> Iterator[Finding]:
 
 def _commits(history: GroupHistory) -> Iterator[Finding]:
     done: dict[int, float] = {}
-    for each in history.settled:
-        done[each.number] = min(each.at_s, done.get(each.number, each.at_s))
+    for settled in history.settled:
+        done[settled.number] = min(settled.at_s, done.get(settled.number, settled.at_s))
     logs: defaultdict[tuple[Where, int], list[Input]] = defaultdict(list)
     for one in history.inputs:
         logs[one.where, one.incarnation].append(one)
@@ -158,7 +158,8 @@ def _late(history: GroupHistory) -> Iterator[Finding]:
 
 def _reached(history: GroupHistory) -> dict[int, float]:
     """When the group was done with each input: its result was at the sink; at most once: its offset was committed."""
-    found = [(each.number, each.at_s) for each in (*history.settled, *history.results)]
+    found = [(each.number, each.at_s) for each in history.settled]
+    found += [(each.number, each.at_s) for each in history.results]
     if history.guarantee == "at_most_once":
         for commit in history.commits:
             log = commit.where, commit.incarnation

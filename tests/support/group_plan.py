@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafwire.stream import Pipeline, RetryTopic
+from kafwire.stream.steps import Lane
 from tests.support.group_consumers import PROTOCOLS
 from tests.support.group_history import Guarantee
 from tests.support.group_inputs import BACKOFF_S, DEAD, RETRY, TOPIC, Kind
@@ -89,7 +90,7 @@ class Plan:
         is_exact_mixture = self.guarantee == "exactly_once" and self.theme_name == "mixture"
         self.bad_s = 20.0 if is_exact_mixture else 50.0 if self.retries_by_topic else 200.0
         self.transaction_ms = 60_000 if self.theme_name != "waits" else 600_000
-        self.by = chance.choice(["key", "key", "partition", None])
+        self.by: Lane | None = chance.choice(["key", "key", "partition", None])
         self.is_patient = self.theme_name != "hung"
         self.metadata_s = METADATA_S if chance.random() < 0.5 else REFRESH_S
 

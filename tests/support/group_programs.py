@@ -44,7 +44,9 @@ class Program:
     @property
     def reads(self) -> set[Where]:
         """See `WatchedMember`."""
-        return set() if self._consumer is None or self.is_over else {tuple(w) for w in self._consumer.assignment}
+        if self._consumer is None or self.is_over:
+            return set()
+        return {(where.topic, where.partition) for where in self._consumer.assignment}
 
     @property
     def only_waits(self) -> bool:

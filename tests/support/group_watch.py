@@ -105,12 +105,13 @@ class GroupWatch:
 
         def kept(group: str, place: Where, committed: Committed, number: int) -> None:
             keep(group, place, committed, number)
-            by, owners = self._pending.pop((place, committed), None) or (self._asking, self.owners(place))
+            now = self._asking, self.owners(place)
+            by, owners = self._pending.pop((place, committed), now)
             if group == self._group_id and by:
                 now_s, which = self._world.loop.time(), self.incarnations.get(place[0], 0)
                 self._history.commits.append(Commit(now_s, by, place, committed.offset, owners, which))
 
-        self._store.add_pending, self._store._keep = pending, kept  # type: ignore[method-assign]
+        self._store.add_pending, self._store._keep = pending, kept
 
     # --- looking again and again
 

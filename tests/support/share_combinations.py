@@ -57,6 +57,8 @@ class ShareProgram:
                 self._schedule.history.ended.append(Ended(self._schedule.now_s, self.name, text))
 
     async def _process(self, batch: ShareBatch) -> None:
+        assert batch.topic is not None
+        assert batch.partition is not None
         schedule, where = self._schedule, (batch.topic, batch.partition)
         places = [(where, record.offset) for record in batch]
         for place in places:
@@ -154,6 +156,7 @@ class ShareSchedule:
         if len(self.live) > 1:
             program = self.live.pop(self.chance.randrange(len(self.live)))
             self.say(f"{program.name} leaves")
+            self.history.gone_s.append(self.now_s)  # the end of its session spends what it had acquired
             await program.leave()
 
     async def _die(self) -> None:
@@ -163,7 +166,7 @@ class ShareSchedule:
             program.is_over = True
             self._mute.add(program.name)
             self.dead.append(program)
-            self.history.killed_s.append(self.now_s)
+            self.history.gone_s.append(self.now_s)
 
     async def _slow(self) -> None:
         node, late_s = self.chance.randrange(1, self.brokers + 1), self.chance.choice(SLOW_S)

@@ -1,7 +1,7 @@
 """The judge of simulated share groups: pure. What is acquired is in sight, and what is accepted is done.
 
 every record is handed out in time, whatever a slow broker does
-a delivery that a record has spent was handed out, apart from those of members that were killed
+a delivery that a record has spent was handed out, apart from those of members that left or died
 what is accepted and confirmed is never handed out again
 no program ends by an error
 """
@@ -45,7 +45,7 @@ class ShareHistory:
     written: dict[Place, float] = field(default_factory=dict)  # records, and when each was written
     handed_out: list[HandOut] = field(default_factory=list)
     accepted: list[Accepted] = field(default_factory=list)
-    killed_s: list[float] = field(default_factory=list)  # members: what they had acquired spends a delivery
+    gone_s: list[float] = field(default_factory=list)  # members: what each had acquired spends a delivery
     ended: list[Ended] = field(default_factory=list)
     until_s: float = 0.0
 
@@ -77,8 +77,8 @@ def _spent(history: ShareHistory) -> Iterator[Finding]:
     unseen = []
     for each in history.handed_out:
         seen[each.place] += 1
-        killed = sum(at_s <= each.at_s for at_s in history.killed_s)
-        if each.deliveries > seen[each.place] + killed:
+        gone = sum(at_s <= each.at_s for at_s in history.gone_s)
+        if each.deliveries > seen[each.place] + gone:
             unseen.append(each)
     if unseen:
         first = unseen[0]

@@ -68,8 +68,8 @@ def test_a_planted_mistake_is_found(mistake: Callable[[ShareHistory], None], kin
     assert {finding.kind for finding in judge(history)} == {kind}
 
 
-def test_a_killed_member_may_have_spent_a_delivery() -> None:
+def test_a_member_that_is_gone_may_have_spent_a_delivery() -> None:
     history = made()
-    history.killed_s.append(5.0)
+    history.gone_s.append(5.0)
     spend_a_delivery_unseen(history)
     assert judge(history) == []
