@@ -14,7 +14,7 @@
 # make hidden-inputs  stop transactions while their coordinators are killed, and read everything back (CYCLES=10, SEED=random; RESUME=folder)
 # make soak-status  show the progress of the last soak
 # make simulate run clients, and then groups, in simulated worlds, each decided by its seed, under random faults (SEEDS=200, SEED=0)
-# make mutants  draw mutants, and run the unit tests on them (SEED=random, COUNT=60, AREA=net; AREA=simulation: planted ones, simulated)
+# make mutants  draw mutants, and run the unit tests on them (SEED=random, COUNT=60, AREA=net; AREA=simulation or groups: planted ones, simulated)
 # make lint     run ruff, cython-lint, mypy, basedpyright, import-linter
 # make format   apply ruff's automatic fixes
 # make loc      print lines of code by package: library, tests, the rest
@@ -120,7 +120,7 @@ simulate: build
 	$(BIN)/python -m tests.soak.group_schedules --seeds $(SEEDS) $(if $(SEED),--seed $(SEED))
 
 mutants: build $(VENV)/has-test
-	$(if $(filter simulation,$(AREA)),$(BIN)/python -m scripts.mutants.simulated,\
+	$(if $(filter simulation groups,$(AREA)),$(BIN)/python -m scripts.mutants.simulated --area $(AREA),\
 	    $(BIN)/python -m scripts.mutants --count $(COUNT) $(if $(SEED),--seed $(SEED)) $(addprefix --area ,$(AREA)))
 
 lint: build $(VENV)/has-test $(VENV)/has-bench $(VENV)/has-demo $(VENV)/has-lint

@@ -4,12 +4,16 @@ The mistakes are those of `planted.toml`. Each is tried in a process of its own,
 one module; the tree stays as it is. Runs are those of `python -m kafwire.testing.simulation`, from seed 0 on, until one
 fails: by a violation, an exception, a hang or a crash. Runs that fail without a mistake are left out, and so are those
 that do not execute what a mistake alters.
+
+With `--area groups` the mistakes are those of `planted_groups.toml`, and runs are the combined schedules of groups
+(`tests/support/group_combinations.py`) of the mistake's theme, or those of share groups.
 """
 
 from __future__ import annotations
 
 import argparse
 import faulthandler
+import itertools
 import json
 import logging
 import os
@@ -33,6 +37,7 @@ from scripts.mutants.reached import Reach, lines_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PLANTED = Path(__file__).parent / "planted.toml"
+AREAS = {"simulation": PLANTED, "groups": Path(__file__).parent / "planted_groups.toml"}
 TABLE = ROOT / "build" / "simulate" / "mutants.md"
 RUN_SECONDS = 120.0  # simulated
 LIMIT_S = 60  # of the processor's time, for one run
@@ -46,12 +51,16 @@ COUNTS = re.compile(r"\w+=\d|not promised: ")
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """In `file`, `after` stands where `before` should; `what` says what is wrong then."""
+    """In `file`, `after` stands where `before` should; `what` says what is wrong then.
+
+    `theme` names the schedules of groups that are tried; none: runs of the simulated world.
+    """
 
     file: str
     before: str
     after: str
     what: str
+    theme: str = ""
 
     @property
     def module(self) -> str:
@@ -123,13 +132,13 @@ def run_seeds(mistake: Mistake, seeds: Iterable[int], limit_s: int) -> None:
 
     A run that takes longer than `limit_s` of the processor's time ends the process, and so does one that blocks.
     """
-    _prepare()
+    _prepare(mistake.theme)
     sys.meta_path.insert(0, Planter(mistake))
     for seed in seeds:
         signal.setitimer(signal.ITIMER_PROF, limit_s)
         faulthandler.dump_traceback_later(limit_s * PATIENCE, exit=True)
         try:
-            violation = _violation(seed)
+            violation = _violation(seed, mistake.theme)
         except Exception as error:  # noqa: BLE001 - modules that cannot be imported are found too
             violation = f"{type(error).__name__}: {error}"
         print(json.dumps((seed, violation)), flush=True)
@@ -137,23 +146,34 @@ def run_seeds(mistake: Mistake, seeds: Iterable[int], limit_s: int) -> None:
             return
 
 
-def run_control(seeds: Iterable[int]) -> None:
+def run_control(seeds: Iterable[int], area: str = "simulation", theme: str = "") -> None:
     """Run seeds without a mistake: a line for each, with its number, the violation and the mistakes it comes past."""
-    _prepare()
-    found = [(ROOT / mistake.file, mistake) for mistake in planted()]
+    _prepare(theme)
+    mistakes = planted(AREAS[area])
+    found = [(ROOT / mistake.file, mistake) for mistake in mistakes]
     reach = Reach([(str(path), lines_of(mistake, path.read_text())) for path, mistake in found])
     for seed in seeds:
         with reach.watch():
-            violation = _violation(seed)
-        print(json.dumps((seed, violation, reach.reached)), flush=True)
+            violation = _violation(seed, theme)
+        reached = [number for number in reach.reached if mistakes[number].theme == theme]
+        print(json.dumps((seed, violation, reached)), flush=True)
 
 
-def _prepare() -> None:
-    logging.disable(logging.CRITICAL)
+def _prepare(theme: str) -> None:
+    if theme:  # the judge of groups reads what members log
+        logging.getLogger("kafwire").propagate = False
+        logging.getLogger("asyncio").disabled = True
+    else:
+        logging.disable(logging.CRITICAL)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def _violation(seed: int) -> str:
+def _violation(seed: int, theme: str) -> str:
+    if theme:
+        from tests.support import group_combinations, share_combinations
+
+        play = share_combinations.run if theme == "share" else group_combinations.run
+        return "".join(play(seed)[:1])
     from kafwire.testing.simulation.run import run
     from kafwire.testing.simulation.schedule import Schedule
 
@@ -161,6 +181,15 @@ def _violation(seed: int) -> str:
 
 
 # --- from outside
+
+
+def seeds_of(theme: str, count: int) -> list[int]:
+    """The first seeds of a theme's schedules; all begin with 0 for runs that have no theme."""
+    if theme in ("", "share"):
+        return list(range(count))
+    from tests.support.group_plan import Plan
+
+    return list(itertools.islice((seed for seed in itertools.count() if Plan(seed).theme_name == theme), count))
 
 
 def lines_from(given: dict[str, Any]) -> Iterator[list[Any]]:
@@ -220,6 +249,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Try the planted mistakes, and write the table; 1 if one is not found."""
     parser = argparse.ArgumentParser(prog="python -m scripts.mutants.simulated", description=__doc__)
     parser.add_argument("--seeds", type=int, default=40, help="runs for each mistake at most (default: 40)")
+    parser.add_argument("--area", choices=AREAS, default="simulation", help="which mistakes (default: simulation)")
     parser.add_argument("--only", type=int, help="the mistake of that number alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--limit", type=int, default=LIMIT_S, help="processor seconds of one run (default: 60)")
@@ -230,25 +260,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "mistake" in chosen.run:
             run_seeds(Mistake(**chosen.run["mistake"]), chosen.run["seeds"], chosen.run["limit_s"])
         else:
-            run_control(chosen.run["seeds"])
+            run_control(**chosen.run)
         return 0
     began = time.monotonic()
-    trials = [Trial(mistake) for mistake in planted()]
-    bad = []
-    for seed, *rest in lines_from({"seeds": list(range(chosen.seeds))}):
-        if not rest and seed:
-            print(f"the runs without a mistake ended with {seed}")
-            return 1
-        if rest and rest[0]:
-            bad.append(seed)
-        for number in rest[1] if rest and not rest[0] else ():
-            trials[number].met.append(seed)
-    control = f"Without a mistake {chosen.seeds - len(bad)} of {chosen.seeds} runs find nothing" + (
-        f"; left out: {', '.join(map(str, bad))}." if bad else "."
-    )
-    print(f"{time.monotonic() - began:6.0f} s  {control}", flush=True)
+    trials = [Trial(mistake) for mistake in planted(AREAS[chosen.area])]
     if chosen.only is not None:
         trials = [trials[chosen.only]]
+    numbers = {mistake: number for number, mistake in enumerate(planted(AREAS[chosen.area]))}
+    by_number = {numbers[trial.mistake]: trial for trial in trials}
+    bad, runs = [], 0
+    for theme in sorted({trial.mistake.theme for trial in trials}):
+        seeds = seeds_of(theme, chosen.seeds)
+        runs += len(seeds)
+        for seed, *rest in lines_from({"seeds": seeds, "area": chosen.area, "theme": theme}):
+            if not rest and seed:
+                print(f"the runs without a mistake ended with {seed}")
+                return 1
+            if rest and rest[0]:
+                bad.append(f"{theme} {seed}".strip())
+            for number in rest[1] if rest and not rest[0] else ():
+                if number in by_number:
+                    by_number[number].met.append(seed)
+    control = f"Without a mistake {runs - len(bad)} of {runs} runs find nothing" + (
+        f"; left out: {', '.join(bad)}." if bad else "."
+    )
+    print(f"{time.monotonic() - began:6.0f} s  {control}", flush=True)
     TABLE.parent.mkdir(parents=True, exist_ok=True)
     for first, last in zip((0, *ROUNDS), (*ROUNDS, chosen.seeds), strict=True):
 

@@ -1,6 +1,13 @@
-"""Many random schedules of groups, simulated: `python -m tests.soak.group_schedules [--seeds N] [--seed S]`.
+"""Many random schedules of groups, simulated: `python -m tests.soak.group_schedules [--seeds N] [--seed S] [--kind K]`.
 
-What is in them, and what must hold: `tests/support/group_schedule.py`. 0: nothing was found; 1: something was.
+| kind | schedules | judge |
+|---|---|---|
+| `plain` | `tests/support/group_schedule.py`: consumers alone, brokers that fail | in itself |
+| `combined` | `tests/support/group_combinations.py`: programs of every kind under combined faults | `group_judge.py` |
+| `share` | `tests/support/share_combinations.py`: share groups with slow brokers | `share_judge.py` |
+
+Each seed plays one schedule of each kind. A schedule that fails prints its events, and the command that repeats it.
+0: nothing was found; 1: something was.
 """
 
 from __future__ import annotations
@@ -12,21 +19,33 @@ import os
 import random
 import sys
 import time
+from collections import Counter
 
-from tests.support.group_schedule import run
+from tests.support import group_combinations, group_schedule, share_combinations
 
+KINDS = {"plain": group_schedule.run, "combined": group_combinations.run, "share": share_combinations.run}
 RUNS_OF_A_PROCESS = 500
 _TELL_EVERY = 1_000
 
+Case = tuple[str, int]
 
-def judged(seed: int) -> tuple[int, list[str], float]:
-    """A seed, what went wrong, and the seconds of the processor that it took."""
+
+def judged(case: Case) -> tuple[Case, list[str], float]:
+    """A schedule, its findings, and the seconds of the processor that it took."""
+    kind, seed = case
     began = time.process_time()
     try:
-        wrong = run(seed)
+        wrong = KINDS[kind](seed)
     except Exception as error:  # others run on
         wrong = [repr(error)]
-    return seed, wrong, time.process_time() - began
+    return case, wrong, time.process_time() - began
+
+
+def _quiet() -> None:
+    # Judges read what members log; the terminal does not need it.
+    logging.getLogger("kafwire").propagate = False
+    logging.getLogger("kafwire").addHandler(logging.NullHandler())
+    logging.getLogger("asyncio").disabled = True
 
 
 def main() -> int:
@@ -34,22 +53,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Random schedules of what befalls a group, decided by their seeds.")
     parser.add_argument("--seeds", type=int, default=100, help="how many")
     parser.add_argument("--seed", default="0", help="the first one, or `random`")
+    parser.add_argument("--kind", choices=[*KINDS, "all"], default="all", help="which schedules")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     chosen = parser.parse_args()
     first = random.SystemRandom().randrange(1 << 31) if chosen.seed == "random" else int(chosen.seed)
     seeds = range(first, first + chosen.seeds)
-    failed, seconds = 0, 0.0
+    kinds = [*KINDS] if chosen.kind == "all" else [chosen.kind]
+    cases = [(kind, seed) for seed in seeds for kind in kinds]
+    began, failed, seconds = time.monotonic(), Counter[str](), 0.0
     context = multiprocessing.get_context("spawn")
-    silent = (logging.CRITICAL,)  # what befalls members is told by them
-    with context.Pool(os.cpu_count(), logging.disable, silent, maxtasksperchild=RUNS_OF_A_PROCESS) as pool:
-        for done, (seed, wrong, took) in enumerate(pool.imap_unordered(judged, seeds), start=1):
+    with context.Pool(chosen.jobs, _quiet, maxtasksperchild=RUNS_OF_A_PROCESS) as pool:
+        for done, ((kind, seed), wrong, took) in enumerate(pool.imap_unordered(judged, cases), start=1):
             seconds += took
             if not done % _TELL_EVERY:
-                print(f"{done} of {len(seeds)}, {seconds:,.0f} s of processors: {failed} failed", flush=True)
+                print(f"{done} of {len(cases)}, {seconds:,.0f} s of processors: {failed.total()} failed", flush=True)
             if wrong:
-                failed += 1
-                print(f"seed {seed}: {'; '.join(wrong)}", flush=True)
-    what = f"{len(seeds)} schedules of groups, seeds {seeds[0]} to {seeds[-1]}, {seconds:,.0f} s of processors"
-    print(f"{what}: {failed} failed")
+                failed[kind] += 1
+                print(f"{kind} schedule, seed {seed}:", *wrong, sep="\n    ")
+                print(
+                    f"    again: python -m tests.soak.group_schedules --kind {kind} --seeds 1 --seed {seed}", flush=True
+                )
+    what = f"{len(cases)} schedules of groups ({', '.join(kinds)}), seeds {seeds[0]} to {seeds[-1]}"
+    took_s = f"{time.monotonic() - began:,.0f} s, {seconds:,.0f} s of processors"
+    print(f"{what}, {took_s}: {failed.total()} failed{f' {dict(failed)}' if failed else ''}")
     return 1 if failed else 0
 
 

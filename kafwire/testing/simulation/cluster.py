@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
+from kafwire.errors import ErrorCode
 from kafwire.testing.broker import request as broker
 from kafwire.testing.broker.api.fetch import FetchSessions
 from kafwire.testing.broker.frames import read_request
@@ -91,6 +93,7 @@ class ClusterWorld(BaseWorld):
         self._due: TimerHandle | None = None
         self._moves = itertools.count(1)
         self._stale: dict[int, Any] = {}  # by broker: what it answers Metadata with, as it lags
+        self._denying: set[int] = set()  # lagging brokers that deny what they have not heard of
         self.state.interceptors.append(self._answer_stale)
 
     def listening(self) -> Mapping[int, BaseNode]:
@@ -178,8 +181,13 @@ class ClusterWorld(BaseWorld):
         self.state.nodes[node].addresses[LISTENER] = self.nodes[node].host, self.nodes[node].port
         self.break_connections(node)
 
-    def lag(self, node: int) -> None:
-        """From now on `node` answers Metadata with what is so now, until `catch_up`."""
+    def lag(self, node: int, *, denies: bool = False) -> None:
+        """From now on `node` answers Metadata with what is so now, until `catch_up`.
+
+        `denies`: the broker answers that a newer topic does not exist; else it learns of a topic when asked for it.
+        """
+        if denies:
+            self._denying.add(node)
         asked = Request(self.state.connect(node, LISTENER), protocol.MetadataRequest(topics=None), 13)
         self._asked[asked] = lambda _, answer: self._stale.__setitem__(node, answer)
         self.state.receive(asked, self.loop.time() * 1000.0)
@@ -188,6 +196,7 @@ class ClusterWorld(BaseWorld):
     def catch_up(self, node: int) -> None:
         """A broker's metadata lag no more."""
         self._stale.pop(node, None)
+        self._denying.discard(node)
 
     def _answer_stale(self, request: Request) -> Any:
         known = self._stale.get(request.node) if request.name == "Metadata" else None
@@ -200,9 +209,19 @@ class ClusterWorld(BaseWorld):
         if request.message.topics is not None:
             wanted = {topic.name or topic.topic_id for topic in request.message.topics}
             answer.topics = [topic for topic in known.topics if topic.name in wanted or topic.topic_id in wanted]
-            if len(answer.topics) < len(wanted):
+            if len(answer.topics) < len(wanted) and request.node not in self._denying:
                 return None  # it has heard of what it is asked for only now
+            found = {each for topic in answer.topics for each in (topic.name, topic.topic_id)}
+            answer.topics += [_unknown(each) for each in wanted if each not in found]
         return answer
+
+
+def _unknown(topic: str | uuid.UUID) -> Any:
+    """The Metadata response's part for a topic that a broker has not heard of."""
+    part = protocol.MetadataResponse.MetadataResponseTopic
+    if isinstance(topic, str):
+        return part(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=topic)
+    return part(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic)
 
 
 @functools.cache

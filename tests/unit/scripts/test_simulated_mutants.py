@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from scripts.mutants.reached import Reach, lines_of
-from scripts.mutants.simulated import ROOT, Mistake, Planter, Trial, advance, planted, table
+from scripts.mutants.simulated import AREAS, ROOT, Mistake, Planter, Trial, advance, planted, seeds_of, table
+from tests.support.group_plan import THEMES, Plan
 
-MISTAKES = planted()
+MISTAKES = [mistake for path in AREAS.values() for mistake in planted(path)]
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=[f"{n}: {each.what}" for n, each in enumerate(MISTAKES)])
@@ -52,6 +53,21 @@ def test_the_first_runs_find_a_mistake_that_they_meet() -> None:
     trial = advance(Trial(mistake), range(3), limit_s=20)
     assert trial.seed is not None
     assert trial.by
+
+
+def test_combined_schedules_find_a_mistake_of_groups() -> None:
+    (mistake,) = [
+        each for each in MISTAKES if each.what == "a failed delivery is written again behind later values of its key"
+    ]
+    trial = advance(Trial(mistake), seeds_of(mistake.theme, 6), limit_s=20)
+    assert trial.seed is not None
+    assert trial.by.startswith("stale result last")
+
+
+def test_each_theme_has_seeds_of_its_own() -> None:
+    assert {mistake.theme for mistake in planted(AREAS["groups"])} <= {*THEMES, "share"}
+    assert [Plan(seed).theme_name for seed in seeds_of("hung", 3)] == ["hung"] * 3
+    assert seeds_of("", 3) == [0, 1, 2]
 
 
 def test_a_mistake_that_nothing_can_be_imported_with_is_found() -> None:

@@ -1,0 +1,166 @@
+"""Observation of a simulated group from the brokers' side: offsets with their owners, rebalances, zombies.
+
+The coordinator's own state says which member has a partition; the members' consumers say what they read. The watch
+compares both, and writes into a `GroupHistory`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from kafwire.consumer.group.subscription import assigned
+from kafwire.testing.broker.groups.classic_group import ClassicGroup
+from kafwire.testing.broker.groups.consumer_group import ConsumerGroup
+from kafwire.testing.broker.groups.consumer_member import MemberState
+from kafwire.testing.broker.groups.group import GroupState
+from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.groups.offsets import Committed, OffsetStore
+from kafwire.testing.broker.request import Request
+from kafwire.testing.simulation.cluster import ClusterWorld
+from tests.support.group_history import Commit, GroupHistory, Hold, Overlap, Where
+
+LOOK_S = 0.25
+HEARTBEAT_S = 1.0  # of members: a rebalance is noticed so late
+HOLD_S = 1.0  # a member that only waits holds up a rebalance for so long
+HOLD_LIMIT_S = HOLD_S + HEARTBEAT_S + 1.5  # with the round trips of leaving and joining
+OVERLAP_S = 20.0  # two sessions
+
+
+class WatchedMember(Protocol):
+    """What the watch asks of a member."""
+
+    name: str
+
+    @property
+    def reads(self) -> set[Where]:
+        """The partitions that its consumer lists as assigned."""
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether no handler runs, no write is under way, and no fault holds the member."""
+
+
+class GroupWatch:
+    """Watches one group. `is_calm`: whether no fault is going on that excuses a zombie or a slow rebalance."""
+
+    def __init__(self, world: ClusterWorld, group_id: str, history: GroupHistory) -> None:
+        self.members: dict[str, WatchedMember] = {}
+        self.incarnations: dict[str, int] = {}
+        self.calm_from_s = 0.0
+        self.leads_from_s = 0.0  # a classic group's leader waits for metadata until then
+        self._world, self._group_id, self._history = world, group_id, history
+        self._coordinator = world.state.part(GroupCoordinator)
+        self._store = world.state.part(OffsetStore)
+        self._asking = ""
+        self._pending: dict[tuple[Where, Committed], tuple[str, frozenset[str]]] = {}
+        self._holding: dict[str, float] = {}  # members, and since when each holds up the rebalance
+        self._overlapping: dict[tuple[str, Where], float] = {}
+        self._follow_commits()
+
+    # --- who has what, as the coordinator says
+
+    @property
+    def _group(self) -> Any:
+        return self._coordinator.groups.get(self._group_id)
+
+    def _assignments(self) -> Mapping[str, set[Where]]:
+        """Members by their client ids, and the partitions that the coordinator lists for each."""
+        group, found = self._group, dict[str, set[Where]]()
+        if isinstance(group, ClassicGroup):
+            for member in group.members.values():
+                found.setdefault(member.client_id, set()).update(assigned(member.assignment))
+        elif isinstance(group, ConsumerGroup):
+            topics = self._world.state.topics.by_id
+            for each in group.members.values():
+                places = [*each.assigned, *each.revoking]
+                had = {(topics[topic].name, number) for topic, number in places if topic in topics}
+                found.setdefault(each.client_id, set()).update(had)
+        return found
+
+    def owners(self, where: Where) -> frozenset[str]:
+        """The members that the coordinator lists a partition for."""
+        return frozenset(name for name, places in self._assignments().items() if where in places)
+
+    def is_shared_out(self, count: int) -> bool:
+        """Whether the members have so many partitions between them, each one once."""
+        had = [where for places in self._assignments().values() for where in places]
+        return len(had) == len(set(had)) == count
+
+    # --- commits
+
+    def _follow_commits(self) -> None:
+        def note(request: Request) -> None:
+            if request.name in ("OffsetCommit", "TxnOffsetCommit"):
+                member = getattr(self._group, "members", {}).get(request.message.member_id)
+                self._asking = "" if member is None else member.client_id
+
+        self._world.state.interceptors.insert(0, note)
+        add, keep = self._store.add_pending, self._store._keep
+
+        def pending(group: str, producer_id: int, epoch: int, place: Where, committed: Committed) -> None:
+            self._pending[place, committed] = self._asking, self.owners(place)
+            add(group, producer_id, epoch, place, committed)
+
+        def kept(group: str, place: Where, committed: Committed, number: int) -> None:
+            keep(group, place, committed, number)
+            now = self._asking, self.owners(place)
+            by, owners = self._pending.pop((place, committed), now)
+            if group == self._group_id and by:
+                now_s, which = self._world.loop.time(), self.incarnations.get(place[0], 0)
+                self._history.commits.append(Commit(now_s, by, place, committed.offset, owners, which))
+
+        self._store.add_pending, self._store._keep = pending, kept
+
+    # --- looking again and again
+
+    async def look(self) -> None:
+        """Look at the group until the task is cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            now_s = self._world.loop.time()
+            self._look_at_rebalance(now_s)
+            self._look_at_readers(now_s)
+
+    def _holders(self) -> Iterable[str]:
+        """The members that the group's rebalance waits for."""
+        group = self._group
+        if isinstance(group, ClassicGroup) and group.state is GroupState.PREPARING_REBALANCE:
+            return [each.client_id for each in group.members.values() if each.on_join is None]
+        if isinstance(group, ConsumerGroup):
+            waiting = MemberState.UNREVOKED_PARTITIONS
+            return [each.client_id for each in group.members.values() if each.state is waiting]
+        return ()
+
+    def _look_at_rebalance(self, now_s: float) -> None:
+        holders = {name for name in self._holders() if name in self.members and self.members[name].only_waits}
+        if now_s < max(self.calm_from_s, self.leads_from_s):
+            holders.clear()
+        for name in [name for name in self._holding if name not in holders]:
+            since_s = self._holding.pop(name)
+            self._history.holds.append(Hold(since_s, name, now_s - since_s, HOLD_LIMIT_S))
+        for name in holders:
+            self._holding.setdefault(name, now_s)
+
+    def _look_at_readers(self, now_s: float) -> None:
+        had = self._assignments()
+        seen: dict[tuple[str, Where], str] = {}
+        for name, member in self.members.items() if now_s >= self.calm_from_s else ():
+            for where in member.reads - had.get(name, set()):
+                owner = next((other for other, places in had.items() if where in places), None)
+                if owner is not None:
+                    seen[name, where] = owner
+        for key in [key for key in self._overlapping if key not in seen]:
+            del self._overlapping[key]
+        for key, owner in seen.items():
+            since_s = self._overlapping.setdefault(key, now_s)
+            if 0 <= now_s - since_s - OVERLAP_S < LOOK_S:
+                self._history.overlaps.append(Overlap(now_s, key[1], key[0], owner, now_s - since_s))
+
+    def end(self) -> None:
+        """Write down the holds that still go on."""
+        now_s = self._world.loop.time()
+        for name, since_s in self._holding.items():
+            self._history.holds.append(Hold(since_s, name, now_s - since_s, HOLD_LIMIT_S))
+        self._holding.clear()
