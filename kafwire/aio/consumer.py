@@ -162,6 +162,11 @@ class AsyncConsumer:
             self._hand.give(batch)
         return batch
 
+    def _feed(self, batch: Batch) -> None:
+        """The records of this batch come next."""
+        self._hand.begin(batch)
+        self._fed.append(batch)
+
     def __aiter__(self) -> AsyncIterator[Record]:
         """Iterate over single records, for ever. A second loop goes on where the first one stopped.
 
@@ -697,7 +702,7 @@ class _Records:
             batch = await self._consumer._reading.next(None, self._records.context)
             if batch is None:
                 raise StopAsyncIteration
-            self._consumer._fed.append(batch)
+            self._consumer._feed(batch)
 
 
 class _AwaitedRecords:
@@ -724,7 +729,7 @@ class _AwaitedRecords:
                 batch = await self._consumer._reading.next(None, records.context)
                 if batch is None:
                     raise StopAsyncIteration from None
-                self._consumer._fed.append(batch)
+                self._consumer._feed(batch)
                 continue
             held, row = records.batch, records.row
             record = await self._deserializers.deserialize_awaited(raw)

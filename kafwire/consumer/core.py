@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -74,7 +74,7 @@ class ConsumerCore:
         self.closed = False
         self.deserializers = deserializers
         self.commits = OffsetCommits(self.fetcher, config)
-        self.positions = Positions(self.fetcher)
+        self.positions = Positions(self.fetcher, self.commits.ledger)
         self.assignment = Assignment(self.fetcher, config, selection, self.commits, layout)
         self.denied = DeniedPartitions(self.fetcher, self.assignment.start_again)
         self.membership: GroupMembership | None = None
@@ -273,7 +273,7 @@ class ConsumerCore:
             await self._progressed.wait()
 
     async def commit_claimed(
-        self, claim: Claim, what: Batch | Record | None = None, handed: Iterable[Handed] = ()
+        self, claim: Claim, what: Batch | Record | None = None, handed: Collection[Handed] = ()
     ) -> None:
         """Commit how far a claimed partition is processed, with what was `handed` out of it, or up to a batch's end."""
         if claim.cursor is None and self.config.group_id is not None:

@@ -10,6 +10,7 @@ from kafwire.cluster.offset_spec import OffsetSpec, timestamp_of
 from kafwire.consumer.arguments import cursor_of, cursors_of, partitions_of
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.offsets.hand import UnreadRemainder
+from kafwire.consumer.offsets.ledger import Ledger
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError, KafkaTimeoutError
 from kafwire.types import TopicPartition
@@ -20,8 +21,9 @@ PLACED_LOOK_S = 0.005
 class Positions:
     """One consumer's positions. Lives on the engine."""
 
-    def __init__(self, fetcher: Fetcher) -> None:
+    def __init__(self, fetcher: Fetcher, ledger: Ledger) -> None:
         self._fetcher = fetcher
+        self._ledger = ledger
 
     async def seek(self, where: TopicPartition, offset: int) -> None:
         """Read on at `offset`."""
@@ -29,6 +31,7 @@ class Positions:
         if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < 1 << 63:
             raise ConfigError(f"the offset to seek in {cursor.name} is {offset!r}: a number from 0 is needed")
         self._fetcher.seek(cursor, offset)
+        self._ledger.seek(cursor)
 
     def put_back(self, rest: UnreadRemainder) -> None:
         """Hand a batch's rest out again, unless its log was cut meanwhile and reading goes on before it."""
@@ -58,6 +61,7 @@ class Positions:
         )
         for cursor, offset in found.items():
             self._fetcher.seek(cursor, offset)
+            self._ledger.seek(cursor)
         return {TopicPartition(cursor.topic, cursor.partition): offset for cursor, offset in found.items()}
 
     async def position(self, where: TopicPartition) -> int:

@@ -199,6 +199,9 @@ cdef class RecordIterator:
             if self.batches is None:
                 raise StopIteration
             batch = next(self.batches)
+            if batch is self.refused:
+                batch = None
+                continue
             self.batch = batch
             self.row = row = 0
         self.row = row + 1
@@ -221,6 +224,9 @@ cdef class RecordIterator:
             if self.batches is None:
                 raise StopIteration
             batch = next(self.batches)
+            if batch is self.refused:
+                batch = None
+                continue
             self.batch = batch
             self.row = 0
         return batch.raw(self.row)
@@ -267,6 +273,12 @@ cdef class RecordIterator:
         """Leave out the records that are left of the batch in hand."""
         self.batch = None
         self.row = 0
+
+    def refuse(self, batch):
+        """Leave out the records that are left of this batch, whether it is in hand or on its way from `batches`."""
+        self.refused = batch
+        if self.batch is batch:
+            self.drop()
 
 
 # How much one record of a batch may be before it is looked at whether there is room for its Python objects. A header

@@ -103,7 +103,10 @@ class BatchReader:
         """The batch whose records come next; the one before it is processed."""
         self.ask()
         self._settle()
-        return self._read(-1)
+        batch = self._read(-1)
+        if batch is not None:
+            self.hand.begin(batch)
+        return batch
 
     def _read(self, timeout_ms: int) -> Batch | None:
         core = self._core

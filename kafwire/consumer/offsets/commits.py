@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit, came_back, lost_to_others
@@ -44,11 +44,15 @@ class OffsetCommits:
         what: ToCommit | None,
         *,
         only: Iterable[FetchCursor] | None = None,
-        handed: Iterable[Handed] = (),
+        handed: Collection[Handed] = (),
         timeout_ms: float | None = None,
     ) -> None:
-        """Commit what the user says, or how far everything (`only` these) is processed, with what was `handed` out."""
+        """Commit what the user says, or how far everything (`only` these) is processed, with what was `handed` out.
+
+        Raises `CommitFailedError` for rows in hand of a partition that went, once the others are committed.
+        """
         group = self._need_group()
+        gone = [each for each in handed if each.rows and each.cursor.ownership.is_lost]
         if what is None:
             self.ledger.advance(handed)
             chosen = {cursor: OffsetToCommit(offset) for cursor, offset in self._to_commit(only).items()}
@@ -56,8 +60,14 @@ class OffsetCommits:
             chosen = self._said(what)
             for cursor, (offset, *_) in chosen.items():
                 self.ledger.process(cursor, offset)
-        if not chosen:
-            return
+        if chosen:
+            await self._send(group, chosen, timeout_ms)
+        if gone and group.member is not None:
+            raise lost_to_others([(cursor.topic, cursor.partition) for cursor, *_ in gone], group.group_id)
+
+    async def _send(
+        self, group: GroupOffsets, chosen: dict[FetchCursor, OffsetToCommit], timeout_ms: float | None
+    ) -> None:
         offsets = {cursor: offset for cursor, (offset, *_) in chosen.items()}
         await self._engine_knows(offsets)
         places = {(cursor.topic, cursor.partition): cursor for cursor in chosen}

@@ -45,6 +45,8 @@ class Hand:
         self._fetcher = fetcher
         self._by_task = by_task
         self._whole: list[Handed] = []
+        self._cursor: FetchCursor | None = None  # of the records one by one
+        self._batch: Batch | None = None  # which come, or came, out of this batch
         self._reader: object = self  # no reader yet
 
     # --- the reader -------------------------------------------------------------------------------------------------
@@ -89,6 +91,13 @@ class Hand:
 
     # --- record by record -------------------------------------------------------------------------------------------
 
+    def begin(self, batch: Batch) -> None:
+        """The records of this batch come next."""
+        self._batch = batch  # before its partition is looked at: `forget` may come in between
+        self._cursor = self._fetcher.cursors.get((str(batch.topic), int(batch.partition or 0)))
+        if self._cursor is None:
+            self.records.refuse(batch)
+
     def rest(self) -> tuple[TopicPartition, int] | None:
         """The partition in hand record by record, and the offset of its next record; None when there is none."""
         batch = self.records.batch
@@ -123,12 +132,14 @@ class Hand:
     def forget(self, where: TopicPartition) -> None:
         """The partition is not read any more: what is left of its batch is not handed out. May be called in any thread.
 
-        The group may have given it to another member already, which reads those records.
+        The group may have given it to another member already, which reads those records. The rows in hand stay named
+        until more is asked for, so that a commit can refuse them.
         """
-        self.seek([where])
-        batch = self.records.batch
+        batch = self._batch
         if batch is not None and (batch.topic, batch.partition) == where:
-            self.records.drop()
+            if self._cursor is not None and self.records.batch is batch and self.records.offset >= 0:
+                self._whole = [*self._whole, Handed(self._cursor, self.records.next_offset, 1)]
+            self.records.refuse(batch)
 
     # --- what is processed, and what is not -------------------------------------------------------------------------
 

@@ -174,6 +174,10 @@ class Ledger:
         if not self._asks_processed:
             self._handed_over = {c: self._queue.position(c.number) for c in list(self._fetcher.cursors.values())}
 
+    def seek(self, cursor: FetchCursor) -> None:
+        """The user reads on elsewhere: a transaction that took more of the partition did not last."""
+        self._handed_over.pop(cursor, None)
+
     def is_uncommitted(self, cursor: FetchCursor) -> bool:
         """Return whether a partition was read beyond what its user committed or handed over to a transaction."""
         processed = self.processed(cursor)

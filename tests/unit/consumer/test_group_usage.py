@@ -583,3 +583,40 @@ def test_lost_partitions_are_counted(protocol: dict[str, Any]) -> None:
             assert (await member.consumer.metrics())["group"]["lost_partitions"] == 4
 
         group.world.run(main())
+
+
+@pytest.mark.parametrize("way", ["poll", "records"])
+def test_commit_refuses_what_is_in_hand_of_a_lost_partition(way: str, protocol: dict[str, Any]) -> None:
+    """A commit that leaves it out in silence would let its user believe that it is committed."""
+    with GroupWorld(partitions=2) as group:
+
+        async def main() -> None:
+            async with kafwire.AsyncProducer(group.world.bootstrap, engine=group.world.engine) as producer:
+                for partition in (0, 1):
+                    await (await producer.send("t", b"x", partition=partition))
+            member = group.member(**protocol, enable_auto_commit=False)
+            consumer = member.consumer
+            async with consumer:
+                read: set[int | None] = set()
+                records = aiter(consumer)
+                while len(read) < 2:
+                    if way == "poll":
+                        read |= {batch.partition for batch in await consumer.poll(10)}
+                    else:
+                        record = await anext(records)
+                        read.add(record.partition)
+                        last = record.partition
+                lost = 0 if way == "poll" else last
+                membership = consumer._core.membership
+                assert membership is not None
+                consumer._engine.start(membership.lose, [("t", lost)])
+                await asyncio.sleep(0.01)
+                with pytest.raises(CommitFailedError) as raised:
+                    await consumer.commit()
+                assert raised.value.partitions == (("t", lost),)
+                if way == "poll":
+                    assert group.committed() == {("t", 1): 1}, "the others are committed"
+                await consumer.poll(0)
+                await consumer.commit()
+
+        group.world.run(main())
