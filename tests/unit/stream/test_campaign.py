@@ -17,7 +17,7 @@ import pytest
 
 from kafwire.errors import KafkaError, TransactionAbortableError
 from kafwire.records import Batch, Record
-from kafwire.stream import MemorySink, MemorySource, NotNow, Pipeline, StopRequest
+from kafwire.stream import MemorySink, MemorySource, NotNow, Pipeline, Reduced, StopRequest
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.support import seeds
 from tests.support.streams import run_simulated
@@ -144,19 +144,90 @@ class Handler:
             raise ValueError("no") if self.rng.random() < 0.5 else NotNow(0.3)
         return self.seen(record)
 
+    def passes(self, record: Record) -> bool:
+        """A step that fails before records are folded."""
+        if self.rng.random() < 0.02:
+            raise ValueError("no") if self.rng.random() < 0.5 else NotNow(0.3)
+        return True
+
+    def folded(self, records: list[Record], record: Record) -> list[Record]:
+        """Records of a key, in order."""
+        if self.rng.random() < 0.02:
+            raise ValueError("no") if self.rng.random() < 0.5 else NotNow(0.3)
+        return [*records, record]
+
+    def unfolded(self, fold: Reduced) -> list[tuple[int, int]]:
+        """The folded records are processed."""
+        if {record.key for record in fold.value} != {fold.key} or len(fold.value) != fold.count:
+            self.problems.append(f"{fold} has other keys")
+        return [self.flaky(record) for record in fold.value]
+
+    async def unfold(self, fold: Reduced) -> list[tuple[int, int]]:
+        """The same, and it fails, hangs or is not ready now and then."""
+        drawn = self.rng.random()
+        await asyncio.sleep(3600 if drawn < 0.02 else self.rng.random())
+        if drawn < 0.06:
+            raise ValueError("no")
+        if drawn < 0.1:
+            raise NotNow(self.rng.random() * 3)
+        return [self.seen(record) for record in fold.value]
+
     def batch(self, batch: Batch) -> list[tuple[int, int]]:
         """The same for a whole batch."""
         return [self.flaky(record) for record in batch]
 
 
+class Hooks:
+    """For each partition: assigned, then any aborted, then revoked, one after the other, and revoked once."""
+
+    def __init__(self, source: Observed, rng: random.Random) -> None:
+        self.source = source
+        self.rng = rng
+        self.held: dict[TopicPartition, str] = {}
+
+    async def assigned(self, where: TopicPartition, offset: int | None) -> None:
+        """The partition comes, from where it is committed."""
+        before = self.held.get(where)
+        self.held[where] = "assigned"
+        if before is not None:
+            self.source.problems.append(f"{where} is assigned while it is {before}")
+        if offset != self.source.committed.get(where):
+            self.source.problems.append(f"{where} is assigned with {offset}")
+        await asyncio.sleep(self.rng.random() * 0.2)
+
+    async def aborted(self, where: TopicPartition, offset: int | None) -> None:
+        """It is replayed."""
+        if self.held.get(where) != "assigned" or offset is None:
+            self.source.problems.append(f"{where} is replayed from {offset} while it is {self.held.get(where)}")
+        await asyncio.sleep(self.rng.random() * 0.2)
+
+    async def revoked(self, where: TopicPartition, offset: int | None) -> None:
+        """It goes."""
+        if self.held.get(where) != "assigned":
+            self.source.problems.append(f"{where} is revoked while it is {self.held.get(where)}")
+        self.held[where] = "going"
+        await asyncio.sleep(self.rng.random() * 0.2)
+        del self.held[where]
+
+
 def pipeline_of(rng: random.Random, handler: Handler) -> Pipeline:
-    shape = rng.choice(["steps", "batch", "handler", "handler", "handler", "batches"])
+    shape = rng.choice(["steps", "batch", "handler", "handler", "handler", "batches", "reduce", "reduce, handler"])
     pipeline = Pipeline()
     if shape == "steps":
         pipeline = pipeline.map(handler.flaky).flat_map(lambda one: [one])
     elif shape == "batch":
         size, seconds = rng.randrange(1, 20), rng.choice([None, 0.5])
         pipeline = pipeline.map(handler.flaky).batch(size, seconds).flat_map(lambda values: values)
+    elif shape.startswith("reduce"):
+        pipeline = pipeline.filter(handler.passes).reduce(
+            handler.folded, list, max_values=rng.randrange(1, 12), max_seconds=rng.choice([None, 0.5, 5.0])
+        )
+        if shape == "reduce":
+            pipeline = pipeline.flat_map(handler.unfolded)
+        else:
+            by = rng.choice([None, "partition"])
+            pipeline = pipeline.for_each(handler.unfold, workers=rng.randrange(1, 9), by=by, timeout_s=20.0)
+            pipeline = pipeline.flat_map(lambda values: values)
     elif shape == "batches":
         pipeline = pipeline.map_batches(handler.batch).flat_map(lambda values: values)
     else:
@@ -200,11 +271,17 @@ def test_nothing_is_lost_and_nothing_overtakes(seed: int, guarantee: Any, monkey
     for _ in range(200):
         handler = Handler(rng, processed, ordered_by=rng.choice(["key", "partition", None]))
         pipeline = pipeline_of(rng, handler)
+        hooks = Hooks(source, rng)
+        if rng.random() < 0.5:
+            pipeline = pipeline.on_partitions(assigned=hooks.assigned, aborted=hooks.aborted, revoked=hooks.revoked)
         with contextlib.suppress(KafkaError):
             run_simulated(
                 pipeline, source, sink, guarantee=guarantee, beside=lambda stop: trouble(rng, source, stop), seed=seed
             )
         assert not source.problems, source.problems
+        # A replay, and a partition that comes back, begin before what was handled last.
+        assert not [problem for problem in handler.problems if " after " not in problem], handler.problems
+        assert not hooks.held, "each partition is revoked at the end"
         assert max(source.stopped_in_s, default=0) < PATIENT_S / 2, "a stop was missed"
         if source.is_done:
             break

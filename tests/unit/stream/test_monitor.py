@@ -77,6 +77,19 @@ def test_a_hung_handler_is_stuck_from_its_time_on_and_logged_once(caplog: pytest
     ]
 
 
+def test_a_call_that_hangs_behind_a_gap_that_only_waits_is_stuck() -> None:
+    async def bill(record: Record) -> None:
+        if number(record) == 0:
+            raise ValueError("later")
+        await asyncio.get_running_loop().create_future()
+
+    pipeline = Pipeline().for_each(bill, workers=2, by=None).retry(9, backoff_s=900, max_backoff_s=900)
+    (status,) = looked_at(pipeline, 100.0, count=2)
+    assert status.oldest is not None and status.oldest.is_waiting and status.oldest.offset == 0
+    assert status.problem is not None
+    assert "for_each(bill) of the record at offset 1 of orders-0" in status.problem
+
+
 def test_a_stream_that_goes_on_is_alive_again(caplog: pytest.LogCaptureFixture) -> None:
     async def bill(record: Record) -> None:
         await asyncio.sleep(100 if number(record) == 1 else 1)
@@ -209,7 +222,10 @@ def test_a_step_that_blocks_the_loop_is_seen_from_another_thread() -> None:
         assert entered.wait(PATIENCE_S)
         while (problem := monitor.problem()) is None:
             assert not leave.wait(0.01)
-        assert problem.startswith("map(block) has blocked the event loop for 0 s, at offset 0 of orders-0")
+        assert problem == (
+            "the stream is stuck: its event loop has been blocked for 0 s; the longest call is map(block) of the record "
+            "at offset 0 of orders-0"
+        )
     finally:
         leave.set()
         running.join(PATIENCE_S)
