@@ -98,8 +98,8 @@ class PartitionRun:
     async def run(self) -> None:
         """Until the partition ends, or the stream."""
         try:
-            while (batch := await self._next()) is not None and await self._take(batch):
-                pass
+            while not self.is_abandoned and (batch := await self._next()) is not None:
+                self.is_abandoned = not await self._take(batch)
             if not self.partition.is_lost:
                 await self._flush()
         except Abandoned:
@@ -490,6 +490,7 @@ class PartitionRun:
         self.taken = []
         self.in_flight = 0
         self.is_torn = self.is_parked = self.has_ended = False
+        self.is_abandoned = self.is_abandoned and not self.replay
         self.writer.forget()
         self._batcher = self._new_batcher()
         self._folding = self._new_folding()
