@@ -46,6 +46,7 @@ class PartitionRun:
         self.has_ended = False
         self._is_exhausted = False  # the source has ended it
         self.is_torn = False  # an element was abandoned: others behind it may be stored
+        self.is_abandoned = False  # records were left to the next owner: nothing behind them may be processed
         self.offsets: CompletedOffsets | None = None  # from the first batch on
         self.committed = 0  # with the last transaction
         self.taken: list[Batch] = []  # of the open transaction
@@ -97,11 +98,12 @@ class PartitionRun:
     async def run(self) -> None:
         """Until the partition ends, or the stream."""
         try:
-            while (batch := await self._next()) is not None and await self._take(batch):
-                pass
+            while not self.is_abandoned and (batch := await self._next()) is not None:
+                self.is_abandoned = not await self._take(batch)
             if not self.partition.is_lost:
                 await self._flush()
         except Abandoned:
+            self.is_abandoned = True
             if self._folding is not None and self._folding.has_values:
                 self.is_torn = True  # folds of later records may be stored
         self.has_ended = True
@@ -488,10 +490,11 @@ class PartitionRun:
         self.taken = []
         self.in_flight = 0
         self.is_torn = self.is_parked = self.has_ended = False
+        self.is_abandoned = self.is_abandoned and not self.replay
         self.writer.forget()
         self._batcher = self._new_batcher()
         self._folding = self._new_folding()
-        if self.offsets is not None and self.replay:
+        if self.offsets is not None:
             self.offsets = CompletedOffsets(self.committed)
             self.covered = self._seen = self.committed
 

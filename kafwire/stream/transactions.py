@@ -282,7 +282,11 @@ class TransactionCycle:
         """
         until = asyncio.get_running_loop().time() + seconds
         while True:
-            gone = [one for one in stopped if one.partition.is_lost or (one.is_ending and leaves)]
+            gone = [
+                one
+                for one in stopped
+                if one.partition.is_lost or (one.is_ending and (leaves or one.is_abandoned or one.is_torn))
+            ]
             for run in gone:
                 stopped.remove(run)
                 await self._stream.forget(run)

@@ -291,3 +291,8 @@ def test_nothing_is_lost_and_nothing_overtakes(seed: int, guarantee: Any, monkey
     assert set(counts) == {(partition, one) for partition in range(PARTITIONS) for one in range(COUNT)}
     if guarantee == "exactly_once":
         assert set(counts.values()) == {1}, [one for one in counts.items() if one[1] > 1][:5]
+
+
+def test_a_list_whose_partition_was_left_is_not_completed_by_a_later_abort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A seed found it: the revoked partition's list was dropped, and its offsets were committed without results."""
+    test_nothing_is_lost_and_nothing_overtakes(105941747, "exactly_once", monkeypatch)
