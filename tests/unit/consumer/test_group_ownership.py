@@ -539,22 +539,3 @@ def test_a_paused_stream_ends_when_its_partition_is_revoked(protocol: dict[str, 
 
         group.world.state.topics.create("other", 1, replicas=1)
         group.world.run(main())
-
-
-def test_a_stream_that_was_paused_amid_a_batch_ends_after_it_is_resumed(protocol: dict[str, Any]) -> None:
-    with GroupWorld(partitions=1) as group:
-
-        async def main() -> None:
-            await filled(group)
-            first = group.member(**protocol, enable_auto_commit=False)
-            async with streaming(first) as stream:
-                await anext(stream)
-                stream.pause()
-                await first.consumer.subscribe("other")
-                await group.until(lambda: stream.has_ended, 10.0)
-                stream.resume()
-                async with asyncio.timeout(10.0):
-                    assert [each async for each in stream] == []
-
-        group.world.state.topics.create("other", 1, replicas=1)
-        group.world.run(main())
