@@ -1,4 +1,4 @@
-"""What `kafwire letters` asks brokers: dead letters, which of them were sent back, and to send others back."""
+"""The requests of `kafwire letters`: dead letters with their receipts, and transactions that send letters back."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Letters"]
 
-# Of one transaction: it ends long before its time-out.
-_CHUNK = 500
+# Letters of one transaction, which ends long before its time-out.
+CHUNK = 500
 
 
 class Letters:
@@ -77,9 +77,9 @@ def send(producer: Producer, letters: Iterable[Letter], topic: str | None) -> di
                 target = topic or letter.topic
                 if target not in partitions:
                     partitions[target] = set(producer.partitions_for(target))
-                _send(producer, letter.sent_back(topic, partitions[target]))
+                write(producer, letter.sent_back(topic, partitions[target]))
             for receipt in receipts(chunk):
-                _send(producer, receipt)
+                write(producer, receipt)
             producer.commit_transaction()
         except BaseException:
             producer.abort_transaction()
@@ -89,7 +89,8 @@ def send(producer: Producer, letters: Iterable[Letter], topic: str | None) -> di
     return counts
 
 
-def _send(producer: Producer, message: Message) -> None:
+def write(producer: Producer, message: Message) -> None:
+    """Send a message into the open transaction."""
     assert message.topic is not None
     producer.send(
         message.topic, message.value, key=message.key, headers=list(message.headers), partition=message.partition
@@ -100,7 +101,7 @@ def _chunks(letters: Iterable[Letter]) -> Iterator[Sequence[Letter]]:
     chunk: list[Letter] = []
     for letter in letters:
         chunk.append(letter)
-        if len(chunk) == _CHUNK:
+        if len(chunk) == CHUNK:
             yield chunk
             chunk = []
     if chunk:

@@ -37,7 +37,7 @@ _HEADER = ("LETTER", "WRITTEN", "TOPIC", "PARTITION", "OFFSET", "KEY", "STEP", "
 
 @click.group("letters", help=_HELP, no_args_is_help=True)
 def command() -> None:
-    """Say what each subcommand does."""
+    """List the subcommands."""
 
 
 def _filters(function: F) -> F:
@@ -100,7 +100,7 @@ def list_letters(
 @connection_options_for("ProducerConfig")
 @_filters
 @click.option("--to", metavar="TOPIC", help="Send to this topic instead of the one that the record comes from.")
-@click.option("--dry-run", is_flag=True, help="Count what would be sent, and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Count the letters, and send nothing.")
 def send_letters(
     topic: str,
     brokers: str | None,
@@ -159,11 +159,11 @@ def _unsent(letters: Letters, wanted: LetterFilter, limit: int | None) -> Iterat
     return islice((letter for letter, sent in letters.find(wanted) if not sent), limit)
 
 
-def _report(what: str, counts: dict[str, int]) -> None:
+def _report(verb: str, counts: dict[str, int]) -> None:
     for topic, count in sorted(counts.items()):
-        click.echo(f"{what} {count} letter(s) to {topic}")
+        click.echo(f"{verb} {count} letter(s) to {topic}")
     if not counts:
-        click.echo(f"{what} no letters")
+        click.echo(f"{verb} no letters")
 
 
 def _filter(

@@ -82,7 +82,7 @@ def _number(text: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class LetterFilter:
-    """Which letters are meant. What is empty, or None, means all.
+    """The letters that are meant. An empty filter, or None, takes all.
 
     Args:
         errors: the error's class, with its module or without.

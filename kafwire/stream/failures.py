@@ -85,7 +85,7 @@ class Failures:
                 self._counters.delayed += 1
             case SendDeadLetter():
                 broken = self._broken_limit(origin, tried)
-                if broken is None or self._is_committed:  # what is committed is lost without its letter
+                if broken is None or self._is_committed:  # a committed record is lost without its letter
                     await self._write(owner, origin, error, attempt, step, decision.topic, None)
                     self._counters.dead_letters += 1
                 if broken is not None:

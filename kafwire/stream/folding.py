@@ -100,7 +100,7 @@ class Folding:
             cover.finish()
             return
         for value, origin in zip(values, origins, strict=True):
-            if owner.is_torn:  # what was abandoned is read again, and not overtaken
+            if owner.is_torn:  # the abandoned records are read again, and are not overtaken
                 return
             element = Element(value, origin, cover, owner)
             owner.in_flight += 1

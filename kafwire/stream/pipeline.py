@@ -380,7 +380,7 @@ class Pipeline:
 
         Each takes the `TopicPartition` and an offset; a function that does not block, or an async one. For each
         assignment of a partition they are called in this order, and a new assignment begins after the last call for the
-        one before it. What a function raises ends the stream.
+        one before it. An error of a function ends the stream.
 
         Args:
             assigned: called before the first record, with the group's committed offset; None: nothing is committed.
@@ -388,7 +388,7 @@ class Pipeline:
                 completed; that is committed after the call, and with guarantee="exactly_once" before it. None: the
                 partition is lost, and another member reads it.
             aborted: called when a transaction with records of the partition was aborted, before they are replayed, with
-                the offset that the replay begins at: what later records did to the state is to be undone.
+                the offset that the replay begins at: the state goes back to that offset.
 
         Returns:
             The pipeline with it.
@@ -458,7 +458,7 @@ class Pipeline:
                 `transactional_id`.
             letters: what dead letters and retries are written to; None: the sink.
             stop: how it is stopped.
-            monitor: what shows it while it runs.
+            monitor: shows the stream while it runs.
             clock: what time due records are compared with; None: the system's. Delays are those of the event loop.
             random: chance for back-offs; None: the process's own.
 
@@ -500,7 +500,7 @@ class Pipeline:
             guarantee: as for `run_async`.
             letters: what dead letters and retries are written to; None: the sink.
             stop: how it is stopped.
-            monitor: what shows it while it runs.
+            monitor: shows the stream while it runs.
             stop_signals: signals that stop it too, if this is called in the main thread; a second one interrupts the
                 wait.
 

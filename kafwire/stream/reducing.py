@@ -10,10 +10,10 @@ from kafwire.stream.steps import Reduce
 
 
 class Reduced(NamedTuple):
-    """What `Pipeline.reduce` made of the values of one key.
+    """The result of `Pipeline.reduce` for the values of one key.
 
     Args:
-        key: the key: the record's, or what `by` returned.
+        key: the key: the record's, or the one that `by` returned.
         value: the folded value.
         count: how many values are in it.
 
@@ -35,7 +35,7 @@ Reduced.__module__ = "kafwire.stream"
 
 
 class Fold:
-    """The values of one key until now, with what they come from."""
+    """The values of one key until now, with their origins."""
 
     __slots__ = ("covers", "due_at", "key", "origins", "value")
 
@@ -95,7 +95,7 @@ class Reducer:
         return next((fold.due_at for fold in self._folds.values()), None)
 
     def add(self, value: Any, origin: Origin, cover: Cover, now: float) -> Fold | None:
-        """Add a value: the fold that ends with it, if one does. What the user's functions raise leaves no trace."""
+        """Add a value: the fold that ends with it, if one does. An error of the user's functions leaves no trace."""
         step = self._step
         key: Hashable = step.by(value) if step.by is not None else getattr(origin, "key", None)
         fold = self._folds.get(key)

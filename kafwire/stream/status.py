@@ -1,6 +1,6 @@
-"""`StreamStatus`: a running stream at one moment, and what of it is stuck.
+"""`StreamStatus`: a running stream at one moment, and the place where it is stuck.
 
-`StreamMonitor` takes these from the running stream. Here are their classes, and the decision what is stuck.
+`StreamMonitor` takes these from the running stream. Here are their classes, and the decision whether a stream is stuck.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class StreamStatus:
     Args:
         state: "new", "running", "stopping", "ended" or "failed".
         problem: why the stream is not alive; None: it is.
-        counts: what the stream has done until now.
+        counts: the counts of the stream until now.
         retrying: how many values of `for_each` wait for their next attempt.
         transaction_s: for how many seconds a transaction has been open; None: none is.
         partitions: the partitions that the stream has.
@@ -135,7 +135,7 @@ class StreamStatus:
 
 
 def stuck(status: StreamStatus, after_s: float) -> tuple[str, float] | None:
-    """What has been in one step for so many seconds, other than on purpose, and for how many; None: nothing is."""
+    """The place that a stream is stuck at for so many seconds, not on purpose, and its seconds; None: it goes on."""
     records = [one.oldest for one in status.partitions if one.oldest is not None and not one.oldest.is_waiting]
     slow = max((one for one in records if one.step_s >= after_s), key=lambda one: one.step_s, default=None)
     if slow is not None:

@@ -49,7 +49,7 @@ class TopicTable:
     and from any thread. A table is read by each process that uses it: its consumer has no `group_id`.
 
     Args:
-        source: what is read, from the beginning: a `ConsumerSource`, or in tests a `MemorySource`. It is closed at the
+        source: the topic, from its beginning: a `ConsumerSource`, or in tests a `MemorySource`. It is closed at the
             end.
         key: makes the row's key of a record's key; None: as the record has it.
         value: makes the row's value of a record's value, but of no tombstone; None: as the record has it.
@@ -100,7 +100,7 @@ class TopicTable:
 
         Args:
             key: the key.
-            default: what is returned if the table has no such key.
+            default: returned if the table has no such key.
 
         Returns:
             The value, as of now.

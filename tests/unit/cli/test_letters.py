@@ -140,8 +140,8 @@ def test_letters_go_to_another_topic(kafka: EmbeddedKafka) -> None:
 def test_a_command_that_ends_in_between_sends_nothing_twice(
     kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(letter_requests, "_CHUNK", 6)
-    real, calls = letter_requests._send, Counter[str]()
+    monkeypatch.setattr(letter_requests, "CHUNK", 6)
+    real, calls = letter_requests.write, Counter[str]()
 
     def fail(producer: Any, message: Any) -> None:
         calls["send"] += 1
@@ -149,7 +149,7 @@ def test_a_command_that_ends_in_between_sends_nothing_twice(
             raise KafkaError("the cable")
         real(producer, message)
 
-    monkeypatch.setattr(letter_requests, "_send", fail)
+    monkeypatch.setattr(letter_requests, "write", fail)
     result = run(kafka, "send")
     assert (result.exit_code, "the cable" in result.stderr) == (1, True)
     assert len(values(kafka, "orders")) == 6
@@ -158,7 +158,7 @@ def test_a_command_that_ends_in_between_sends_nothing_twice(
 
 
 def test_of_two_commands_at_once_the_first_is_fenced(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, others = letter_requests._send, []
+    real, others = letter_requests.write, []
 
     def send(producer: Any, message: Any) -> None:
         if not others:
@@ -166,7 +166,7 @@ def test_of_two_commands_at_once_the_first_is_fenced(kafka: EmbeddedKafka, monke
             others.append(run(kafka, "send").stdout)
         real(producer, message)
 
-    monkeypatch.setattr(letter_requests, "_send", send)
+    monkeypatch.setattr(letter_requests, "write", send)
     result = run(kafka, "send")
     assert result.exit_code == 1
     assert others[1] == "sent 20 letter(s) to orders\n"

@@ -1,4 +1,4 @@
-"""Dead letters that are read again: what they say, filters, receipts, and the record that goes back."""
+"""Dead letters that are read again: their headers, filters, receipts, and the record that goes back."""
 
 from __future__ import annotations
 

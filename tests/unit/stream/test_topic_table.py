@@ -1,4 +1,4 @@
-"""A table of a compacted topic: read to its end, followed, read from any thread; and what ends it."""
+"""A table of a compacted topic: read to its end, followed, read from any thread; and errors that end it."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def test_a_step_looks_up_in_it() -> None:
     assert run_in_simulated_time(main) == [50, 0]
 
 
-def test_records_without_a_key_are_left_out_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_records_without_a_key_are_left_out_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     with TopicTable(MemorySource({"prices": [b"20", b"9", (b"lamp", b"1")]})) as table:
         assert table.items() == [(b"lamp", b"1")]
-    told = [record.getMessage() for record in caplog.records if "without a key" in record.getMessage()]
-    assert told == ["kafwire: a table leaves out records without a key: the first one is at offset 0 of prices-0"]
+    logged = [record.getMessage() for record in caplog.records if "without a key" in record.getMessage()]
+    assert logged == ["kafwire: a table leaves out records without a key: the first one is at offset 0 of prices-0"]
 
 
 def test_a_record_that_becomes_no_row_ends_the_table_with_its_place() -> None:
