@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kafwire.types import (
         BrokerMetadata,
         ClusterMetadata,
+        CommittedOffset,
         ConsumerGroupMetadata,
         DelegationToken,
         Offset,
@@ -108,6 +109,7 @@ __all__ = [
     "ClientOptions",
     "ClusterMetadata",
     "CommitFailedError",
+    "CommittedOffset",
     "ConfigError",
     "Consumer",
     "ConsumerGroupMetadata",
@@ -173,6 +175,7 @@ _HOMES = {
     "ClientOptions": "kafwire.options",
     "ClusterMetadata": "kafwire.types",
     "CommitFailedError": "kafwire.errors",
+    "CommittedOffset": "kafwire.types",
     "ConfigError": "kafwire.errors",
     "Consumer": "kafwire.sync.consumer",
     "ConsumerGroupMetadata": "kafwire.types",

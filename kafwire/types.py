@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from kafwire.errors import ConfigError
 from kafwire.secret import Secret
@@ -16,6 +16,7 @@ from kafwire.secret import Secret
 __all__ = [
     "BrokerMetadata",
     "ClusterMetadata",
+    "CommittedOffset",
     "ConsumerGroupMetadata",
     "DelegationToken",
     "Offset",
@@ -62,6 +63,33 @@ class RecordMetadata(NamedTuple):
     partition: int
     offset: int
     timestamp_ms: int | None
+
+
+class CommittedOffset(int):
+    """The offset that a group has committed for a partition: an int, with the text that was committed with it.
+
+    Args:
+        offset: the offset of the next record to read.
+        metadata: the text; "" without one.
+
+    Example:
+        >>> consumer.commit({partition: (2, "up to JFK-MIA")})
+        >>> consumer.committed()[partition], consumer.committed()[partition].metadata
+        (2, 'up to JFK-MIA')
+    """
+
+    __module__ = "kafwire"
+    metadata: str
+
+    def __new__(cls, offset: int, metadata: str = "") -> Self:
+        """Make one; an int has its value from here."""
+        self = super().__new__(cls, offset)
+        self.metadata = metadata
+        return self
+
+    def __reduce__(self) -> tuple[type[CommittedOffset], tuple[int, str]]:
+        """Pickle by the public path."""
+        return type(self), (int(self), self.metadata)
 
 
 class ConsumerGroupMetadata(NamedTuple):

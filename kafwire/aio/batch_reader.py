@@ -12,7 +12,7 @@ from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.arguments import milliseconds
 from kafwire.consumer.core import ConsumerCore, nothing_assigned
 from kafwire.consumer.group.ownership import PartitionOwnership
-from kafwire.consumer.in_progress_batch import UnreadRemainder, rests_of
+from kafwire.consumer.offsets.hand import Hand, UnreadRemainder, rests_of
 from kafwire.consumer.partition_claim import Claim
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
@@ -30,9 +30,10 @@ class BatchReading:
         engine: Engine,
         start: Callable[[], Awaitable[None]],
         give_back: Callable[[UnreadRemainder], None],
+        hand: Hand,
         claim: Claim | None = None,
     ) -> None:
-        """`start` starts the consumer, `give_back` has a batch's rest fetched again.
+        """`start` starts the consumer, `give_back` has a batch's rest fetched again, `hand` is the user's.
 
         It reads the partition of a `claim`, or all that nobody claimed.
         """
@@ -40,6 +41,7 @@ class BatchReading:
         self._engine = engine
         self._start = start
         self._give_back = give_back
+        self._hand = hand
         self._claim = claim
         self._reader: FetchReader | None = None
         self._decoding: asyncio.Future[Batch | None] | None = None
@@ -47,10 +49,22 @@ class BatchReading:
         self._busy = False
         self.needs_offsets = False
 
-    async def next(self, timeout: float | None) -> Batch | None:  # noqa: ASYNC109  # None then, no error
-        """The next batch; what was read before is processed."""
+    async def next(
+        self,
+        timeout: float | None,  # noqa: ASYNC109  # None then, no error
+        caller: object,
+        *,
+        by_silence: bool = False,
+    ) -> Batch | None:
+        """The next batch, for the task that is the caller; what was read before is processed.
+
+        `by_silence`: the time begins to count at a member's first assignment.
+        """
         limit_ms = milliseconds(timeout)
         core, claim = self._core, self._claim
+        loop = asyncio.get_running_loop()
+        until = None if limit_ms < 0 else loop.time() + limit_ms / 1000
+        silence = core.silence(limit_ms) if by_silence and limit_ms >= 0 else None
         if claim is None:  # a claim that was taken is of a consumer that has started, and ends with it
             await self._start()
             if not core.fetcher.cursors and not core.is_member:
@@ -63,7 +77,7 @@ class BatchReading:
             core.membership.reads(self, begun=True)
         try:
             if claim is None and core.needs_attention:
-                await on_engine(self._engine, core.rejoin_if_told())
+                await on_engine(self._engine, core.rejoin_if_told(None if limit_ms < 0 else limit_ms))
             if denied.were_told:
                 await on_engine(self._engine, denied.try_those_told())
             if self._reader is None:
@@ -71,10 +85,9 @@ class BatchReading:
                 self._reader = core.reader(claim, calls_handlers=False)
             if self._decoding is None:
                 self._settle()
+                self._hand.read_by(caller)
                 if self.needs_offsets:
                     self._reader.need_offsets()
-            loop = asyncio.get_running_loop()
-            until = None if limit_ms < 0 else loop.time() + limit_ms / 1000
             while True:
                 await self.attend()
                 batch = await self._ready()
@@ -83,7 +96,10 @@ class BatchReading:
                 left = None if until is None else max(0.0, until - loop.time())
                 waits = None if left is None else left * 1000
                 if left == 0.0 or not await on_engine(self._engine, core.readable(claim, waits)):
-                    return None
+                    more_ms = 0 if silence is None else core.silence_left_ms(silence)
+                    if more_ms <= 0:
+                        return None
+                    until = loop.time() + more_ms / 1000
                 self._settle()  # it had nothing since: what it passed over is nobody's
         except KafkaError as error:
             denied.tell(error)
@@ -100,6 +116,7 @@ class BatchReading:
     def _settle(self) -> None:
         """What was handed out is processed."""
         if self._reader is not None:
+            self._hand.ask()
             self._reader.settle()
             self._core.settled()
 

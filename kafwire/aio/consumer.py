@@ -27,7 +27,8 @@ from kafwire.config import ConsumerConfig, from_config
 from kafwire.consumer.arguments import Selection, layouts, milliseconds, partitions_of, subscription_of, times_of
 from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, repr_of
-from kafwire.consumer.in_progress_batch import InProgressBatch, UnreadRemainder, rests_of
+from kafwire.consumer.offsets.commits import ToCommit
+from kafwire.consumer.offsets.hand import Hand, Handed, UnreadRemainder, rests_of
 from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
@@ -35,7 +36,7 @@ from kafwire.options import ConsumerOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
-from kafwire.types import ConsumerGroupMetadata, TopicPartition
+from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.records import Batch, Record
@@ -104,13 +105,15 @@ class AsyncConsumer:
         deserializers = Deserializers.of(config, layout)
         cluster = Cluster(self._engine, config)
         self._core = ConsumerCore(cluster, config, selection, make_layout, deserializers, handlers)
-        self._reading = BatchReading(self._core, self._engine, self.start, self._return)
         self._fed: list[Batch] = []
-        self._hand = InProgressBatch(self._core.fetcher, _Fed(self._fed))
+        self._hand = self._core.commits.ledger.join(Hand(self._core.fetcher, _Fed(self._fed), by_task=True))
+        self._reading = BatchReading(self._core, self._engine, self.start, self._return, self._hand)
         self._core.assignment.on_drop(self._hand.forget)
         self._begun = self._started = False
         self._closed = False
         self._returning = False
+        self._starting: asyncio.Task[None] | None = None  # by a poll that did not wait for it
+        self._raised: KafkaError | None = None  # by a poll, last
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
@@ -140,7 +143,7 @@ class AsyncConsumer:
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    async def batches(self, timeout: float | None = None) -> AsyncIterator[Batch]:  # noqa: ASYNC109  # of silence
+    def batches(self, timeout: float | None = None) -> AsyncIterator[Batch]:
         """Iterate over the records as batches, each of one partition, as `Consumer.batches` does.
 
         Example:
@@ -150,12 +153,14 @@ class AsyncConsumer:
             >>> asyncio.run(main())
             [3]
         """
-        while True:
-            await self._put_back()
-            batch = await self._reading.next(timeout)
-            if batch is None:
-                return
-            yield batch
+        return _Batches(self, timeout)
+
+    async def _next(self, timeout: float | None, caller: object) -> Batch | None:  # noqa: ASYNC109  # of silence
+        await self._put_back()
+        batch = await self._reading.next(timeout, caller, by_silence=True)
+        if batch is not None:
+            self._hand.give(batch)
+        return batch
 
     def __aiter__(self) -> AsyncIterator[Record]:
         """Iterate over single records, for ever. A second loop goes on where the first one stopped.
@@ -181,7 +186,7 @@ class AsyncConsumer:
             return _AwaitedRecords(self, deserializers)
         return _Records(self)
 
-    async def poll(self, timeout: float = 0.0) -> list[Batch]:  # noqa: ASYNC109  # an empty list then, no error
+    def poll(self, timeout: float = 0.0) -> Coroutine[Any, Any, list[Batch]]:
         """Return the batches that are there, up to about 16 MiB decoded, as `Consumer.poll` does.
 
         Example:
@@ -191,8 +196,15 @@ class AsyncConsumer:
             >>> asyncio.run(main())
             [3]
         """
+        return self._poll(timeout, self._hand.caller())
+
+    async def _poll(self, timeout: float, caller: object) -> list[Batch]:  # noqa: ASYNC109  # an empty list then
+        limit_ms = milliseconds(timeout)
+        until = None if limit_ms < 0 else asyncio.get_running_loop().time() + limit_ms / 1000
+        if not await self._start_within(timeout):
+            return []
         await self._put_back()
-        batch = await self._reading.next(timeout)
+        batch = await self._first(until, caller)
         # From here on nothing is awaited: nobody can be cancelled with batches in hand.
         found: list[Batch] = []
         size = 0
@@ -207,7 +219,40 @@ class AsyncConsumer:
             for rest in rests_of(found):
                 self._return(rest)
             raise
+        for batch in found:
+            self._hand.give(batch)
         return found
+
+    async def _start_within(self, timeout: float | None) -> bool:  # noqa: ASYNC109  # False then: it goes on by itself
+        if self._started:
+            return True
+        starting = self._starting or asyncio.ensure_future(self.start())
+        self._starting = starting
+        await asyncio.wait({starting}, timeout=timeout)
+        if not starting.done():
+            return False
+        self._starting = None
+        starting.result()
+        return True
+
+    async def _first(self, until: float | None, caller: object) -> Batch | None:
+        """The first batch of a poll. An error that was raised before is raised again when nothing else came in time."""
+        loop = asyncio.get_running_loop()
+
+        def left() -> float | None:
+            return None if until is None else max(0.0, until - loop.time())
+
+        try:
+            return await self._reading.next(left(), caller)
+        except KafkaError as error:
+            if error is not self._raised or not left():
+                self._raised = error
+                raise
+            with self._core.beside(error):
+                batch = await self._reading.next(left(), caller)
+            if batch is None:
+                raise
+            return batch
 
     def partition_stream(
         self, partition: TopicPartition, timeout: float | None = None, *, explicit: bool = False
@@ -235,11 +280,13 @@ class AsyncConsumer:
         explicit: bool,
         let_go: Callable[[TopicPartition], Awaitable[None]] | None = None,
     ) -> AsyncPartitionStream:
-        reading = BatchReading(self._core, self._engine, self.start, self._return, claim)
+        hand = self._core.commits.ledger.join(Hand(self._core.fetcher, by_task=True))
+        reading = BatchReading(self._core, self._engine, self.start, self._return, hand, claim)
         return AsyncPartitionStream(
             self._core,
             self._engine,
             reading,
+            hand,
             claim,
             let_go=let_go,
             take_back=self._take_back_from,
@@ -304,6 +351,8 @@ class AsyncConsumer:
         limit_ms = milliseconds(timeout)
         await self._put_back()
         await self._run(self._core.denied.try_all())
+        if limit_ms >= 0:
+            await self._run(self._core.assigned())
         await self._run(self._core.assignment.ask())
         return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
 
@@ -380,7 +429,7 @@ class AsyncConsumer:
 
     async def unsubscribe(self) -> None:
         """Read nothing any more, as `Consumer.unsubscribe` does."""
-        self._hand.mark_processed()
+        self._core.commits.ledger.advance(self._hand.passed())
         await self._take_back()
         await self._tell_revoked()
         await self._run(self._core.assign([]))
@@ -403,6 +452,7 @@ class AsyncConsumer:
         """
         await self._take_back([partition])
         await self._run(self._core.positions.seek(partition, offset))
+        self._hand.seek([partition])
 
     async def seek_to_timestamp(
         self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
@@ -410,7 +460,9 @@ class AsyncConsumer:
         """Read on at the first record at or after a time, as `Consumer.seek_to_timestamp` does."""
         chosen = None if partitions is None else partitions_of(partitions)
         await self._take_back(chosen)
-        return await self._run(self._core.positions.seek_to(when, chosen))
+        found = await self._run(self._core.positions.seek_to(when, chosen))
+        self._hand.seek(chosen)
+        return found
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Read on at the first offsets, as `Consumer.seek_to_beginning` does."""
@@ -487,8 +539,10 @@ class AsyncConsumer:
 
     # --- commits ----------------------------------------------------------------------------------------------------
 
-    async def commit(self, what: Batch | Mapping[TopicPartition, int] | None = None) -> None:
+    def commit(self, what: ToCommit | None = None) -> Coroutine[Any, Any, None]:
         """Commit offsets for the group, and wait until its coordinator has stored them, as `Consumer.commit` does.
+
+        Without arguments it covers the rows in hand in the task that called `poll`, or asked for the batch or record.
 
         Example:
             >>> async def main():
@@ -498,20 +552,25 @@ class AsyncConsumer:
             >>> asyncio.run(main())[partition]
             2
         """
-        if what is None:
-            self._hand.mark_processed()
-        await self._run(self._core.commits.commit(what))
+        # The call itself tells which task it is: a coroutine may run in another one, as by asyncio.wait_for.
+        return self._commit(what, [] if what is not None else self._core.covered(self._hand))
 
-    async def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
+    async def _commit(self, what: ToCommit | None, handed: list[Handed]) -> None:
+        await self._run(self._core.commits.commit(what, handed=handed))
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset | None]:
         """Ask the coordinator for the group's committed offsets, as `Consumer.committed` does."""
-        found = await self._run(self._core.commits.committed(None if partitions is None else partitions_of(partitions)))
-        return {where: None if one is None else one.offset for where, one in found.items()}
+        return await self._run(self._core.commits.committed(None if partitions is None else partitions_of(partitions)))
 
-    def processed(self) -> dict[TopicPartition, int]:
-        """Return what `commit()` would commit, as `Consumer.processed` does. For `AsyncProducer.send_offsets`."""
+    def processed(self, *, in_hand: bool = False) -> dict[TopicPartition, int]:
+        """Return how far each partition is processed, as `Consumer.processed` does, for `AsyncProducer.send_offsets`.
+
+        No request is sent.
+        """
         self._check()
-        self._hand.mark_processed()
-        return self._core.processed()
+        return self._core.processed(self._hand, in_hand=in_hand)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return who commits for the group, as `Consumer.group_metadata` does. For `AsyncProducer.send_offsets`."""
@@ -528,18 +587,23 @@ class AsyncConsumer:
 
         A call that is cancelled leaves nothing open.
         """
+        await self._close(timeout, failed=False)
+
+    async def _close(self, timeout: float, *, failed: bool) -> None:  # noqa: ASYNC109  # of the last commit
         if self._closed or self._engine.is_over:
             return
-        self._hand.mark_processed()
+        self._core.commits.ledger.advance(self._hand.passed())
+        if self._starting is not None:
+            self._starting.cancel()
         try:
             await self._tell_revoked()
         finally:
             self._closed = True
-            await self._close_core(timeout)
+            await self._close_core(timeout, failed=failed)
 
-    async def _close_core(self, timeout: float) -> None:  # noqa: ASYNC109  # of the last commit
+    async def _close_core(self, timeout: float, *, failed: bool) -> None:  # noqa: ASYNC109  # of the last commit
         # Started apart from this call: whoever cancels the wait for it leaves nothing open.
-        closing = asyncio.ensure_future(on_engine(self._engine, self._core.close(timeout)))
+        closing = asyncio.ensure_future(on_engine(self._engine, self._core.close(timeout, failed=failed)))
         await asyncio.shield(closing)
 
     async def __aenter__(self) -> Self:
@@ -553,7 +617,7 @@ class AsyncConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        await self._close(CLOSE_SECONDS, failed=kind is not None)
 
     def __repr__(self) -> str:
         return repr_of(self, self._core, closed=self._closed)
@@ -579,6 +643,38 @@ class _Fed:
         return self._batches.pop(0)
 
 
+class _Batches:
+    """The batches of a consumer. An error ends it, a cancellation does not."""
+
+    def __init__(self, consumer: AsyncConsumer, timeout_s: float | None) -> None:
+        self._consumer = consumer
+        self._timeout_s = timeout_s
+        self._has_ended = False
+
+    def __aiter__(self) -> AsyncIterator[Batch]:
+        return self
+
+    def __anext__(self) -> Coroutine[Any, Any, Batch]:
+        return self._next(self._consumer._hand.caller())
+
+    async def _next(self, caller: object) -> Batch:
+        if self._has_ended:
+            raise StopAsyncIteration
+        try:
+            batch = await self._consumer._next(self._timeout_s, caller)
+        except Exception:
+            self._has_ended = True
+            raise
+        if batch is None:
+            self._has_ended = True
+            raise StopAsyncIteration
+        return batch
+
+    async def aclose(self) -> None:
+        """End the iteration, as an async generator does."""
+        self._has_ended = True
+
+
 class _Records:
     """The records of a consumer, one by one."""
 
@@ -589,12 +685,16 @@ class _Records:
     def __aiter__(self) -> AsyncIterator[Record]:
         return self
 
-    async def __anext__(self) -> Record:
+    def __anext__(self) -> Coroutine[Any, Any, Record]:
+        self._records.called()
+        return self._next()
+
+    async def _next(self) -> Record:
         while True:
             record = next(self._records, None)
             if record is not None:
                 return record
-            batch = await self._consumer._reading.next(None)
+            batch = await self._consumer._reading.next(None, self._records.context)
             if batch is None:
                 raise StopAsyncIteration
             self._consumer._fed.append(batch)
@@ -611,13 +711,17 @@ class _AwaitedRecords:
     def __aiter__(self) -> AsyncIterator[Record]:
         return self
 
-    async def __anext__(self) -> Record:
+    def __anext__(self) -> Coroutine[Any, Any, Record]:
+        self._records.called()
+        return self._next()
+
+    async def _next(self) -> Record:
         records = self._records
         while True:
             try:
                 raw = records.peek()
             except StopIteration:
-                batch = await self._consumer._reading.next(None)
+                batch = await self._consumer._reading.next(None, records.context)
                 if batch is None:
                     raise StopAsyncIteration from None
                 self._consumer._fed.append(batch)

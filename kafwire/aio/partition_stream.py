@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kafwire.aio.batch_reader import BatchReading
 from kafwire.aio.bridge import on_engine
 from kafwire.consumer.core import ConsumerCore
+from kafwire.consumer.offsets.hand import Hand, Handed
+from kafwire.consumer.offsets.partition_progress import PartitionProgress
 from kafwire.consumer.partition_claim import Claim, StreamEnded, not_explicit
-from kafwire.consumer.partition_progress import PartitionProgress
 from kafwire.runtime.interfaces import Engine
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
-    from kafwire.records import Batch
+    from kafwire.records import Batch, Record
 
 
 class AsyncPartitionStream:
@@ -44,6 +45,7 @@ class AsyncPartitionStream:
         core: ConsumerCore,
         engine: Engine,
         reading: BatchReading,
+        hand: Hand,
         claim: Claim,
         *,
         let_go: Callable[[TopicPartition], Awaitable[None]] | None,
@@ -58,6 +60,7 @@ class AsyncPartitionStream:
         self.topic, self.partition = claim.where
         self._core, self._engine = core, engine
         self._reading = reading
+        self._hand = hand
         self._claim = claim
         self._let_go = let_go
         self._take_back = take_back
@@ -85,12 +88,15 @@ class AsyncPartitionStream:
     def __aiter__(self) -> AsyncIterator[Batch]:
         return self
 
-    async def __anext__(self) -> Batch:
+    def __anext__(self) -> Coroutine[Any, Any, Batch]:
         """The next batch; the one before it is processed, unless the stream is `explicit`."""
+        return self._taken(self._hand.caller())
+
+    async def _taken(self, caller: object) -> Batch:
         if self._closed or self._has_ended:
             raise StopAsyncIteration
         try:
-            batch = await self._next()
+            batch = await self._next(caller)
         except BaseException:
             await self.aclose()
             raise
@@ -101,7 +107,7 @@ class AsyncPartitionStream:
             raise StopAsyncIteration
         return batch
 
-    async def _next(self) -> Batch | None:
+    async def _next(self, caller: object) -> Batch | None:
         if self._let_go is not None:
             await self._let_go(self._claim.where)
             await on_engine(self._engine, self._core.denied.try_all(self._claim.where))
@@ -117,13 +123,15 @@ class AsyncPartitionStream:
             await on_engine(self._engine, self._core.room(self._claim, self._progress))
         position = self._core.position(self._claim)
         try:
-            batch = await self._reading.next(self._timeout_s)
+            batch = await self._reading.next(self._timeout_s, caller)
             while batch is None and self._paused and not self._claim.is_ending:  # silent because it is paused
-                batch = await self._reading.next(self._timeout_s)
+                batch = await self._reading.next(self._timeout_s, caller)
         except StreamEnded:
             return None
         if batch is not None and self._progress is not None:
             self._progress.hand_out(position, batch)
+        elif batch is not None:
+            self._hand.give(batch)
         return batch
 
     def _is_full(self, progress: PartitionProgress) -> bool:
@@ -148,11 +156,12 @@ class AsyncPartitionStream:
         if self._progress is not None:
             self._progress.complete(first_offset, next_offset)
 
-    async def commit(self, batch: Batch | None = None) -> None:
+    def commit(self, what: Batch | Record | None = None) -> Coroutine[Any, Any, None]:
         """Commit how far the partition is processed.
 
         Args:
-            batch: everything up to its end is processed, this batch too. None: what counts as processed.
+            what: a batch or a record: everything up to its end is processed, itself too. None: what counts as
+                processed; in the task that reads the stream, the batch in hand too, unless the stream is `explicit`.
 
         Raises:
             CommitFailedError: the partition is not this consumer's any more.
@@ -160,7 +169,11 @@ class AsyncPartitionStream:
             BrokerError: the coordinator refuses the commit.
             KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
         """
-        await on_engine(self._engine, self._core.commit_claimed(self._claim, batch))
+        handed = [] if what is not None or self._explicit else self._core.covered(self._hand)
+        return self._commit(what, handed)
+
+    async def _commit(self, what: Batch | Record | None, handed: list[Handed]) -> None:
+        await on_engine(self._engine, self._core.commit_claimed(self._claim, what, handed))
 
     def _abandon(self) -> None:
         """Leave what is not completed to the next owner: a revocation waits for it no more once this is closed."""
@@ -182,6 +195,7 @@ class AsyncPartitionStream:
         if self._closed:
             return
         self._closed = True
+        self._core.commits.ledger.part(self._hand)
         try:
             await self._take_back(self._reading)
         finally:

@@ -96,7 +96,7 @@ class AsyncShareConsumer:
 
     async def batches(self, timeout: float | None = None) -> AsyncIterator[ShareBatch]:  # noqa: ASYNC109
         """Iterate over acquired records, in batches of one partition, as `ShareConsumer.batches` does."""
-        while await self._fill(timeout):
+        while await self._fill(timeout, by_silence=True):
             batch = self._waiting.popleft()
             batch._acquired.see_all()
             self._in_hand = [batch]
@@ -111,17 +111,18 @@ class AsyncShareConsumer:
             batch._acquired.see_all()
         return list(self._in_hand)
 
-    async def _fill(self, timeout: float | None) -> bool:  # noqa: ASYNC109
+    async def _fill(self, timeout: float | None, *, by_silence: bool = False) -> bool:  # noqa: ASYNC109
         """What was in hand is processed; whether there is something to hand out."""
         limit_ms = milliseconds(timeout)
         await self.start()
+        until_ms = self._core.cluster.engine.now_ms() + limit_ms
+        silence = self._core.silence(limit_ms) if by_silence else None
         self._settle()
         self._core.drop_expired(self._waiting)
         while not self._waiting:
             if not self._fetched:
-                self._fetched += await on_engine(
-                    self._engine, self._core.next(None if limit_ms < 0 else float(limit_ms))
-                )
+                left_ms = None if limit_ms < 0 else max(0.0, until_ms - self._core.cluster.engine.now_ms())
+                self._fetched += await on_engine(self._engine, self._core.next(left_ms, silence))
             if not self._fetched:
                 return False
             while self._fetched:

@@ -31,6 +31,7 @@ _COMMANDS = {
     "fuzz": "Send a Kafka server requests nobody sends, and check what it answers.",
     "groups": "List consumer groups, show members and lag, reset and delete offsets.",
     "info": "Show versions, and which native code is in use.",
+    "letters": "List the dead letters of streams, and send them back.",
     "messages": "List the messages of the protocol, or show the fields of one.",
     "produce": "Send lines or files as records, in the forms that kcat has.",
     "topics": "List topics, show their partitions and offsets, create and delete them.",

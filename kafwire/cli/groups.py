@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafwire.cli.connection import connection_options_for
-from kafwire.cli.output import JsonWriter
+from kafwire.cli.output import JsonWriter, print_table
 from kafwire.errors import BrokerError
 from kafwire.types import TopicPartition
 
@@ -67,7 +67,7 @@ def list_groups(brokers: str | None, settings: _Settings, config_file: Path | No
         _write({name: getattr(each, name) for name in each.__slots__} for each in found)
         return
     rows = [(each.group_id, each.type, each.state, each.protocol_type, str(each.coordinator)) for each in found]
-    _print_table(_GROUP_HEADER, rows)
+    print_table(_GROUP_HEADER, rows)
 
 
 @command.command("describe")
@@ -84,7 +84,7 @@ def describe(
         _write(_as_json(group) for group in found)
         return code
     header = (*_GROUP_HEADER[:3], "ASSIGNOR", "COORDINATOR", "MEMBERS")
-    _print_table(
+    print_table(
         header,
         [(g.group_id, g.type, g.state, g.assignor, str(g.coordinator), str(len(g.members))) for g in found],
     )
@@ -111,7 +111,7 @@ def members(names: Sequence[str], brokers: str | None, settings: _Settings, conf
         for group in found
         for member in group.members
     ]
-    _print_table(_MEMBER_HEADER, rows)
+    print_table(_MEMBER_HEADER, rows)
     return code
 
 
@@ -143,7 +143,7 @@ def lag(
             if as_json:
                 _write(dict(zip(map(str.lower, _LAG_HEADER), row, strict=True)) for row in rows)
             elif found:
-                _print_table(_LAG_HEADER, [tuple("" if each is None else str(each) for each in row) for row in rows])
+                print_table(_LAG_HEADER, [tuple("" if each is None else str(each) for each in row) for row in rows])
                 click.echo(_summary([row[5] for row in rows]))
             rounds = None if rounds is None else rounds - 1
             if watch is None or rounds == 0:
@@ -202,7 +202,7 @@ def reset_offsets(
         chosen = _chosen(groups, before, topics)
         after = _targets(groups, chosen, before, when=when, to_offset=to_offset, by=by)
         rows = [(name, *map(str, where), _text(before.get(where)), str(offset)) for where, offset in after.items()]
-        _print_table(_RESET_HEADER, rows)
+        print_table(_RESET_HEADER, rows)
         for where in [where for where in chosen if where not in after]:
             has_no_base = by is not None and where not in before
             what = "nothing is committed, so --by has no place to begin at" if has_no_base else "does not exist"
@@ -368,11 +368,3 @@ def _write(values: Iterable[Any]) -> None:
     for value in values:
         writer.write(value)
     writer.flush()
-
-
-def _print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as they have to be; one without anything in it is left out."""
-    kept = [n for n, name in enumerate(header) if not rows or any(row[n] for row in rows)]
-    widths = [max(len(line[n]) for line in (header, *rows)) for n in kept]
-    for line in (header, *rows):
-        click.echo("  ".join(line[n].ljust(width) for n, width in zip(kept, widths, strict=True)).rstrip())

@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from json.encoder import encode_basestring
 from typing import Any, BinaryIO, TypeVar
 
@@ -11,7 +11,7 @@ import click
 
 from kafwire.protocol.lazy_json import Elements, Text
 
-__all__ = ["JsonWriter", "pretty_option"]
+__all__ = ["JsonWriter", "pretty_option", "print_table"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -112,3 +112,11 @@ def pretty_option(function: F) -> F:
         default=None,
         help="Indented, or one value a line. By default indented on a terminal.",
     )(function)
+
+
+def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Columns as wide as they have to be; one without anything in it is left out."""
+    kept = [n for n, name in enumerate(header) if not rows or any(row[n] for row in rows)]
+    widths = [max(len(line[n]) for line in (header, *rows)) for n in kept]
+    for line in (header, *rows):
+        click.echo("  ".join(line[n].ljust(width) for n, width in zip(kept, widths, strict=True)).rstrip())

@@ -52,7 +52,7 @@ cdef extern from "kafwire/consumer/native/queue.h" nogil:
     int64_t kw_place_end(kw_queue *queue, kw_place *place, int committed_only)
     void kw_queue_settle(kw_queue *queue, kw_place *only)
     int64_t kw_place_processed(kw_queue *queue, kw_place *place)
-    void kw_place_process(kw_queue *queue, kw_place *place, int64_t offset)
+    void kw_place_process(kw_queue *queue, kw_place *place, int64_t offset, int64_t generation)
     bint kw_place_in_hand(kw_queue *queue, kw_place *place)
     void kw_queue_wake(kw_queue *queue)
     bint kw_queue_woken(kw_queue *queue)

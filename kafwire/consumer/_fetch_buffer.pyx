@@ -163,9 +163,9 @@ cdef class FetchBuffer:
         """The offset after the last that counts as processed."""
         return kw_place_processed(self.queue, self.at(number))
 
-    def process(self, int32_t number, int64_t offset):
-        """Let everything below `offset` count as processed."""
-        kw_place_process(self.queue, self.at(number), offset)
+    def process(self, int32_t number, int64_t offset, int64_t generation=-1):
+        """Let everything below `offset` count as processed, unless the partition was reset since that generation."""
+        kw_place_process(self.queue, self.at(number), offset, generation)
 
     def in_hand(self, int32_t number):
         """Whether a reader may have records of a partition that do not count as processed yet."""

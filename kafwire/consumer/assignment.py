@@ -13,7 +13,7 @@ from kafwire.consumer.arguments import LASTING_LAYOUTS, Selection, cursor_of, cu
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.known_topics import KnownTopics, NewPartition
-from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.partition_claim import Claim, StreamEnded
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.partition_feed import PartitionFeed
@@ -141,7 +141,7 @@ class Assignment:
     ) -> list[FetchCursor]:
         """Read these too, which a group assigned, from where it was, once that is found out; `held`: they are paused.
 
-        `owned` has the ownership of each. What fails for now is tried again while they are read. Of what fails for good who reads is told.
+        `owned` has the ownership of each. A failure that may pass is tried again; the next read raises any other.
         """
         pairs = [
             (info, number)
@@ -315,7 +315,7 @@ class Assignment:
         """Its reader reads no more: the partition is one of all again. What a closed claim calls."""
         if cursor in self._claimed:
             del self._claimed[cursor]
-            self._commits.leave(cursor)
+            self._commits.ledger.leave(cursor)
             self._fetcher.queue.claim(cursor.number, False)
             if self._flowing:
                 self._fetcher.ask([cursor])
@@ -377,7 +377,7 @@ class Assignment:
         self._ending.discard(cursor)
         self._held.pop(cursor, None)
         self._unstarted.discard(cursor)
-        self._commits.forget(cursor)
+        self._commits.ledger.forget(cursor)
 
     async def _add(
         self, found: Iterable[tuple[TopicInfo, int]], *, of_group: bool = False, held: bool = False

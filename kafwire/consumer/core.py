@@ -7,8 +7,10 @@ The flavours hand commands over and read batches with the readers that they get 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+import math
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,16 +25,18 @@ from kafwire.consumer.denied_partitions import DeniedPartitions
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.group_membership import GroupMembership
-from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.offsets.commits import OffsetCommits
+from kafwire.consumer.offsets.hand import Hand, Handed
+from kafwire.consumer.offsets.partition_progress import PartitionProgress
 from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.partition_feed import PartitionFeed
-from kafwire.consumer.partition_progress import PartitionProgress
 from kafwire.consumer.positions import Positions
 from kafwire.consumer.read_plan import consumer_budget, consumer_plan
 from kafwire.consumer.rebalance_handlers import Handlers, PendingCall
+from kafwire.consumer.silence import Silence
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._arrow import Layout
-from kafwire.records._records import Batch
+from kafwire.records._records import Batch, Record
 from kafwire.runtime.metrics_reporter import Reporter
 from kafwire.serializer_calls import Deserializers
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
@@ -85,6 +89,7 @@ class ConsumerCore:
         self._progressed = asyncio.Event()
         self._started = self._stopped = False
         self._tasks: list[asyncio.Task[None]] = []
+        self._joining: asyncio.Task[None] | None = None  # again
         self._reporter: Reporter | None = None
 
     def reader(
@@ -159,6 +164,42 @@ class ConsumerCore:
             stop()
         return True
 
+    def silence(self, timeout_ms: float) -> Silence:
+        """A call begins that ends after so long without records. In any thread, as `silence_left_ms`."""
+        return Silence(self.cluster.engine.now_ms(), timeout_ms, self.config.default_api_timeout_ms)
+
+    def silence_left_ms(self, silence: Silence) -> int:
+        """Return how long that call goes on, if nothing comes."""
+        membership = self.membership
+        is_assigned = membership is None or not membership.is_active
+        since_ms = 0.0 if is_assigned or membership is None else membership.assigned_since_ms
+        return math.ceil(silence.left_ms(self.cluster.engine.now_ms(), since_ms))
+
+    async def assigned(self) -> None:
+        """Wait for a member's first assignment, at most `default_api_timeout_ms`."""
+        if self.membership is None or not self.membership.is_active:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.config.default_api_timeout_ms / 1000):
+                await self.membership.first_assigned.wait()
+
+    @contextlib.contextmanager
+    def beside(self, error: KafkaError) -> Iterator[None]:
+        """Read without the partitions that failed by `error`: it was raised, and is to be raised again at the end only.
+
+        In the thread that reads.
+        """
+        queue = self.fetcher.queue
+        failed = [cursor for cursor in list(self.fetcher.cursors.values()) if cursor.failure is error]
+        for cursor in failed:
+            queue.pause(cursor.number, True)
+        try:
+            yield
+        finally:
+            for cursor in failed:
+                if self.fetcher.numbered(cursor.number) is cursor:
+                    queue.pause(cursor.number, cursor.paused)
+
     # --- groups -----------------------------------------------------------------------------------------------------
 
     @property
@@ -186,10 +227,18 @@ class ConsumerCore:
             return ()
         return membership.handlers.ends(self.assignment.partitions)
 
-    async def rejoin_if_told(self) -> None:
-        """Join the group again, if the user was told why the membership was over. On the engine."""
+    async def rejoin_if_told(self, timeout_ms: float | None = None) -> None:
+        """Join the group again, if the user was told why the membership was over. On the engine.
+
+        What takes longer than `timeout_ms` goes on by itself.
+        """
         if self.membership is not None:
-            await self.membership.rejoin_if_told()
+            joining = self._joining or asyncio.ensure_future(self.membership.rejoin_if_told())
+            self._joining = joining
+            await asyncio.wait({joining}, timeout=None if timeout_ms is None else timeout_ms / 1000)
+            if joining.done():
+                self._joining = None
+                joining.result()
 
     def position(self, claim: Claim) -> int:
         """Where the reader of a claimed partition is; -1 when it is not claimed any more. In any thread."""
@@ -199,7 +248,9 @@ class ConsumerCore:
     async def follow_progress(self, claim: Claim) -> PartitionProgress:
         """Have the user say how far a claimed partition is processed."""
         on_advance = partial(self.cluster.engine.start, self._on_progress)
-        return PartitionProgress(on_advance) if claim.cursor is None else self.commits.follow(claim.cursor, on_advance)
+        if claim.cursor is None:
+            return PartitionProgress(on_advance)
+        return self.commits.ledger.follow(claim.cursor, on_advance)
 
     def _on_progress(self) -> None:
         self._progressed.set()
@@ -221,11 +272,13 @@ class ConsumerCore:
             self._progressed.clear()
             await self._progressed.wait()
 
-    async def commit_claimed(self, claim: Claim, batch: Batch | None = None) -> None:
-        """Commit how far a claimed partition is processed, or the end of a batch."""
+    async def commit_claimed(
+        self, claim: Claim, what: Batch | Record | None = None, handed: Iterable[Handed] = ()
+    ) -> None:
+        """Commit how far a claimed partition is processed, with what was `handed` out of it, or up to a batch's end."""
         if claim.cursor is None and self.config.group_id is not None:
             raise lost_to_others([claim.where], self.config.group_id)
-        await self.commits.commit(batch, only=[] if claim.cursor is None else [claim.cursor])
+        await self.commits.commit(what, only=[] if claim.cursor is None else [claim.cursor], handed=handed)
 
     async def open_feed(self) -> PartitionFeed:
         """See `Assignment.open_feed`. After `stop` nothing comes."""
@@ -239,6 +292,7 @@ class ConsumerCore:
         self._stopped = True
         if self.membership is not None:
             self.membership.stops = True
+            self.membership.first_assigned.set()
         self.assignment.ending(self.assignment.partitions)
         if self.assignment.feed is not None:
             self.assignment.feed.close()
@@ -246,10 +300,24 @@ class ConsumerCore:
         self.fetcher.queue.end()
         self.fetcher.arrived()
 
-    def processed(self) -> dict[TopicPartition, int]:
-        """How far each partition is processed, for who commits that in a transaction. In the thread that reads."""
-        found = self.commits.processed()
+    def processed(self, hand: Hand, *, in_hand: bool) -> dict[TopicPartition, int]:
+        """How far each partition is processed, for a transaction; with what the caller has in hand if it reads."""
+        self.commits.ledger.advance(hand.passed())
+        found = self.commits.processed(self.covered(hand) if in_hand else ())
         return found if self.membership is None else self.membership.transactions.processed(found)
+
+    def covered(self, hand: Hand, caller: object = None) -> list[Handed]:
+        """What a commit without arguments covers of a hand: all of it if the caller reads, outside of its handlers.
+
+        Outside of handlers, as a partition that goes late is still in hand when its `on_revoked` is called.
+        """
+        caller = hand.caller() if caller is None else caller
+        if self.membership is not None and self.membership.handlers.are_running:
+            return hand.passed()
+        if hand.is_read_by(caller):
+            return [*hand.passed(), *hand.in_hand()]
+        self.commits.ledger.warn_not_covered(hand.in_hand(), hand.reader_kind)
+        return hand.passed()
 
     def current_member(self) -> ConsumerGroupMetadata:
         """Return the member as the coordinator knows it now. From any thread; nothing is frozen.
@@ -270,6 +338,7 @@ class ConsumerCore:
 
     async def subscribe(self, topics: Sequence[str], pattern: str | None = None) -> None:
         """Read all partitions of these topics, or those of them that the group assigns."""
+        self._check_stopped()
         if self.membership is None:
             if pattern is not None:
                 raise ConfigError("a pattern is for members of a group: give group_id, or name the topics")
@@ -281,9 +350,16 @@ class ConsumerCore:
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others; who was a member of a group leaves it."""
+        partitions = list(partitions)
+        if partitions:
+            self._check_stopped()
         if self.membership is not None and self.membership.is_active:
             await self.membership.unsubscribe()
         await self.assignment.assign(partitions)
+
+    def _check_stopped(self) -> None:
+        if self._stopped:
+            raise KafkaError("this consumer was stopped, and hands out nothing more: make a new one to read on")
 
     @property
     def topics(self) -> set[str]:
@@ -314,7 +390,7 @@ class ConsumerCore:
                 "failing_ms": None if cursor.failing_since_ms is None else round(now - cursor.failing_since_ms),
                 "skipped_batches": queue.place(cursor.number).skipped,
                 "read_from_replica": cursor.replica,
-                "uncommitted": self.commits.uncommitted(cursor),
+                "uncommitted": self.commits.ledger.uncommitted(cursor),
             }
         return {
             "fetcher": self.fetcher.stats(),
@@ -341,12 +417,15 @@ class ConsumerCore:
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109  # of the last commit
-        """Commit what is processed, if that is automatic, end the fetch sessions, and close the connections."""
+    async def close(self, timeout: float = CLOSE_SECONDS, *, failed: bool = False) -> None:  # noqa: ASYNC109
+        """Commit what is processed, if that is automatic, end the fetch sessions, and close the connections.
+
+        `timeout` is that of the last commit. `failed`: an exception ended the consumer's `with` block.
+        """
         if self.closed:
             return
         self.closed = True
-        for task in self._tasks:
+        for task in [*self._tasks, *([] if self._joining is None else [self._joining])]:
             if task is not asyncio.current_task():
                 task.cancel()
         self.assignment.stop()
@@ -357,6 +436,7 @@ class ConsumerCore:
         try:
             if self.commits.is_automatic:
                 await self.commits.commit(None, timeout_ms=min(timeout * 1000, self.config.default_api_timeout_ms))
+                self._warn_left_over(failed=failed)
         except KafkaError as error:
             log.warning(
                 "closed without committing what was processed last: %s; who reads on from the committed offsets gets "
@@ -376,6 +456,18 @@ class ConsumerCore:
                 pass  # the broker forgets them by itself, in time
             finally:
                 self.cluster.shut()
+
+    def _warn_left_over(self, *, failed: bool) -> None:
+        """Name what the last commit leaves out: rows in hand that count as processed only once more is asked for."""
+        left = self.commits.ledger.left_over()
+        if left:
+            log.warning(
+                "closed%s with %d rows of %s in hand, which are not committed: %s",
+                " after an error" if failed else "",
+                sum(handed.rows for handed in left),
+                ", ".join(sorted({handed.cursor.name for handed in left})),
+                "they will be delivered again" if failed else "call commit() once they are processed",
+            )
 
     def abandon(self) -> None:
         """Its user dropped it without a word: close as far as that goes without being waited for."""

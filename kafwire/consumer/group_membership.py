@@ -26,7 +26,7 @@ from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.consumer.group.subscription import PROTOCOL_TYPE
 from kafwire.consumer.membership_driver import MembershipDriver
 from kafwire.consumer.membership_metrics import MembershipMetrics, protocol_of
-from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.rebalance_handlers import Handlers, RebalanceHandlers
 from kafwire.consumer.revocation import Revocation
@@ -89,6 +89,8 @@ class GroupMembership:
         self._awaited = AwaitedPartitions(self._cluster, self.group_id, self._read)
         self._match_ms: float = config.metadata_max_age_ms  # up to the next listing of topics for a pattern
         self._reading: set[int] = set()  # readers of users' that wait for records or decode them
+        self.assigned_since_ms: float | None = None  # when the first assignment came; for any thread
+        self.first_assigned = asyncio.Event()
         self._took_ms = self._engine.now_ms()
         self._patience: asyncio.TimerHandle | None = None
         self._oldest_call: Callable[[], tuple[float, str] | None] | None = None
@@ -310,7 +312,7 @@ class GroupMembership:
         return self.metadata() if self._driver is None else self._driver.known_as
 
     def _end(self, partitions: Iterable[TopicPartition], *, is_lost: bool = False) -> None:
-        """End the ownership of those that are still owned, then drop them. A transaction commits nothing of them any more.
+        """End the ownership of those that are still owned, then drop them: no transaction commits them any more.
 
         A partition with records in hand is revoked late: its window is over, or `on_revocation` is "discard".
         """
@@ -333,8 +335,8 @@ class GroupMembership:
         if self._fetcher.queue.position(cursor.number) <= cursor.lowest:
             return False  # nothing of it was handed out
         return (
-            self.revocation.holds_records(cursor)
-            or self._commits.is_uncommitted(cursor)
+            self._commits.ledger.holds(cursor)
+            or self._commits.ledger.is_uncommitted(cursor)
             or self.transactions.is_unsent(where)
         )
 
@@ -380,6 +382,9 @@ class GroupMembership:
         topics = self._cluster.metadata.topics
         pairs = [(topics[where.topic], where.partition) for where in owned]
         added = self._assignment.add(pairs, owned, held=self.handlers.handlers.on_assigned is not None)
+        if self.assigned_since_ms is None:
+            self.assigned_since_ms = self._engine.now_ms()
+            self.first_assigned.set()
         # Records of new partitions come once the handler was called.
         self.handlers.assigned(list(owned), partial(self._assignment.hold_no_more, added))
 
@@ -450,6 +455,7 @@ class GroupMembership:
     def fail(self, error: KafkaError) -> None:
         """The membership is over: who reads is told."""
         self._error, self._is_told = error, False
+        self.first_assigned.set()  # none comes
         self._stop_following()
         self._wake()
 

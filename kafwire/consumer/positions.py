@@ -9,7 +9,7 @@ from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
 from kafwire.cluster.offset_spec import OffsetSpec, timestamp_of
 from kafwire.consumer.arguments import cursor_of, cursors_of, partitions_of
 from kafwire.consumer.fetcher import Fetcher
-from kafwire.consumer.in_progress_batch import UnreadRemainder
+from kafwire.consumer.offsets.hand import UnreadRemainder
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError, KafkaTimeoutError
 from kafwire.types import TopicPartition

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,6 +25,23 @@ class Handlers:
     on_lost: Handler | None = None
 
 
+class Reported:
+    """The partitions that handlers were called with as assigned, and whether a handler runs now."""
+
+    def __init__(self) -> None:
+        self.partitions: set[TopicPartition] = set()
+        self.calls = 0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """A handler runs."""
+        self.calls += 1
+        try:
+            yield
+        finally:
+            self.calls -= 1
+
+
 class PendingCall:
     """One handler that is to be called, and who waits for that. For who reads, in his thread or task."""
 
@@ -31,42 +49,44 @@ class PendingCall:
         self,
         handler: Handler | None,
         partitions: Iterable[TopicPartition],
-        told: set[TopicPartition],
+        reported: Reported,
         *,
         assigns: bool,
         done: Callable[[], object] = lambda: None,
     ) -> None:
-        """`told`: those that the user was told are his. The handler hears of no others' end, and of that but once."""
+        """A handler hears of the end of reported partitions only, and once."""
         self.assigns = assigns
         self._handler = handler
         self._partitions = list(partitions)
-        self._told = told
+        self._reported = reported
         self._done = done
 
     def call(self) -> None:
         """Call it; what it raises, its caller raises. Whoever waits goes on in any case."""
         try:
-            self._begin()
+            with self._reported.running():
+                self._begin()
         finally:
             self._done()
 
     async def call_awaited(self) -> None:
         """The same; a handler that returns an awaitable is awaited."""
         try:
-            result = self._begin()
-            if hasattr(result, "__await__"):
-                await result
+            with self._reported.running():
+                result = self._begin()
+                if hasattr(result, "__await__"):
+                    await result
         finally:
             self._done()
 
     def _begin(self) -> Any:
         # Before the call: a handler may close the consumer, or unsubscribe, which tells of what is left.
         if self.assigns:
-            self._told.update(self._partitions)
+            self._reported.partitions.update(self._partitions)
             partitions = self._partitions
         else:
-            partitions = [where for where in self._partitions if where in self._told]
-            self._told.difference_update(partitions)
+            partitions = [where for where in self._partitions if where in self._reported.partitions]
+            self._reported.partitions.difference_update(partitions)
         return self._handler(partitions) if self._handler is not None and partitions else None
 
 
@@ -79,12 +99,17 @@ class RebalanceHandlers:
         self._engine = engine
         self._wake = wake
         self._pending: deque[PendingCall] = deque()
-        self._told: set[TopicPartition] = set()
+        self._reported = Reported()
 
     @property
     def any(self) -> bool:
         """Whether there is one at all."""
         return self.handlers != Handlers()
+
+    @property
+    def are_running(self) -> bool:
+        """Whether one runs. May be asked in any thread."""
+        return self._reported.calls > 0
 
     @property
     def are_pending(self) -> bool:
@@ -97,10 +122,10 @@ class RebalanceHandlers:
         if handler is None:
             done()
             if self.any:  # those to come know that these were assigned
-                self._pending.append(PendingCall(None, partitions, self._told, assigns=True))
+                self._pending.append(PendingCall(None, partitions, self._reported, assigns=True))
         elif partitions:
             after = partial(self._engine.start, done)
-            self._pending.append(PendingCall(handler, partitions, self._told, assigns=True, done=after))
+            self._pending.append(PendingCall(handler, partitions, self._reported, assigns=True, done=after))
             self._wake()
 
     async def revoked(self, partitions: Sequence[TopicPartition], timeout_ms: float) -> bool:
@@ -110,7 +135,7 @@ class RebalanceHandlers:
             return True
         called = asyncio.Event()
         done = partial(self._engine.start, called.set)
-        self._pending.append(PendingCall(handler, partitions, self._told, assigns=False, done=done))
+        self._pending.append(PendingCall(handler, partitions, self._reported, assigns=False, done=done))
         self._wake()
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -123,7 +148,7 @@ class RebalanceHandlers:
         """Have `on_lost` called; nobody waits."""
         handler = self.handlers.on_lost
         if handler is not None and partitions:
-            self._pending.append(PendingCall(handler, partitions, self._told, assigns=False))
+            self._pending.append(PendingCall(handler, partitions, self._reported, assigns=False))
             self._wake()
 
     def take(self) -> PendingCall | None:
@@ -139,4 +164,4 @@ class RebalanceHandlers:
             if self.handlers.on_assigned is None or not call.assigns:
                 yield call
         if self.handlers.on_revoked is not None:
-            yield PendingCall(self.handlers.on_revoked, held, self._told, assigns=False)
+            yield PendingCall(self.handlers.on_revoked, held, self._reported, assigns=False)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from kafwire.consumer.fetcher import Fetcher
-from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.partition_cursor import FetchCursor
 
 # Who reads tells when he has processed what he had. A stream of Arrow arrays does not: it is looked at again and again.
@@ -53,14 +53,4 @@ class Revocation:
             return False
         if self._is_claimed(cursor) and not self._commits.is_automatic:
             return True  # who commits himself may do so after the stream's end, until he closes it
-        return self.holds_records(cursor)
-
-    def holds_records(self, cursor: FetchCursor) -> bool:
-        """Return whether a user has records of a partition that is still read, and has not asked beyond them."""
-        progress = self._commits.progress.get(cursor)
-        if progress is None:
-            return self._fetcher.queue.in_hand(cursor.number)
-        progress.is_awaited = True
-        if progress.is_abandoned:
-            return False
-        return self._fetcher.queue.in_hand(cursor.number) or progress.uncommitted > 0
+        return self._commits.ledger.holds(cursor)

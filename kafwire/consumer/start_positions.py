@@ -8,7 +8,7 @@ from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import Start
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.known_topics import NewPartition
-from kafwire.consumer.offset_commits import OffsetCommits
+from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.types import Offset, Tail, TopicPartition
@@ -87,4 +87,4 @@ async def _seek_to_committed(fetcher: Fetcher, commits: OffsetCommits, cursors: 
         if cursor.position < 0:
             fetcher.seek(cursor, committed.offset, last_epoch=committed.leader_epoch)
         if fetcher.numbered(cursor.number) is cursor:
-            commits.note(cursor, committed.offset)
+            commits.ledger.note_committed({cursor: committed.offset})

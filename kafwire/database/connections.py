@@ -167,6 +167,12 @@ def all_errors(connection: object) -> tuple[type[Exception], ...]:
     return (found,) if isinstance(found, type) else ()
 
 
+def is_missing_table(connection: object, error: Exception) -> bool:
+    """Return whether a connection raised this error because a table, or a column, does not exist."""
+    programming = getattr(sys.modules.get(driver_of(connection)), "ProgrammingError", None)
+    return (isinstance(programming, type) and isinstance(error, programming)) or "no such table" in str(error)
+
+
 def passing_errors(connection: object) -> tuple[type[Exception], ...]:
     """What a connection raises when the database cannot be reached, or is busy: trying again may help."""
     module = sys.modules.get(driver_of(connection))

@@ -17,6 +17,7 @@ from kafwire.database.connections import (
     check_paramstyle,
     commits_by_itself,
     execute,
+    is_missing_table,
     kind_of,
     paramstyle_of,
 )
@@ -41,10 +42,24 @@ _TABLE = """CREATE TABLE IF NOT EXISTS {table} (
 )"""
 
 
+# The ids that a topic had before it was recreated: a reader with one of them is a zombie.
+_FORMER_TABLE = """CREATE TABLE IF NOT EXISTS {table}_former_topics (
+    group_id VARCHAR(249) NOT NULL,
+    topic VARCHAR(249) NOT NULL,
+    partition_number INTEGER NOT NULL,
+    topic_id VARCHAR(36) NOT NULL,
+    PRIMARY KEY (group_id, topic, partition_number, topic_id)
+)"""
+
+
 class _Stored(NamedTuple):
     next_offset: int
     generation: int
     topic_id: str
+
+    def is_of(self, topic_id: str) -> bool:
+        """Return whether the row may be of a topic with this id; "" is an id that is not known."""
+        return "" in (topic_id, self.topic_id) or topic_id == self.topic_id
 
     def is_unchanged_by(self, new: _Stored, first: int | None) -> bool:
         """Whether a row would be as it is after what was read from `first` on; None: from anywhere."""
@@ -67,7 +82,9 @@ class DatabaseOffsets:
         group: names the readers that share these offsets; a database may have several groups.
         table: the name of the table, also with a schema.
         topic_ids: the ids of topics, as `Client.topic(name).topic_id` has them. Where an offset was stored for another
-            id, the topic was deleted and made anew since: it counts as not stored.
+            id, the topic was deleted and recreated since: it counts as not stored, and readers with that id are
+            zombies from the first `store` with the new one on. Ask Kafka for the ids, and then make the
+            `DatabaseOffsets` and call `start` or `positions`, in this order.
         paramstyle: of the connection's driver, as PEP 249 calls it; None: as the driver says.
 
     Raises:
@@ -100,9 +117,12 @@ class DatabaseOffsets:
         self._table = check_name(table)
         self._topic_ids = {topic: str(number) for topic, number in (topic_ids or {}).items()}
         self._paramstyle = None if paramstyle is None else check_paramstyle(paramstyle)
+        self._first_seen: dict[TopicPartition, str] = {}  # the topic ids that were stored when `positions` first looked
 
     def create_table(self, connection: Connection) -> None:
-        """Create the table, unless it is there.
+        """Create the tables, unless they are there: offsets, and the ids of former topics beside them.
+
+        A table of offsets that is there keeps its rows.
 
         Args:
             connection: a connection to the database.
@@ -115,7 +135,8 @@ class DatabaseOffsets:
             >>> database.commit()
             >>> database.close()
         """
-        self._execute(connection, _TABLE.format(table=self._table))
+        for statement in (_TABLE, _FORMER_TABLE):
+            self._execute(connection, statement.format(table=self._table))
 
     def positions(self, connection: Connection, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
         """Read the stored offsets.
@@ -126,6 +147,11 @@ class DatabaseOffsets:
 
         Returns:
             For each partition that has one, the offset of the next record to read.
+
+        Raises:
+            OffsetsFencedError: the topic was recreated, and the id in `topic_ids` is the former one. Ask Kafka for the
+                current one, and make another `DatabaseOffsets`.
+            ConfigError: the topic was recreated, and the table of former topics is missing: call `create_table`.
 
         Example:
             >>> import sqlite3
@@ -138,22 +164,61 @@ class DatabaseOffsets:
             >>> database.close()
         """
         wanted = {TopicPartition(topic, number) for topic, number in partitions}
+        rows = self._stored(connection)
+        for where in wanted:
+            self._first_seen.setdefault(where, rows[where].topic_id if where in rows else "")
         found = {}
-        for where, stored in self._stored(connection).items():
+        for where, stored in rows.items():
             if where not in wanted:
                 continue
-            known = self._topic_ids.get(where.topic, stored.topic_id)
-            if known == stored.topic_id or not stored.topic_id:
+            if stored.is_of(self._topic_ids.get(where.topic, "")):
                 found[where] = stored.next_offset
-            else:
-                log.warning(
-                    "group %r: topic %r was made anew since offset %d of partition %d was stored: it does not count",
-                    self._group,
-                    where.topic,
-                    stored.next_offset,
-                    where.partition,
-                )
+                continue
+            if not self._may_replace(connection, where, stored):
+                raise self._former(where, stored)
+            log.warning(
+                "group %r: topic %r was made anew since offset %d of partition %d was stored: it does not count",
+                self._group,
+                where.topic,
+                stored.next_offset,
+                where.partition,
+            )
         return found
+
+    def _may_replace(self, connection: Connection, where: TopicPartition, stored: _Stored) -> bool:
+        """Return whether this reader's topic is newer than the stored one.
+
+        Topic ids have no order, so a reader's id is newer if it was never replaced, and if the stored id is the one
+        that this reader found when it began. A reader that has not looked cannot tell the latter.
+        """
+        if self._first_seen.get(where, stored.topic_id) != stored.topic_id:
+            return False
+        statement = (
+            f"SELECT topic_id FROM {self._table}_former_topics "
+            "WHERE group_id = ? AND topic = ? AND partition_number = ? AND topic_id = ?"
+        )
+        topic_id = self._topic_ids[where.topic]
+        try:
+            rows, _ = execute(connection, self._style(connection), statement, self._group, *where, topic_id)
+        except Exception as error:
+            if not is_missing_table(connection, error):
+                raise
+            raise ConfigError(
+                f"topic {where.topic!r} was recreated, and table {self._table}_former_topics is missing: roll back, "
+                f"and call create_table(), which keeps the offsets: {error}"
+            ) from error
+        return not rows
+
+    def _former(self, where: TopicPartition, stored: _Stored) -> OffsetsFencedError:
+        return OffsetsFencedError(
+            f"group {self._group!r}, {where.topic}-{where.partition}: offset {stored.next_offset} was stored for topic "
+            f"id {stored.topic_id}, and this reader has {self._topic_ids[where.topic]}: the topic was recreated. Roll "
+            "back, and stop reading it. To go on, ask Kafka for the topic's id, and make a new DatabaseOffsets",
+            topic=where.topic,
+            partition=where.partition,
+            offset=stored.next_offset,
+            generation=stored.generation,
+        )
 
     def start(
         self, connection: Connection, partitions: Iterable[tuple[str, int]], *, otherwise: str = "earliest"
@@ -201,9 +266,11 @@ class DatabaseOffsets:
             rewind: let offsets go back, to read records again.
 
         Raises:
-            OffsetsFencedError: another reader has stored more, or under a later generation. Roll back.
+            OffsetsFencedError: another reader has stored more, or under a later generation, or for a topic that was
+                recreated since. Roll back.
             ConfigError: an offset or the generation is not valid; the connection commits each statement by itself, or
-                does not tell how many rows a statement has changed.
+                does not tell how many rows a statement has changed; or the topic was recreated, and the table of
+                former topics is missing: call `create_table`.
         """
         if isinstance(generation, bool) or not isinstance(generation, int) or not 0 <= generation <= _HIGHEST:
             raise ConfigError(f"generation={generation!r}: a whole number from 0 is needed")
@@ -229,7 +296,7 @@ class DatabaseOffsets:
     ) -> None:
         """Update the row of a partition if it permits; the database locks it until the user's transaction ends."""
         topic_id = self._topic_ids.get(where.topic, "")
-        condition, limits = ("", ()) if rewind else _not_back(first, topic_id)
+        condition, limits = _condition(first, topic_id, rewind=rewind)
         learnt, ids = (", topic_id = ?", (topic_id,)) if topic_id else ("", ())
         changed = self._execute(
             connection,
@@ -237,31 +304,70 @@ class DatabaseOffsets:
             f"WHERE group_id = ? AND topic = ? AND partition_number = ? AND generation <= ?{condition}",
             *(last, epoch, generation, *ids, self._group, *where, generation, *limits),
         )
-        if changed > 0:
+        if self._is_counted(changed):
             return
+        stored = self._stored(connection).get(where)
+        new = _Stored(last, generation, topic_id)
+        if stored is None:
+            if self._insert(connection, where, new, epoch):
+                return
+            stored = self._stored(connection).get(where)
+        elif not stored.is_of(topic_id):
+            self._replace(connection, where, stored, first, new, epoch)
+            return
+        elif stored.is_unchanged_by(new, None if rewind else first):
+            return  # MySQL counts the rows that are different afterwards
+        raise self._fenced(where, stored or new, first, new)
+
+    def _insert(self, connection: Connection, where: TopicPartition, new: _Stored, epoch: int) -> bool:
+        """Insert the first row of a partition, and return whether that was done.
+
+        Of two first readers the database has the second one wait, and refuses it.
+        """
+        ignored = _ignored(connection)
+        inserted = self._execute(
+            connection,
+            f"INSERT INTO {self._table} "
+            "(group_id, topic, partition_number, topic_id, next_offset, leader_epoch, generation) "
+            f"VALUES (?, ?, ?, ?, ?, ?, ?){ignored}",
+            *(self._group, *where, new.topic_id, new.next_offset, epoch, new.generation),
+        )
+        return self._is_counted(inserted) or not ignored
+
+    def _replace(
+        self, connection: Connection, where: TopicPartition, stored: _Stored, first: int, new: _Stored, epoch: int
+    ) -> None:
+        """Replace the row of a former topic, and keep that topic's id, so that its readers are refused."""
+        if not self._may_replace(connection, where, stored):
+            raise self._former(where, stored)
+        changed = self._execute(
+            connection,
+            f"UPDATE {self._table} SET next_offset = ?, leader_epoch = ?, generation = ?, topic_id = ? "
+            "WHERE group_id = ? AND topic = ? AND partition_number = ? AND topic_id = ? AND generation <= ?",
+            *(new.next_offset, epoch, new.generation, new.topic_id),
+            *(self._group, *where, stored.topic_id, new.generation),
+        )
+        if not self._is_counted(changed):
+            raise self._fenced(where, self._stored(connection).get(where, stored), first, new)
+        self._execute(
+            connection,
+            f"INSERT INTO {self._table}_former_topics (group_id, topic, partition_number, topic_id) "
+            f"VALUES (?, ?, ?, ?){_ignored(connection)}",
+            *(self._group, *where, stored.topic_id),
+        )
+
+    def _is_counted(self, changed: int) -> bool:
+        """Return whether a statement has changed its row.
+
+        Raises:
+            ConfigError: the driver does not say.
+        """
         if changed < 0:
             raise ConfigError(
                 "the driver does not tell how many rows an UPDATE has changed (its rowcount is negative), which is how "
                 "another reader of the partition is found out. Roll back"
             )
-        stored = self._stored(connection).get(where)
-        new = _Stored(last, generation, topic_id)
-        if stored is None:
-            # Two first readers: the database has the second one wait, and refuses it.
-            ignored = " ON CONFLICT DO NOTHING" if kind_of(connection) != "other" else ""
-            inserted = self._execute(
-                connection,
-                f"INSERT INTO {self._table} "
-                "(group_id, topic, partition_number, topic_id, next_offset, leader_epoch, generation) "
-                f"VALUES (?, ?, ?, ?, ?, ?, ?){ignored}",
-                *(self._group, *where, topic_id, last, epoch, generation),
-            )
-            if inserted or not ignored:
-                return
-            stored = self._stored(connection).get(where)
-        elif stored.is_unchanged_by(new, None if rewind else first):
-            return  # MySQL counts the rows that are different afterwards
-        raise self._fenced(where, stored or new, first, new)
+        return changed > 0
 
     def _fenced(self, where: TopicPartition, stored: _Stored, first: int, refused: _Stored) -> OffsetsFencedError:
         again = "" if stored.generation > refused.generation else ". To read records again, store them with rewind=True"
@@ -300,11 +406,16 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else bytes(value).decode()
 
 
-def _not_back(first: int, topic_id: str) -> tuple[str, tuple[object, ...]]:
-    """The condition that what was read begins at the stored offset or after it, unless that is of a former topic."""
-    if not topic_id:
-        return " AND next_offset <= ?", (first,)
-    return " AND (next_offset <= ? OR (topic_id <> '' AND topic_id <> ?))", (first, topic_id)
+def _ignored(connection: Connection) -> str:
+    """The end of an INSERT that does nothing if the row is there, where the database is known to have it."""
+    return " ON CONFLICT DO NOTHING" if kind_of(connection) != "other" else ""
+
+
+def _condition(first: int, topic_id: str, *, rewind: bool) -> tuple[str, tuple[object, ...]]:
+    """The condition that what was read begins at the stored offset or after it, and is of the same topic."""
+    of_topic = " AND topic_id IN ('', ?)" if topic_id else ""
+    not_back = "" if rewind else " AND next_offset <= ?"
+    return of_topic + not_back, (*((topic_id,) if topic_id else ()), *(() if rewind else (first,)))
 
 
 def _progress(

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kafwire.outbox.outbox import Outbox
     from kafwire.outbox.relay import Step
-    from kafwire.outbox.statements import postgresql_schema, sqlite_schema
+    from kafwire.outbox.statements import dead_letter_schema, postgresql_schema, sqlite_schema
 
-__all__ = ["Outbox", "Step", "postgresql_schema", "sqlite_schema"]
+__all__ = ["Outbox", "Step", "dead_letter_schema", "postgresql_schema", "sqlite_schema"]
 
 _HOMES = {
     "Outbox": "kafwire.outbox.outbox",
     "Step": "kafwire.outbox.relay",
+    "dead_letter_schema": "kafwire.outbox.statements",
     "postgresql_schema": "kafwire.outbox.statements",
     "sqlite_schema": "kafwire.outbox.statements",
 }

@@ -8,24 +8,18 @@ from dataclasses import dataclass, fields
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from kafwire.cluster.backoff import Backoff
 from kafwire.config import ClientConfig, ProducerConfig
 from kafwire.database.connections import Connection, Kind, check_name
-from kafwire.error_codes import ErrorCode
-from kafwire.errors import (
-    BrokerError,
-    ConfigError,
-    KafkaConnectionError,
-    KafkaError,
-    KafkaTimeoutError,
-    TransactionAbortableError,
-    TransactionFatalError,
-)
+from kafwire.errors import ConfigError, KafkaError
 from kafwire.option_checks import number, some_text
 from kafwire.options import ProducerOptions
+from kafwire.outbox.dead_letters import DeadLetters
+from kafwire.outbox.outage import Outage
 from kafwire.outbox.outbox_table import OutboxTable
-from kafwire.outbox.relay import GIVEN_UP, Relay, Step
+from kafwire.outbox.refusals import is_passing
+from kafwire.outbox.relay import Relay, Step
 from kafwire.outbox.state_topic import ensure_topic
+from kafwire.outbox.statements import listen_statement
 from kafwire.outbox.wakeup import Notifications, Wakeup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -38,6 +32,10 @@ log = logging.getLogger("kafwire")
 _LOOK_S = 60.0
 # What a relay decides itself.
 _NOT_OPTIONS = ("key_serializer", "value_serializer", "acks", "enable_idempotence")
+
+
+class _WaitFailedError(Exception):
+    """The wait for rows failed; the next round of the relay opens a connection."""
 
 
 @dataclass(slots=True)
@@ -70,9 +68,12 @@ class Outbox:
         state_replication_factor: of that topic; -1: the broker's default.
         batch_rows: how many rows go into a Kafka transaction at most.
         poll_interval: seconds between looks for new rows, unless something wakes the relay.
-        channel: a channel of PostgreSQL that is notified of new rows (LISTEN); None: polling alone.
+        channel: a channel of PostgreSQL that is notified of new rows (LISTEN), its case as `pg_notify` has it; None:
+            polling alone.
         keep_s: how many seconds relayed rows stay in the table, with the time in `relayed_at`; None: they are deleted.
         long_transaction_s: warn of database transactions that are open for so many seconds; PostgreSQL only.
+        dead_letter_table: a table for rows that Kafka refuses, such as one of `kafwire.outbox.dead_letter_schema`.
+        dead_letter_topic: a topic for them instead. Without either of both, the relay stops at such a row.
         on_step: called with each `Step`, in the relay's thread.
         database: "postgresql" or "sqlite"; None: as the connection's driver says.
         paramstyle: of the connection's driver, as PEP 249 calls it; None: as the driver says.
@@ -112,6 +113,8 @@ class Outbox:
         channel: str | None = None,
         keep_s: float | None = None,
         long_transaction_s: float = 300.0,
+        dead_letter_table: str | None = None,
+        dead_letter_topic: str | None = None,
         on_step: Callable[[Step], object] | None = None,
         database: Kind | None = None,
         paramstyle: str | None = None,
@@ -134,14 +137,29 @@ class Outbox:
             raise ConfigError(f"{refused[0]}: an outbox has none; rows are sent as they are, with acks=all")
         made: Any = {"bootstrap_servers": bootstrap_servers, **options}
         config = ProducerConfig.build(made)
-        self._table = OutboxTable(connect, check_name(table), keep_s=keep_s, database=database, paramstyle=paramstyle)
-        self._channel = None if channel is None else check_name(channel)
+        if dead_letter_table is not None:
+            check_name(dead_letter_table)
+        if dead_letter_topic is not None:
+            _check("dead_letter_topic", some_text, dead_letter_topic)
+        letters = DeadLetters(dead_letter_table, dead_letter_topic)
+        letters.check(check_name(table))
+        self._table = OutboxTable(
+            connect,
+            table,
+            keep_s=keep_s,
+            dead_letter_table=dead_letter_table,
+            database=database,
+            paramstyle=paramstyle,
+        )
+        if channel is not None:
+            listen_statement(channel)  # which checks the name
+        self._channel = channel
         self._poll_interval = poll_interval
         self._long_transaction_s = long_transaction_s
         self._state = state_topic, state_replication_factor
         self._batch_rows = int(batch_rows)
         self._engine = default_engine() if engine is None else engine
-        self._backoff = Backoff(config.retry_backoff_ms, max(config.retry_backoff_ms, config.retry_backoff_max_ms))
+        self._outage = Outage(config.retry_backoff_ms, config.retry_backoff_max_ms)
         shared: Any = {item.name for item in fields(ClientConfig)}
         self._producer = Producer(engine=self._engine, **made)
         self._client = Client(engine=self._engine, **{name: value for name, value in made.items() if name in shared})
@@ -154,6 +172,7 @@ class Outbox:
             topics=topics,
             limit=self._batch_rows,
             on_step=on_step or _nobody,
+            dead_letters=letters,
         )
         self._wakeup = Wakeup()
         self._notifications: Notifications | None = None
@@ -171,8 +190,10 @@ class Outbox:
 
         Raises:
             ProducerFencedError: another relay has this `transactional_id` now.
-            ConfigError: a row cannot be sent, or the table is no outbox; the text names it.
-            BrokerError: a topic refuses a record, or does not exist.
+            ConfigError: a row cannot be sent, or the table is no outbox.
+            BrokerError: a topic refuses a record, or does not exist. A note names the row, as it does for ConfigError;
+                all rows before it were relayed.
+            TransactionAbortableError: the same, where the broker refused the record. Its `__cause__` says why.
             KafkaError: anything else that does not pass by itself. Rows that were not relayed stay in the table.
         """
         self._check()
@@ -181,17 +202,14 @@ class Outbox:
                 try:
                     self.relay()
                     self._look_after()
-                    self._backoff.succeeded()
+                    if not self._relay.has_more and not self._stopped:
+                        self._wait()
                 except Exception as error:
                     if not self._is_passing(error):
                         raise
-                    self._metrics.retries += 1
-                    wait_s = self._backoff.failed(self._engine.random.random()) / 1000
-                    log.warning("outbox %s: tried again in %.1f s: %s", self._table.name, wait_s, error)
-                    self._wakeup.wait(wait_s)
-                    continue
-                if not self._relay.has_more and not self._stopped:
-                    self._wait()
+                    self._back_off(error)
+                else:
+                    self._outage.succeeded()
         finally:
             self._stopped = False
             self._drop_connection()
@@ -199,15 +217,29 @@ class Outbox:
     def _wait(self) -> None:
         try:
             self._wakeup.wait(self._poll_interval, self._notifications)
-        except (OSError, ValueError) as error:  # of the connection's socket
-            log.warning("outbox %s: the database connection was lost: %s", self._table.name, error)
+        except Exception as error:
             self._drop_connection()
+            if isinstance(error, OSError | ValueError) or self._table.is_passing(error):
+                raise _WaitFailedError(f"the wait on the database connection failed: {error}") from error
+            raise
+
+    def _back_off(self, error: Exception) -> None:
+        """Wait before the next try; `stop` ends the wait, and `wake` does not."""
+        self._metrics.retries += 1
+        now = self._engine.clock.monotonic()
+        wait_s, is_due = self._outage.failed(f"{error}", now, self._engine.random.random())
+        level = logging.WARNING if is_due else logging.DEBUG
+        log.log(level, "outbox %s: tried again in %.1f s: %s", self._table.name, wait_s, error)
+        self._wakeup.pause(wait_s, lambda: self._stopped)
 
     def relay(self) -> int:
         """Relay the rows that are there, up to `batch_rows`; fewer after a Kafka transaction was aborted.
 
+        Rows before one that Kafka refuses are relayed without it. The next call raises its error, or makes it a dead
+        letter.
+
         Returns:
-            How many rows were relayed. 0: there were no more.
+            How many rows were relayed, or became dead letters. 0: there were no more.
 
         Raises:
             KafkaError: as `run` does, and also where trying again may help.
@@ -240,16 +272,9 @@ class Outbox:
 
     def _is_passing(self, error: Exception) -> bool:
         """Whether trying again may help."""
-        if isinstance(error, TransactionFatalError | ConfigError):
-            return False
-        if isinstance(error, TransactionAbortableError) and isinstance(error.__cause__, KafkaError):
-            return self._is_passing(error.__cause__)
-        if isinstance(error, BrokerError):
-            # The producer has waited for a topic before it gave it up.
-            is_told = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return (error.retriable and not is_told) or error.code in (ErrorCode.TRANSACTION_ABORTABLE, *GIVEN_UP)
-        retriable = getattr(error, "abortable", False) or getattr(error, "retriable", False)
-        return retriable or isinstance(error, KafkaTimeoutError | KafkaConnectionError) or self._table.is_passing(error)
+        if isinstance(error, KafkaError):
+            return is_passing(error)
+        return isinstance(error, _WaitFailedError) or self._table.is_passing(error)
 
     def _look_after(self) -> None:
         """Now and then: delete what was kept long enough, and look for long transactions."""
@@ -274,7 +299,11 @@ class Outbox:
             )
 
     def stop(self) -> None:
-        """Let `run` return when the batch in hand is done; from any thread, or from a signal handler."""
+        """Let `run` return when the batch in hand is done; from any thread, or from a signal handler.
+
+        In PostgreSQL a statement waits at most a second for a lock of another transaction. `run` returns then, and the
+        next relay removes the rows that are in Kafka.
+        """
         self._stopped = True
         self._wakeup.wake()
 
@@ -288,8 +317,9 @@ class Outbox:
         Returns:
             `rows` and `transactions` that were relayed; `leftovers`: rows that had been relayed before a crash or a
             lost connection, and were removed after it; `aborted` Kafka transactions; `batch_rows`: how many rows the
-            next one has at most; `retries` of `run`; `connections` that were opened; `purged` rows that had been kept;
-            `longest_transaction_s`, of the database, as it was within the last minute of `run`.
+            next one has at most; `dead_letters`: refused rows that went to their table or topic; `retries` of `run`;
+            `connections` that were opened; `purged` rows that had been kept; `longest_transaction_s`, of the database,
+            as it was within the last minute of `run`.
         """
         return {
             "rows": self._relay.rows,
@@ -297,6 +327,7 @@ class Outbox:
             "leftovers": self._relay.leftovers,
             "aborted": self._relay.aborted,
             "batch_rows": self._relay.batch_rows,
+            "dead_letters": self._relay.dead_letters,
             "retries": self._metrics.retries,
             "connections": self._metrics.reconnects,
             "purged": self._metrics.purged,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from kafwire.database.connections import (
@@ -11,15 +12,18 @@ from kafwire.database.connections import (
     Kind,
     all_errors,
     check_paramstyle,
+    driver_of,
     execute,
     kind_of,
     paramstyle_of,
     passing_errors,
 )
 from kafwire.errors import ConfigError
-from kafwire.outbox.progress import Progress, ranges
-from kafwire.outbox.rows import OutboxRow, row_of
-from kafwire.outbox.statements import Statements, statements
+from kafwire.outbox.progress import Letter, Progress, ranges
+from kafwire.outbox.rows import OutboxRow, read_row
+from kafwire.outbox.sqlite_ids import gives_ids_once
+from kafwire.outbox.statements import Statements, letter_statements, listen_statement, statements
+from kafwire.outbox.wakeup import LISTENING
 
 log = logging.getLogger("kafwire")
 
@@ -31,6 +35,7 @@ class OutboxTable:
         connect: opens a connection of DB-API 2.0.
         table: the table's name.
         keep_s: how many seconds relayed rows stay in the table; None: they are deleted at once.
+        dead_letter_table: the table of refused rows, if there is one.
         database: which database it is; None: as the connection's driver says.
         paramstyle: of the connection's driver, by PEP 249; None: as the driver says.
     """
@@ -41,6 +46,7 @@ class OutboxTable:
         table: str,
         *,
         keep_s: float | None,
+        dead_letter_table: str | None = None,
         database: Kind | None,
         paramstyle: str | None,
     ) -> None:
@@ -49,7 +55,10 @@ class OutboxTable:
         self._keep_s = keep_s
         self._database = database
         self._style = "" if paramstyle is None else check_paramstyle(paramstyle)
+        self._letters = dead_letter_table
+        self._kind: Kind = "other"
         self._statements: Statements | None = None
+        self._is_checked = False
         self._errors: tuple[type[Exception], ...] = ()
         self.connection: Connection | None = None
 
@@ -61,9 +70,11 @@ class OutboxTable:
         try:
             if self._statements is None:
                 self._learn(connection)
-            if self._known.durable:
-                execute(connection, self._style, self._known.durable)
-                connection.commit()
+            for statement in self._known.session:
+                execute(connection, self._style, statement)
+            connection.commit()
+            if not self._is_checked:
+                self._check(connection)
         except BaseException:
             connection.close()
             raise
@@ -71,25 +82,40 @@ class OutboxTable:
         return True
 
     def _learn(self, connection: Connection) -> None:
-        """What the first connection says of the database, and of the table."""
+        """Learn from the first connection which database it is."""
         self._style = self._style or paramstyle_of(connection)
-        found = statements(self._database or kind_of(connection), self.name, keeps=self._keep_s is not None)
+        self._kind = self._database or kind_of(connection)
         self._errors = passing_errors(connection)
-        try:
-            execute(connection, self._style, found.exists)
-        except Exception as error:
-            raise ConfigError(
-                f"table {self.name!r} is not there, or is no outbox: {error}; kafwire.outbox.sqlite_schema() and "
-                "postgresql_schema() make one"
-            ) from error
-        careless, _ = execute(connection, self._style, found.careless_ids, self.name)
-        connection.rollback()
-        if careless:
+        self._statements = statements(self._kind, self.name, keeps=self._keep_s is not None)
+
+    def _check(self, connection: Connection) -> None:
+        """Check the tables, once: their columns, and that no id is given twice."""
+        hint = "kafwire.outbox.sqlite_schema() and postgresql_schema() make one"
+        self._check_columns(connection, self._known.exists, f"table {self.name!r} is not there, or is no outbox", hint)
+        if self._kind == "sqlite":
+            is_careless = not gives_ids_once(partial(self._select, connection), self.name)
+        else:
+            is_careless = bool(self._select(connection, self._known.careless_ids, self.name))
+        if is_careless:
             raise ConfigError(
                 f"the ids of table {self.name!r} may come out of order, or twice: in SQLite the id has to be INTEGER "
                 "PRIMARY KEY AUTOINCREMENT, in PostgreSQL its sequence may have no CACHE"
             )
-        self._statements = found
+        if self._letters is not None:
+            what = f"dead_letter_table={self._letters!r}: the table is not there, or has other columns"
+            exists = letter_statements(self.name, self._letters).exists
+            self._check_columns(connection, exists, what, "kafwire.outbox.dead_letter_schema() makes one")
+        connection.rollback()
+        self._is_checked = True
+
+    def _check_columns(self, connection: Connection, exists: str, what: str, hint: str) -> None:
+        try:
+            execute(connection, self._style, exists)
+        except Exception as error:
+            # SQLite reports a missing table as it does a database that is busy.
+            if self.is_passing(error) and "no such" not in str(error):
+                raise
+            raise ConfigError(f"{what}: {error}; {hint}") from error
 
     def is_passing(self, error: Exception) -> bool:
         """Whether a connection that is opened anew may not have this error."""
@@ -106,18 +132,28 @@ class OutboxTable:
             log.debug("a connection of the outbox could not be closed: %s", error)
 
     def choose(self, limit: int) -> list[OutboxRow]:
-        """The rows with the lowest ids among those that were not relayed and that a committed transaction wrote."""
+        """The rows with the lowest ids among those that were not relayed and that a committed transaction wrote.
+
+        Rows that no record can be made of are among them, with their `problem`.
+        """
         rows = self._ask(self._known.choose, limit)
         self._open.rollback()
-        return [row_of(row) for row in rows]
+        return [read_row(row) for row in rows]
 
     def remove(self, ids: Iterable[int]) -> None:
         """Delete or mark rows in a transaction, which `commit` ends."""
         for low, high in ranges(ids):
             self._ask(self._known.remove, low, high)
 
+    def set_aside(self, ids: Iterable[int], letter: Letter) -> None:
+        """Move rows into a table of dead letters, in a transaction, which `commit` ends."""
+        known = letter_statements(self.name, letter.table)
+        for number in ids:
+            self._ask(known.insert, letter.reason, number)
+            self._ask(known.remove, number)
+
     def commit(self) -> None:
-        """Commit what `remove` did."""
+        """Commit what `remove` or `set_aside` did."""
         self._open.commit()
 
     def leftovers(self, progress: Progress) -> tuple[list[int], list[int]]:
@@ -125,7 +161,7 @@ class OutboxTable:
         same: list[int] = []
         others: list[int] = []
         for low, high in ranges(progress.rows):
-            for row in map(row_of, self._ask(self._known.between, low, high)):
+            for row in map(read_row, self._ask(self._known.between, low, high)):
                 (same if row.check == progress.rows[row.id] else others).append(row.id)
         self._open.rollback()
         return same, others
@@ -145,8 +181,18 @@ class OutboxTable:
         return (float(rows[0][0]), int(rows[0][1])) if rows else None
 
     def listen(self, channel: str) -> None:
-        """Have the connection notified of a channel."""
-        self._ask(f"LISTEN {channel}")
+        """Have the connection notified of a channel.
+
+        Raises:
+            ConfigError: the connection's driver has no notifications that a relay can wait for.
+        """
+        driver = driver_of(self._open)
+        if driver not in LISTENING:
+            raise ConfigError(
+                f"channel={channel!r}: only PostgreSQL by {' or '.join(LISTENING)} notifies a relay, and this driver "
+                f"is {driver or type(self._open).__name__}; leave channel out, and call wake() after a commit"
+            )
+        self._ask(listen_statement(channel))
         self._open.commit()
 
     @property
@@ -160,5 +206,8 @@ class OutboxTable:
         return self._statements
 
     def _ask(self, statement: str, *parameters: object) -> list[Any]:
-        rows, _ = execute(self._open, self._style, statement, *parameters)
+        return self._select(self._open, statement, *parameters)
+
+    def _select(self, connection: Connection, statement: str, *parameters: object) -> list[Any]:
+        rows, _ = execute(connection, self._style, statement, *parameters)
         return rows

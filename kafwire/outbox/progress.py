@@ -12,10 +12,26 @@ import json
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
+from kafwire.database.connections import check_name
 from kafwire.errors import ProtocolError
 
 VERSION = 1
+# With a row that goes into a table of dead letters: a relay that knows version 1 alone would delete that row.
+LETTER_VERSION = 2
+
+
+class Letter(NamedTuple):
+    """Where the rows of a Kafka transaction go, if Kafka has refused them.
+
+    Args:
+        table: the table of dead letters.
+        reason: the text of the error.
+    """
+
+    table: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +41,25 @@ class Progress:
     Args:
         number: how many transactions the relay has committed with this one.
         rows: the CRC-32 of each row by its id, in the order in which they were sent.
+        letter: where the rows go; None: their records are in the transaction, and the rows are removed.
     """
 
     number: int
     rows: dict[int, int]
+    letter: Letter | None = None
 
     def encode(self) -> bytes:
         """The value of the state topic's record."""
         ids = ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges(self.rows))
         checks = struct.pack(f">{len(self.rows)}I", *(check for _, check in sorted(self.rows.items())))
-        made = {"version": VERSION, "number": self.number, "ids": ids, "crc32": base64.b64encode(checks).decode()}
+        made: dict[str, Any] = {
+            "version": VERSION if self.letter is None else LETTER_VERSION,
+            "number": self.number,
+            "ids": ids,
+            "crc32": base64.b64encode(checks).decode(),
+        }
+        if self.letter is not None:
+            made["letter"] = self.letter._asdict()
         return json.dumps(made, separators=(",", ":")).encode()
 
     @classmethod
@@ -46,11 +71,14 @@ class Progress:
         """
         try:
             found = json.loads(value)
-            if found["version"] != VERSION:
-                raise ValueError(f"its version is {found['version']}, and {VERSION} is known")
+            if found["version"] not in (VERSION, LETTER_VERSION):
+                raise ValueError(f"its version is {found['version']}, and {VERSION} and {LETTER_VERSION} are known")
             ids = list(_ids(found["ids"]))
             checks = struct.unpack(f">{len(ids)}I", base64.b64decode(found["crc32"], validate=True))
-            return cls(int(found["number"]), dict(zip(ids, checks, strict=True)))
+            letter = None
+            if found["version"] == LETTER_VERSION:
+                letter = Letter(check_name(found["letter"]["table"]), str(found["letter"]["reason"]))
+            return cls(int(found["number"]), dict(zip(ids, checks, strict=True)), letter)
         except (ValueError, KeyError, TypeError, struct.error) as error:
             raise ProtocolError(f"a relay's state that cannot be read: {error}: {value[:200]!r}") from None
 

@@ -10,23 +10,38 @@ Each batch of rows goes through the same steps, and after a crash at any of them
 Before the commit nothing has happened: the next relay fences the producer, which aborts what it left open, and chooses
 the rows again. After it the next relay reads in the state topic which rows have been relayed, and removes them before
 it chooses. At most one batch is ever in this state, as no batch begins before the last one is removed.
+
+A row that Kafka refuses goes through the same steps, alone, after all rows before it. Its Kafka transaction has the
+progress, and the row's dead letter if there is a topic for it. If there is a table for it, the progress names that
+table, and the last step moves the row there instead of removing it; so does the next relay.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kafwire.error_codes import ErrorCode
-from kafwire.errors import BrokerError, ConfigError, KafkaError, TransactionFatalError, TransactionTimeoutError
+from kafwire.errors import (
+    BrokerError,
+    ConfigError,
+    KafkaError,
+    TransactionError,
+    TransactionFatalError,
+    TransactionTimeoutError,
+)
+from kafwire.outbox.dead_letters import DeadLetters, letter_of, reason_of
 from kafwire.outbox.outbox_table import OutboxTable
-from kafwire.outbox.progress import Progress
+from kafwire.outbox.progress import Letter, Progress
+from kafwire.outbox.refusals import GIVEN_UP, is_of_record, is_passing
 from kafwire.outbox.rows import OutboxRow
 from kafwire.outbox.state_topic import PARTITION, last_progress
+from kafwire.outbox.suspects import Refusal, Suspects
 
 if TYPE_CHECKING:
+    from kafwire.producer._batch import Delivery
     from kafwire.sync.client import Client
     from kafwire.sync.producer import Producer
 
@@ -34,15 +49,6 @@ log = logging.getLogger("kafwire")
 
 # Whoever is interrupted wants to end, and not to wait for a coordinator that cannot be reached.
 INTERRUPTED_S = 5.0
-# The coordinator did something without the relay: it has forgotten a transactional id that was not used for
-# `transactional.id.expiration.ms`, or aborted a transaction that took longer than `transaction_timeout_ms`. Another
-# relay may be behind that too: then aborting tells so.
-GIVEN_UP = (
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-    ErrorCode.UNKNOWN_PRODUCER_ID,
-    ErrorCode.INVALID_TXN_STATE,
-    ErrorCode.INVALID_PRODUCER_EPOCH,
-)
 
 
 class Step(StrEnum):
@@ -68,6 +74,31 @@ class Step(StrEnum):
     DONE = "done"  # that transaction is committed
 
 
+@dataclass(slots=True)
+class _Transaction:
+    """A Kafka transaction of the relay: what is in it, and what came of each record."""
+
+    progress: Progress
+    rows: list[OutboxRow]  # whose records are in it
+    is_letter: bool = False
+    deliveries: list[Delivery] = field(default_factory=list)  # of the rows, as far as they were sent
+    sending: OutboxRow | None = None  # the row that the producer is given
+
+    def refused(self) -> list[tuple[OutboxRow, KafkaError]]:
+        """The rows whose batches a broker has refused, each with the error of its own record."""
+        found = []
+        for row, delivery in zip(self.rows, self.deliveries, strict=False):
+            error = delivery.exception() if delivery.done() else None
+            # The other records of the transaction fail with its error.
+            if error is not None and not isinstance(error, TransactionError):
+                found.append((row, error))
+        return found
+
+
+class _RefusedError(Exception):
+    """Rows were refused, and their transaction is aborted: the relay makes a smaller one."""
+
+
 class Relay:
     """The steps of a relay, and what it knows between them.
 
@@ -80,6 +111,7 @@ class Relay:
         topics: topics by what stands in the column `topic`; None: it is the topic.
         limit: how many rows a transaction has at most.
         on_step: told of each step.
+        dead_letters: where refused rows go.
     """
 
     def __init__(
@@ -93,6 +125,7 @@ class Relay:
         topics: Mapping[str, str] | None,
         limit: int,
         on_step: Callable[[Step], object],
+        dead_letters: DeadLetters,
     ) -> None:
         self._table = table
         self._producer = producer
@@ -102,9 +135,11 @@ class Relay:
         self._topics = topics
         self._limit = limit
         self._step = on_step
+        self._letters = dead_letters
+        self._suspects = Suspects()
         self._taken_over = False
         self._aborting = False  # an abort was not answered in time
-        self._sent: Progress | None = None  # in a Kafka transaction that is open, or whose commit was not answered
+        self._sent: _Transaction | None = None  # one that is open, or whose commit was not answered
         self._relayed: Progress | None = None  # committed in Kafka; its rows may be there still
         self._number = 0
         self.batch_rows = limit  # for rows in the next transaction: half of the last one's where that was aborted
@@ -113,12 +148,21 @@ class Relay:
         self.transactions = 0
         self.leftovers = 0
         self.aborted = 0
+        self.dead_letters = 0
 
     def relay(self) -> int:
         """Relay one batch: how many rows. After an error it may be called again, where the error says so or is passing.
 
-        The table's connection is open.
+        If Kafka refuses a row, the batch is the rows before it. If the row is the first one, it becomes a dead letter,
+        or its error is raised. The table's connection is open.
         """
+        while True:
+            try:
+                return self._relay()
+            except _RefusedError:
+                continue
+
+    def _relay(self) -> int:
         if self._aborting:
             self._end_abort(None)
         if not self._taken_over:
@@ -127,21 +171,64 @@ class Relay:
             self._commit(self._sent)
         if self._relayed is not None:
             self._remove_leftovers(self._relayed)
-        rows = self._table.choose(self.batch_rows)
-        self.has_more = len(rows) == self.batch_rows
-        if not rows:
+        chosen = self._table.choose(self.batch_rows)
+        self.has_more = len(chosen) == self.batch_rows
+        if not chosen:
             return 0
         self._step(Step.CHOSEN)
-        progress = Progress(self._number + 1, {row.id: row.check for row in rows})
-        self._send(rows, progress)
-        self._commit(progress)
-        self._table.remove(progress.rows)
+        rows, refusal = self._suspects.next_part(chosen)
+        self.has_more = self.has_more or len(rows) < len(chosen)
+        if refusal is None:
+            self._finish(_Transaction(self._progress(rows), rows))
+        else:
+            self._set_aside(rows[0], refusal)
+        return len(rows)
+
+    def _progress(self, rows: Iterable[OutboxRow], letter: Letter | None = None) -> Progress:
+        return Progress(self._number + 1, {row.id: row.check for row in rows}, letter)
+
+    def _finish(self, made: _Transaction) -> None:
+        """Take the steps from a transaction to rows that are removed."""
+        self._send(made)
+        self._commit(made)
+        self._remove(made.progress, made.progress.rows)
         self._step(Step.REMOVED)
         self._table.commit()
         self._relayed = None
         self.batch_rows = min(2 * self.batch_rows, self._limit)
         self._step(Step.DONE)
-        return len(rows)
+
+    def _remove(self, progress: Progress, ids: Iterable[int]) -> None:
+        """Remove rows of a committed transaction, in an open transaction of the database."""
+        if progress.letter is None:
+            self._table.remove(ids)
+        else:
+            self._table.set_aside(ids, progress.letter)
+
+    def _set_aside(self, row: OutboxRow, refusal: Refusal) -> None:
+        """Make a refused row a dead letter; it is the first one that is left. Raise its error if there is no way to."""
+        self._suspects.forget()
+        topic = (self._topics or {}).get(row.topic, row.topic)
+        table, letters = self._letters
+        if (table is None and letters is None) or not is_of_record(refusal.cause):
+            note = f"this was row {row.id} of the outbox, for topic {topic!r}"
+            if note not in getattr(refusal.error, "__notes__", ()):
+                refusal.error.add_note(note)
+            raise refusal.error
+        where = f"table {table}" if table is not None else f"topic {letters!r}"
+        log.warning(
+            "outbox %s: row %d, for topic %r, goes to %s: %s", self._table.name, row.id, topic, where, refusal.cause
+        )
+        try:
+            if table is not None:
+                progress = self._progress([row], Letter(table, reason_of(refusal.cause)))
+                self._finish(_Transaction(progress, [], is_letter=True))
+            else:
+                letter = letter_of(row._replace(topic=topic), refusal.cause)
+                self._finish(_Transaction(self._progress([row]), [letter], is_letter=True))
+        except KafkaError as error:
+            error.add_note(f"row {row.id} of the outbox was to go to {where}, as it was refused: {refusal.cause}")
+            raise
 
     def _take_over(self) -> None:
         """Fence older relays first: only then is what they have committed all that they ever will."""
@@ -163,44 +250,42 @@ class Relay:
                 others,
             )
         if same:
-            self._table.remove(same)
+            self._remove(progress, same)
             self._step(Step.LEFTOVERS_REMOVED)
             self._table.commit()
             self.leftovers += len(same)
             self._step(Step.LEFTOVERS_GONE)
         self._relayed = None
 
-    def _send(self, rows: list[OutboxRow], progress: Progress) -> None:
+    def _send(self, made: _Transaction) -> None:
         self._producer.begin_transaction()
         try:
             self._step(Step.BEGUN)
-            for row in rows:
-                self._send_row(row)
+            for row in made.rows:
+                made.sending = row
+                made.deliveries.append(self._send_row(row, is_letter=made.is_letter))
+            made.sending = None
             self._step(Step.SENT)
             self._producer.send(
-                self._state_topic, progress.encode(), key=self._transactional_id.encode(), partition=PARTITION
+                self._state_topic, made.progress.encode(), key=self._transactional_id.encode(), partition=PARTITION
             )
             self._step(Step.RECORDED)
             self._producer.flush()
             self._step(Step.ACKNOWLEDGED)
         except BaseException as error:
-            self._abort(error)
+            self._give_up(made, error)
             raise
-        self._sent = progress
+        self._sent = made
 
-    def _send_row(self, row: OutboxRow) -> None:
-        topic = row.topic if self._topics is None else self._topics.get(row.topic)
+    def _send_row(self, row: OutboxRow, *, is_letter: bool) -> Delivery:
+        topic = self._letters.topic if is_letter else row.topic if self._topics is None else self._topics.get(row.topic)
         if topic is None:
             raise ConfigError(
                 f"row {row.id} of the outbox is for {row.topic!r}, and topics= does not say which topic that is"
             )
-        try:
-            self._producer.send(topic, row.value, key=row.key, headers=row.headers)
-        except KafkaError as error:
-            error.add_note(f"this was row {row.id} of the outbox, for topic {topic!r}")
-            raise
+        return self._producer.send(topic, row.value, key=row.key, headers=row.headers)
 
-    def _commit(self, progress: Progress) -> None:
+    def _commit(self, made: _Transaction) -> None:
         """Commit the Kafka transaction; where that is not answered in time, the next call asks again."""
         try:
             self._producer.commit_transaction()
@@ -209,19 +294,48 @@ class Relay:
         except KafkaError as error:
             self._sent = None
             if getattr(error, "abortable", False):
-                self._abort(error)
+                self._give_up(made, error)
             raise
         self._sent = None
-        self._relayed = progress
-        self._number = progress.number
-        self.rows += len(progress.rows)
+        self._relayed = made.progress
+        self._number = made.progress.number
+        if made.is_letter:
+            self.dead_letters += 1
+        else:
+            self.rows += len(made.rows)
         self.transactions += 1
         self._step(Step.COMMITTED)
 
-    def _abort(self, error: BaseException) -> None:
-        """Abort because of `error`, which goes on. The next transaction is smaller: this one may have been too slow."""
+    def _give_up(self, made: _Transaction, error: BaseException) -> None:
+        """Abort a transaction because of `error`, which goes on, unless it refuses rows: then `_RefusedError` does."""
+        is_refusal = self._learn_refused(made, error)
+        self._abort(error, is_refusal=is_refusal)
+        if is_refusal:
+            raise _RefusedError from error
+
+    def _learn_refused(self, made: _Transaction, error: BaseException) -> bool:
+        """Remember which rows an error refuses, before the transaction is aborted: whether there are any."""
+        if made.is_letter or not isinstance(error, KafkaError) or is_passing(error):
+            return False
+        if not isinstance(error, TransactionError):
+            if made.sending is None:
+                return False
+            self._suspects.blame(made.sending, Refusal(error, error))
+            return True
+        refused = made.refused()
+        if len(made.rows) == 1 and refused:
+            self._suspects.blame(made.rows[0], Refusal(error, refused[0][1]))
+        else:
+            self._suspects.suspect(row for row, _ in refused)
+        return bool(refused)
+
+    def _abort(self, error: BaseException, *, is_refusal: bool) -> None:
+        """Abort because of `error`. Unless that refuses a row, the next transaction is smaller: this one may have been
+        too slow.
+        """
         self.aborted += 1
-        self.batch_rows = max(1, self.batch_rows // 2)
+        if not is_refusal:
+            self.batch_rows = max(1, self.batch_rows // 2)
         self._aborting = True
         if isinstance(error.__cause__, BrokerError) and error.__cause__.code in GIVEN_UP:
             # The producer gets another id or epoch. Where an id was forgotten, other relays may have come and gone, and

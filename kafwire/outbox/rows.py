@@ -22,6 +22,7 @@ class OutboxRow(NamedTuple):
         value: the payload; None: a tombstone.
         headers: the record's headers.
         check: a CRC-32 of all columns.
+        problem: why no record can be made of the row; `key`, `value` and `headers` are then the columns as they are.
     """
 
     id: int
@@ -30,6 +31,38 @@ class OutboxRow(NamedTuple):
     value: bytes | None
     headers: Headers
     check: int
+    problem: ConfigError | None = None
+
+
+# The column, of a row in which it is neither a JSON object nor a list of pairs.
+HEADERS = "kafwire.outbox.headers"
+
+
+def read_row(columns: Sequence[Any]) -> OutboxRow:
+    """`row_of`, but a row that no record can be made of is returned with its `problem`.
+
+    Raises:
+        ConfigError: the id is no number from 1.
+    """
+    try:
+        return row_of(columns)
+    except ConfigError as problem:
+        number, topic, *others = columns
+        if not isinstance(number, int) or number < 1:
+            raise
+        key, value, headers, created_at = (_plain(column) for column in others)
+        check = zlib.crc32(repr((number, topic, key, value, headers, created_at)).encode("utf-8", "surrogatepass"))
+        raw = () if headers is None else ((HEADERS, headers),)
+        return OutboxRow(number, f"{topic}", key, value, raw, check, problem)
+
+
+def _plain(column: Any) -> bytes | None:
+    """A column of any type as bytes: text and bytes as they are, others as JSON."""
+    if isinstance(column, str):
+        return column.encode("utf-8", "surrogatepass")
+    if column is None or isinstance(column, bytes | bytearray | memoryview):
+        return _bytes(column, "")
+    return json.dumps(column, default=str).encode()
 
 
 def row_of(columns: Sequence[Any]) -> OutboxRow:
@@ -78,5 +111,6 @@ def _headers(value: Any) -> Headers:
             raise TypeError(f"headers have {pair!r}, and a pair of a name and a text is needed")
         if not isinstance(pair[1], str | None):
             raise TypeError(f"header {pair[0]!r} is of type {type(pair[1]).__name__}, and a text or null is needed")
+        pair[0].encode()  # a lone surrogate is an error here, and not when the record is sent
         made.append((pair[0], None if pair[1] is None else pair[1].encode()))
     return tuple(made)

@@ -7,9 +7,12 @@ drivers would take for a parameter.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from kafwire.database.connections import Kind, check_name
 from kafwire.errors import ConfigError
+
+LONGEST_NAME = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,8 @@ class Statements:
     between: str  # (first, last) -> the same, of these ids
     remove: str  # (first, last): these have been relayed
     purge: str  # (seconds): delete what was relayed so long ago
-    careless_ids: str  # (table) -> a row if ids could come out of order, or again
-    durable: str  # have commits of the session on disk when they return, if they would not be; "": they always are
+    careless_ids: str  # (table) -> a row if ids could come out of order; SQLite: `sqlite_ids` asks instead
+    session: tuple[str, ...]  # settings of each connection
     longest_transaction: str  # -> the age in seconds and the process id of the oldest transaction; "" if there is none
 
 
@@ -57,14 +60,12 @@ def statements(kind: Kind, table: str, *, keeps: bool) -> Statements:
             else f"DELETE FROM {table} WHERE id BETWEEN ? AND ?"
         ),
         purge=f"DELETE FROM {table} WHERE relayed_at <= {now} - ?",
-        careless_ids=_SQLITE_IDS if is_sqlite else _POSTGRESQL_IDS,
-        durable="" if is_sqlite else _DURABLE,
+        careless_ids="" if is_sqlite else _POSTGRESQL_IDS,
+        session=() if is_sqlite else (_DURABLE, _LOCK_TIMEOUT),
         longest_transaction="" if is_sqlite else _LONGEST_TRANSACTION,
     )
 
 
-# Without AUTOINCREMENT the id of the last row is given again when that row is deleted.
-_SQLITE_IDS = "SELECT name FROM sqlite_master WHERE name = ? AND upper(sql) NOT LIKE '%AUTOINCREMENT%'"
 # A sequence with a cache gives each session ids in advance: what is written later could have a lower one.
 _POSTGRESQL_IDS = (
     "SELECT cache_size FROM pg_sequences WHERE cache_size > 1 AND "
@@ -73,11 +74,54 @@ _POSTGRESQL_IDS = (
 )
 # A removal that a crash of the database undoes would have its rows relayed again.
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+# A lock of another transaction on a row holds a statement for so long: `Outbox.stop` waits no longer for it.
+LOCK_TIMEOUT_MS = 1000
+_LOCK_TIMEOUT = (
+    f"SELECT set_config('lock_timeout', '{LOCK_TIMEOUT_MS}', false) FROM pg_settings WHERE name = 'lock_timeout' "
+    f"AND CAST(setting AS integer) NOT BETWEEN 1 AND {LOCK_TIMEOUT_MS}"
+)
 _LONGEST_TRANSACTION = (
     "SELECT CAST(extract(epoch FROM clock_timestamp() - xact_start) AS double precision), pid FROM pg_stat_activity "
     "WHERE (backend_xid IS NOT NULL OR backend_xmin IS NOT NULL) AND xact_start IS NOT NULL "
     "AND pid <> pg_backend_pid() AND backend_type = 'client backend' ORDER BY xact_start LIMIT 1"
 )
+
+
+class LetterStatements(NamedTuple):
+    """The statements that move one row into a table of dead letters."""
+
+    exists: str  # no rows of that table, or an error
+    insert: str  # (reason, id)
+    remove: str  # (id): from the outbox
+
+
+def letter_statements(table: str, letters: str) -> LetterStatements:
+    """The statements for an outbox's table and a table of dead letters.
+
+    Raises:
+        ConfigError: a name is not valid.
+    """
+    check_name(table)
+    columns = "id, topic, aggregate_key, payload, headers, created_at"
+    where = "WHERE id = ? AND relayed_at IS NULL"
+    return LetterStatements(
+        exists=f"SELECT {columns}, reason FROM {check_name(letters)} WHERE 1 = 0",
+        insert=f"INSERT INTO {letters} ({columns}, reason) SELECT {columns}, CAST(? AS text) FROM {table} {where}",
+        remove=f"DELETE FROM {table} {where}",
+    )
+
+
+def listen_statement(channel: str) -> str:
+    """LISTEN, quoted: PostgreSQL folds the case of other names, and `pg_notify` takes its channel as it is.
+
+    Raises:
+        ConfigError: the name is not valid, or longer than PostgreSQL's names are.
+    """
+    if len(check_name(channel)) > LONGEST_NAME:
+        raise ConfigError(
+            f"channel={channel!r}: PostgreSQL cuts names after {LONGEST_NAME} characters; give a shorter channel"
+        )
+    return f'LISTEN "{channel}"'
 
 
 def sqlite_schema(table: str = "outbox") -> str:
@@ -161,6 +205,50 @@ CREATE INDEX ON {table} (id) WHERE relayed_at IS NULL;
     return made
 
 
+def dead_letter_schema(table: str = "outbox_dead_letters", *, database: Literal["postgresql", "sqlite"]) -> str:
+    """What makes a table for rows that Kafka refuses, for `Outbox(dead_letter_table=...)`.
+
+    Args:
+        table: its name, also with a schema.
+        database: which database the statement is for.
+
+    Returns:
+        An SQL statement. It changes nothing if the table is there.
+
+    Raises:
+        ConfigError: the name is not valid, or outboxes do not know the database.
+
+    Example:
+        >>> import sqlite3
+        >>> from kafwire.outbox import dead_letter_schema
+        >>> with sqlite3.connect(":memory:") as database:
+        ...     cursor = database.executescript(dead_letter_schema(database="sqlite"))
+        ...     cursor = database.execute("SELECT id, topic, reason FROM outbox_dead_letters")
+        >>> database.close()
+    """
+    if database not in _LETTER_TYPES:
+        raise ConfigError(f"database={database!r}: allowed: {', '.join(map(repr, _LETTER_TYPES))}")
+    key, data, headers, moment, now = _LETTER_TYPES[database]
+    return f"""CREATE TABLE IF NOT EXISTS {check_name(table)} (
+    id bigint NOT NULL,
+    topic text,
+    aggregate_key{key},
+    payload{data},
+    headers {headers},
+    created_at {moment},
+    reason text NOT NULL,
+    refused_at {moment} NOT NULL DEFAULT {now}
+);
+"""
+
+
+# The types of key, payload, headers and times, and the time that it is.
+_LETTER_TYPES = {
+    "postgresql": (" text", " bytea", "jsonb", "timestamptz", "clock_timestamp()"),
+    "sqlite": ("", "", "text", "text", "(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))"),
+}
+
+
 def _last(table: str) -> str:
     return table.rpartition(".")[2]
 
@@ -175,7 +263,8 @@ CREATE TRIGGER {_last(table)}_{name} {when} ON {table} FOR EACH {each} EXECUTE F
 
 
 def _notifying(channel: str) -> str:
-    return f"""    PERFORM pg_notify('{check_name(channel)}', '');
+    listen_statement(channel)  # which checks the name
+    return f"""    PERFORM pg_notify('{channel}', '');
     RETURN NULL;"""
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import select
+import selectors
 import socket
+import time
+from collections.abc import Callable
 from typing import Any
 
 from kafwire.database.connections import Connection, driver_of
+
+# The drivers whose notifications are known here.
+LISTENING = ("psycopg", "psycopg2")
+# `select` refuses descriptors above 1,023, which a process with many open files has.
+_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
 class Wakeup:
@@ -31,9 +38,18 @@ class Wakeup:
         if notifications is not None and notifications.take():
             return
         sources: list[Any] = [self._reader] if notifications is None else [self._reader, notifications]
-        ready, _, _ = select.select(sources, [], [], max(seconds, 0.0))
+        with _Selector() as selector:
+            for source in sources:
+                selector.register(source, selectors.EVENT_READ)
+            ready = [key.fileobj for key, _ in selector.select(max(seconds, 0.0))]
         if self._reader in ready:
             self._reader.recv(4096)
+
+    def pause(self, seconds: float, is_over: Callable[[], bool]) -> None:
+        """Return after so many seconds, or when woken while `is_over` returns True: `wake` alone does not end it."""
+        end = time.monotonic() + seconds
+        while not is_over() and (left := end - time.monotonic()) > 0:
+            self.wait(left)
 
     def close(self) -> None:
         """Give both ends up."""
@@ -68,6 +84,6 @@ class Notifications:
         return came
 
     def fileno(self) -> int:
-        """The connection's socket, for `select`."""
+        """The connection's socket, for a selector."""
         number: int = self._connection.fileno()
         return number

@@ -49,6 +49,8 @@ cdef class RecordIterator:
     cdef object batches  # an iterator of Records; None: there is only the batch in hand
     cdef readonly Records batch
     cdef readonly int64_t row
+    cdef readonly unsigned long thread  # the one that asked for the record handed out last
+    cdef readonly object context  # of the task that `called` last
 
 
 cdef class Batch(Records):

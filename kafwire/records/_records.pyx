@@ -6,6 +6,7 @@ chunk alive.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport PyObject
 from libc.stdint cimport int8_t, int32_t, int64_t, uintptr_t
 from libc.string cimport memcpy
@@ -163,6 +164,19 @@ cdef tuple header_pairs(const Columns *c, int64_t row):
                   for i in range(offsets[row], offsets[row + 1])])
 
 
+cdef extern from *:
+    """
+    static inline PyObject *kw_context(void) { return PyThreadState_Get()->context; }
+    """
+    PyObject *kw_context()
+
+
+cpdef object task_context():
+    """The context that the calling task runs in, which no other task has; None outside of any."""
+    cdef PyObject *context = kw_context()
+    return None if context is NULL else <object> context
+
+
 @cython.final
 cdef class RecordIterator:
     """The records of `batches` one by one, an iterable of Batch or RecordBatch; next batches are taken when needed.
@@ -180,6 +194,7 @@ cdef class RecordIterator:
     def __next__(self):
         cdef Records batch = self.batch
         cdef int64_t row = self.row
+        self.thread = PyThread_get_thread_ident()
         while batch is None or row >= batch.rows:
             if self.batches is None:
                 raise StopIteration
@@ -194,6 +209,10 @@ cdef class RecordIterator:
         except BaseException:
             self.row = row
             raise
+
+    def called(self):
+        """A task asks for a record: `context` is the task's from now on."""
+        self.context = task_context()
 
     def peek(self):
         """The record that comes next, which stays the next one, with its key and value as bytes."""

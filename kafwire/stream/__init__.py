@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from kafwire.stream.message import Message
     from kafwire.stream.monitor import StreamMonitor
     from kafwire.stream.pipeline import Pipeline
+    from kafwire.stream.reducing import Reduced
     from kafwire.stream.sinks import FunctionSink, TopicSink
     from kafwire.stream.status import OldestRecord, PartitionStatus, StreamStatus
     from kafwire.stream.stop_request import StopRequest
     from kafwire.stream.summary import StreamSummary
+    from kafwire.stream.topic_table import TopicTable
 
 __all__ = [
     "ConsumerSource",
@@ -37,6 +39,7 @@ __all__ = [
     "OldestRecord",
     "PartitionStatus",
     "Pipeline",
+    "Reduced",
     "RetryTopic",
     "Sink",
     "Source",
@@ -47,6 +50,7 @@ __all__ = [
     "StreamStatus",
     "StreamSummary",
     "TopicSink",
+    "TopicTable",
     "TransactionalSink",
 ]
 
@@ -62,6 +66,7 @@ _HOMES = {
     "OldestRecord": "status",
     "PartitionStatus": "status",
     "Pipeline": "pipeline",
+    "Reduced": "reducing",
     "RetryTopic": "failure_policy",
     "Sink": "interfaces",
     "Source": "interfaces",
@@ -72,6 +77,7 @@ _HOMES = {
     "StreamStatus": "status",
     "StreamSummary": "summary",
     "TopicSink": "sinks",
+    "TopicTable": "topic_table",
     "TransactionalSink": "interfaces",
 }
 

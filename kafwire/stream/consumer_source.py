@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from kafwire.aio.consumer import AsyncConsumer
 from kafwire.aio.partition_stream import AsyncPartitionStream
@@ -12,7 +12,7 @@ from kafwire.errors import ConfigError
 from kafwire.records._records import Batch
 from kafwire.serializer_calls import Deserializers
 from kafwire.stream.argument_checks import is_seconds
-from kafwire.types import ConsumerGroupMetadata
+from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 
 class ConsumerSource:
@@ -79,7 +79,7 @@ class ConsumerSource:
                 stream = coming.result() if coming.done() else None
                 if stream is None:
                     return
-                partition = _Partition(stream, self._consumer._core.deserializers, self._on_end)
+                partition = _Partition(stream, self._consumer._core.deserializers, self._on_end, self._committed)
                 self._running.add(partition)
                 yield partition
         finally:
@@ -88,6 +88,11 @@ class ConsumerSource:
                 coming.cancel()
                 await asyncio.wait({coming})
             await streams.aclose()
+
+    async def _committed(self, where: TopicPartition) -> int | None:
+        if self._consumer._core.config.group_id is None:
+            return None
+        return (await self._consumer.committed([where]))[where]
 
     def _on_end(self, partition: _Partition) -> None:
         self._running.discard(partition)
@@ -105,6 +110,24 @@ class ConsumerSource:
     async def close(self) -> None:
         """End the streams, and close the consumer."""
         await self._consumer.close()
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the consumer has a group, which may give it a part of the partitions."""
+        return self._consumer._core.config.group_id is not None
+
+    async def end_offsets(self) -> dict[TopicPartition, int]:
+        """Return where the consumer's partitions end, for a `TopicTable`, as `AsyncConsumer.end_offsets` does.
+
+        Returns:
+            The end offset of each partition; of transactions that are not committed yet, nothing is before it with
+            `isolation_level="read_committed"`.
+
+        Raises:
+            KafkaError: a leader gave no response in time.
+        """
+        await self._consumer.start()
+        return await self._consumer.end_offsets()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return the group's member as the coordinator knows it now.
@@ -143,12 +166,14 @@ class _Partition:
         stream: AsyncPartitionStream,
         deserializers: Deserializers | None,
         on_end: Callable[[_Partition], None],
+        committed: Callable[[TopicPartition], Awaitable[int | None]],
     ) -> None:
         self.topic, self.partition = stream.topic, stream.partition
         self.deserializers = deserializers  # the stream calls them: what they raise is a failure of its record
         self._stream = stream
         stream._is_bounded = False  # a list of `batch`, or a transaction, may be longer than its `max_uncommitted`
         self._on_end = on_end
+        self._committed = committed
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
         try:
@@ -182,6 +207,12 @@ class _Partition:
 
     def resume(self) -> None:
         self._stream.resume()
+
+    def position(self) -> int:
+        return self._stream._core.position(self._stream._claim)
+
+    async def committed(self) -> int | None:
+        return await self._committed(TopicPartition(self.topic, self.partition))
 
     async def commit(self) -> None:
         await self._stream.commit()

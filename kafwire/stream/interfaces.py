@@ -14,9 +14,10 @@ __all__ = ["Sink", "Source", "SourcePartition", "TransactionalSink"]
 class SourcePartition(Protocol):
     """One partition that was assigned, until it is revoked or lost, or the source is closed.
 
-    A partition may have two more members. `is_ending`: a revocation is waiting for the stream, which then leaves the
+    A partition may have three more members. `is_ending`: a revocation is waiting for the stream, which then leaves the
     records that only wait to the next owner. `on_change(function)`: call the function in the loop when `is_ending` or
-    `is_lost` changes. Without them the stream notices a revocation when the iterator ends.
+    `is_lost` changes. Without them the stream notices a revocation when the iterator ends. `async def committed()`
+    returns the group's committed offset, or None: hooks of `Pipeline.on_partitions` get it.
 
     Example:
         >>> source = kafwire.stream.MemorySource({"orders": [b"2 books"]})

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.consumer.offsets.completed_offsets import CompletedOffsets
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, TransactionAbortableError, broker_error
 from kafwire.records import encode_batch
@@ -171,6 +171,14 @@ class MemorySource:
             stream.end()
         self._change()
 
+    async def end_offsets(self) -> dict[TopicPartition, int]:
+        """Return where the partitions end, for a `TopicTable`.
+
+        Returns:
+            The offset behind the last record of each.
+        """
+        return {where: log[-1].next_offset if log else 0 for where, log in self._logs.items()}
+
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Say who commits.
 
@@ -263,6 +271,14 @@ class MemoryPartition:
         """Hand out batches again."""
         self.is_paused = False
         self.wake()
+
+    async def committed(self) -> int | None:
+        """Return the committed offset of the partition.
+
+        Returns:
+            None: nothing is committed.
+        """
+        return self._source.committed.get(self.where)
 
     async def commit(self) -> None:
         """Commit what is completed; nothing if the partition is lost."""

@@ -172,7 +172,7 @@ class StreamMonitor:
         for run in stream.partitions:
             self._sightings.look(run.where, *_oldest(run), now)
         self._sightings.keep({run.where for run in stream.partitions})
-        place, seconds = stuck(self.status(), self.stuck_after_s) or (None, 0.0)
+        place, seconds = self._stuck(self.status()) or (None, 0.0)
         if place == self._logged:
             return
         self._logged = place
@@ -209,12 +209,19 @@ class StreamMonitor:
     def _problem(self, status: StreamStatus, now: float) -> str | None:
         blocked_s = now - self._looked_at
         if blocked_s >= self.stuck_after_s:
-            oldest = status.oldest
-            where = "" if oldest is None else f", at offset {oldest.offset} of {oldest.topic}-{oldest.partition}"
-            step = "a step" if oldest is None else oldest.step
-            return f"{step} has blocked the event loop for {blocked_s:.0f} s{where}"
-        place, seconds = stuck(status, self.stuck_after_s) or (None, 0.0)
+            call = None if self._stream is None else self._stream.calls.oldest()
+            longest = "" if call is None else f"; the longest call is {call[1]}"
+            return f"the stream is stuck: its event loop has been blocked for {blocked_s:.0f} s{longest}"
+        place, seconds = self._stuck(status) or (None, 0.0)
         return None if place is None else f"the stream is stuck: {place}, for {seconds:.0f} s until now"
+
+    def _stuck(self, status: StreamStatus) -> tuple[str, float] | None:
+        """Where the stream is stuck, and for how many seconds: at a gap, or in a call behind one that only waits."""
+        found = stuck(status, self.stuck_after_s)
+        if found is not None or any(one.oldest is not None and not one.oldest.is_waiting for one in status.partitions):
+            return found
+        call = None if self._stream is None else self._stream.calls.oldest()
+        return None if call is None or call[0] < self.stuck_after_s * 1000 else (call[1], call[0] / 1000)
 
 
 def _oldest(run: PartitionRun) -> tuple[int | None, str, bool]:

@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.consumer.offsets.completed_offsets import CompletedOffsets
 from kafwire.records._records import Batch, Record
 from kafwire.stream.batching import Batcher
 from kafwire.stream.elements import Abandoned, Element, Gathered, Origin, covers, end_of, records_of
 from kafwire.stream.errors import NotNow
 from kafwire.stream.failed_record import due_ms
+from kafwire.stream.folding import Folding
 from kafwire.stream.interfaces import SourcePartition
 from kafwire.stream.partition_writer import SINK, PartitionWriter
 from kafwire.stream.steps import Map
@@ -64,6 +66,7 @@ class PartitionRun:
         self.writer = PartitionWriter(stream, self)
         self._is_delayed = self.where.topic in stream.retry_topics
         self._batcher = self._new_batcher()
+        self._folding = self._new_folding()
         deserializers = getattr(partition, "deserializers", None)
         self._decoding = None if deserializers is None else section((Map(deserializers.deserialized),), "deserializer")
         on_change = getattr(partition, "on_change", None)
@@ -76,6 +79,19 @@ class PartitionRun:
             return None
         return Batcher(gather.max_records, gather.max_seconds, by_length=self._stream.plan.is_batchwise)
 
+    def _new_folding(self) -> Folding | None:
+        step, stream = self._stream.plan.reduce, self._stream
+        if step is None:
+            return None
+        through = partial(self._through, stream.between)
+        return Folding(stream, self, step, through, self.fails_for_now, self.writer.write_in_place)
+
+    @property
+    def _due_at(self) -> float | None:
+        """When a list of `batch`, or a fold of `reduce`, is due."""
+        waits = self._folding if self._batcher is None else self._batcher
+        return None if waits is None else waits.due_at
+
     # --- reading ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -86,7 +102,8 @@ class PartitionRun:
             if not self.partition.is_lost:
                 await self._flush()
         except Abandoned:
-            pass
+            if self._folding is not None and self._folding.has_values:
+                self.is_torn = True  # folds of later records may be stored
         self.has_ended = True
         self._stream.on_parked()
 
@@ -176,7 +193,7 @@ class PartitionRun:
             await self._breathe()
             if self._stream.is_stopping or self.partition.is_lost:  # looked at behind all that waits: each wakes once
                 return None
-            due_at = None if self._batcher is None else self._batcher.due_at
+            due_at = self._due_at
             if self._is_blocked():
                 await self._sleep(due_at)
                 continue
@@ -200,8 +217,10 @@ class PartitionRun:
         return await anext(self._batches, None)
 
     async def _breathe(self) -> None:
-        """Write lists of `batch` that are due, and park while a transaction ends."""
+        """Write lists of `batch` and folds of `reduce` that are due, and park while a transaction ends."""
         now = asyncio.get_running_loop().time()
+        if self._folding is not None:
+            await self._folding.write_due(now)
         if self._batcher is not None and self._batcher.due_at is not None and self._batcher.due_at <= now:
             await self._flush()
         if self._stream.is_closing_transaction:
@@ -270,7 +289,7 @@ class PartitionRun:
                     paused = True
                     self.pause()
                     self._start_pull()  # nothing comes while it is paused, but for its end
-                times = [None if self._batcher is None else self._batcher.due_at]
+                times = [self._due_at]
                 times.append(asyncio.get_running_loop().time() + wait_s if wait_s > 0 else None)
                 await self._sleep(min((time for time in times if time is not None), default=None))
         finally:  # also if this is cancelled, as a transaction is aborted
@@ -283,7 +302,8 @@ class PartitionRun:
         while self._stamps and self._stamps[0][0] <= self.offsets.committable:
             self._stamps.popleft()
         if len(batch):
-            self._stamps.append((batch.next_offset, batch[0].timestamp_ms))
+            first = next(records_of(batch))  # without deserializers, which may raise
+            self._stamps.append((batch.next_offset, first.timestamp_ms))
 
     def oldest_timestamp_ms(self) -> int | None:
         """The first timestamp of the oldest batch that is not completed; None: there is none. From any thread."""
@@ -303,6 +323,8 @@ class PartitionRun:
             return found
         if self.writer.has(offset):
             return SINK, False
+        if self._folding is not None and self._folding.has(offset):
+            return self._folding.name, True
         if offset < self.covered:
             return (SINK, self.is_waiting) if pool is None else (f"queue of {pool.name}", True)
         run = self._section
@@ -341,6 +363,10 @@ class PartitionRun:
         """All steps up to the handler, for consecutive values that end before `next_offset`."""
         values, origins = await self._through(self._stream.before, values, origins)
         self._seen, self._tried = next_offset, 0
+        if self._folding is not None:
+            first_offset, self.covered = self.covered, max(self.covered, next_offset)
+            await self._folding.add(values, origins, covers(self.complete, first_offset, origins, self.covered))
+            return
         if self._batcher is None:
             await self._emit(values, origins, next_offset)
             return
@@ -350,7 +376,9 @@ class PartitionRun:
             await self._emit([], [], next_offset)
 
     async def _flush(self) -> None:
-        """What is gathered goes on, and all that was seen is covered."""
+        """What is gathered or folded goes on, and all that was seen is covered."""
+        if self._folding is not None:
+            await self._folding.flush()
         if self._batcher is None:
             return
         made = self._batcher.flush()
@@ -448,6 +476,12 @@ class PartitionRun:
         self.offsets.complete(first_offset, next_offset)
         self._stream.on_completed(self, first_offset, next_offset, self.offsets.committable - before)
 
+    def reached(self, start: int | None) -> int | None:
+        """The offset up to which all is committed or, without transactions, completed; `start` if nothing was read."""
+        if self.offsets is None:
+            return start
+        return self.committed if self._stream.is_exactly_once else self.offsets.committable
+
     def rewind(self) -> None:
         """The open transaction was aborted: what was taken in it comes again."""
         self.replay = deque([*self.taken, *self.replay])
@@ -456,6 +490,7 @@ class PartitionRun:
         self.is_torn = self.is_parked = self.has_ended = False
         self.writer.forget()
         self._batcher = self._new_batcher()
+        self._folding = self._new_folding()
         if self.offsets is not None and self.replay:
             self.offsets = CompletedOffsets(self.committed)
             self.covered = self._seen = self.committed

@@ -113,10 +113,10 @@ class PartitionWriter:
                 element.output = []
                 self._take_turn(element)
                 self._await_stored(stored, element, value)
-            await self._write_in_place(element, error)
+            await self.write_in_place(element, error)
             stored = error = None
 
-    async def _write_in_place(self, element: Element, error: Exception | None) -> None:
+    async def write_in_place(self, element: Element, error: Exception | None) -> None:
         """Write it until the sink takes it, or it is a failure; `error` is what the first attempt has raised."""
         while True:
             if error is None:
@@ -270,7 +270,7 @@ class PartitionWriter:
 
     def write_later(self, element: Element) -> None:
         """Its turn has come in its lane."""
-        self._begin(partial(self._write_in_place, element, None), element)
+        self._begin(partial(self.write_in_place, element, None), element)
 
     def _begin(self, write: Callable[[], Coroutine[Any, Any, None]], element: Element) -> None:
         async def run() -> None:

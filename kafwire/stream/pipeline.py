@@ -18,8 +18,9 @@ from kafwire.stream.failure_policy import FailurePolicy, RetryTopic
 from kafwire.stream.interfaces import Sink, Source, TransactionalSink
 from kafwire.stream.invocation import is_async, is_async_generator, is_generator
 from kafwire.stream.monitor import StreamMonitor
+from kafwire.stream.partition_hooks import Hook, PartitionHooks
 from kafwire.stream.runner import Guarantee, Limits, Settings, StreamRun
-from kafwire.stream.steps import Filter, FlatMap, ForEach, Gather, Lane, Map, RunIn, Step, plan
+from kafwire.stream.steps import Filter, FlatMap, ForEach, Gather, Lane, Map, Reduce, RunIn, Step, plan
 from kafwire.stream.stop_request import StopRequest
 from kafwire.stream.summary import StreamSummary
 
@@ -27,7 +28,7 @@ GUARANTEES = ("at_least_once", "at_most_once", "exactly_once")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 # Exactly once: what readers of committed records wait for. Otherwise as often as consumers commit by themselves.
 TRANSACTION_S, COMMIT_S = 0.1, 5.0
-_DEFAULT_FAILURES, _DEFAULT_LIMITS = FailurePolicy(), Limits()
+_DEFAULT_FAILURES, _DEFAULT_LIMITS, _NO_HOOKS = FailurePolicy(), Limits(), PartitionHooks()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Pipeline:
         commit_every: see `commit`.
         commit_within: see `commit`.
         limit: see `limits`.
+        hooks: see `on_partitions`.
 
     Example:
         >>> pipeline = kafwire.stream.Pipeline().filter(lambda order: order.value).map(lambda order: order.value[:3])
@@ -61,6 +63,7 @@ class Pipeline:
     commit_every: int | None = None
     commit_within: float | None = None
     limit: Limits = _DEFAULT_LIMITS
+    hooks: PartitionHooks = _NO_HOOKS
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
@@ -144,6 +147,57 @@ class Pipeline:
             raise ConfigError(f"batch({max_records!r}, {max_seconds!r}): at least 1 record and 0 seconds are needed")
         return self._with(Gather(max_records, max_seconds))
 
+    def reduce(
+        self,
+        function: Callable[[Any, Any], Any],
+        initial: Callable[[], Any],
+        *,
+        by: Callable[[Any], Any] | None = None,
+        max_values: int | None = None,
+        max_seconds: float | None = None,
+    ) -> Self:
+        """Fold values by key into one `Reduced` for each key, until there are enough of a key or its time is over.
+
+        Each partition is folded on its own. The offsets of a fold's records are completed when its result is stored.
+        All folds of a partition also end when `max_uncommitted` offsets are held (`limits`), when the partition is
+        revoked or the stream stops, and at the end of a transaction.
+
+        Args:
+            function: takes the folded value and a value, and returns the new folded value. It is called in order, in
+                the loop's thread; if it raises, it has not changed the folded value.
+            initial: makes the folded value of a key before its first value, such as `int` or `list`.
+            by: the key of a value; None: its record's key. Records without a key are folded together.
+            max_values: a fold goes on when it has so many values.
+            max_seconds: or so long after its first value came. At least one of both is needed.
+
+        Returns:
+            The longer pipeline.
+
+        Raises:
+            ConfigError: a function is none, or an async one; a number is below its least value; the pipeline has a
+                `reduce`, `batch` or `for_each` already, or `map_batches`.
+
+        Example:
+            >>> pipeline = kafwire.stream.Pipeline().reduce(lambda total, order: total + int(order.value), int,
+            ...                                             max_values=100, max_seconds=1.0)
+            >>> orders = [(b"ann", b"2"), (b"bob", b"1"), (b"ann", b"3")]
+            >>> sink = kafwire.stream.MemorySink()
+            >>> pipeline.run(kafwire.stream.MemorySource({"orders": orders}), sink).records
+            3
+            >>> [(one.key, one.value, one.count) for one in sink.values]
+            [(b'ann', 5, 2), (b'bob', 1, 1)]
+        """
+        functions = [_sync("reduce", one) for one in (function, initial, by) if one is not None]
+        if function is None or initial is None or any(map(is_generator, functions)):
+            raise ConfigError(f"reduce({function!r}, {initial!r}, by={by!r}): functions that return values are needed")
+        is_valid = (max_values is None or is_count(max_values)) and (max_seconds is None or is_seconds(max_seconds))
+        if not is_valid or (max_values is None and max_seconds is None):
+            raise ConfigError(
+                f"reduce(max_values={max_values!r}, max_seconds={max_seconds!r}): at least 1 value, or 0 seconds, is "
+                "needed"
+            )
+        return self._with(Reduce(function, initial, by, max_values, max_seconds))
+
     def for_each(
         self,
         handler: Callable[[Any], Any],
@@ -196,7 +250,7 @@ class Pipeline:
     def commit(self, *, every: int | None = None, within: float | None = None) -> Self:
         """Choose when offsets are committed, or transactions with guarantee="exactly_once".
 
-        Without this call within 5 s, transactions within 0.1 s.
+        Without this call within 5 s, transactions within 0.1 s, or the `max_seconds` of `reduce`.
 
         Args:
             every: after so many offsets.
@@ -318,6 +372,44 @@ class Pipeline:
             The pipeline with it.
         """
         return replace(self, failures=replace(self.failures, otherwise="skip"))
+
+    def on_partitions(
+        self, *, assigned: Hook | None = None, revoked: Hook | None = None, aborted: Hook | None = None
+    ) -> Self:
+        """Have functions called as partitions come, go, and are replayed, so that state that a step keeps is right.
+
+        Each takes the `TopicPartition` and an offset; a function that does not block, or an async one. For each
+        assignment of a partition they are called in this order, and a new assignment begins after the last call for the
+        one before it. What a function raises ends the stream.
+
+        Args:
+            assigned: called before the first record, with the group's committed offset; None: nothing is committed.
+            revoked: called once after the last record, also when the stream ends, with the offset up to which all is
+                completed; that is committed after the call, and with guarantee="exactly_once" before it. None: the
+                partition is lost, and another member reads it.
+            aborted: called when a transaction with records of the partition was aborted, before they are replayed, with
+                the offset that the replay begins at: what later records did to the state is to be undone.
+
+        Returns:
+            The pipeline with it.
+
+        Raises:
+            ConfigError: one is no function, or none is given.
+
+        Example:
+            >>> totals = {}
+            >>> def load(partition, committed):
+            ...     totals[partition] = 0  # or from where it was saved with `committed`
+            >>> pipeline = kafwire.stream.Pipeline().on_partitions(assigned=load, revoked=lambda partition, _: None)
+            >>> summary = pipeline.run(kafwire.stream.MemorySource({"orders": [b"2 books"]}))
+            >>> totals
+            {TopicPartition(topic='orders', partition=0): 0}
+        """
+        hooks = {"assigned": assigned, "revoked": revoked, "aborted": aborted}
+        wrong = [f"{name}={hook!r}" for name, hook in hooks.items() if not (hook is None or callable(hook))]
+        if wrong or not any(hooks.values()):
+            raise ConfigError(f"on_partitions({', '.join(wrong)}): functions are needed, at least one")
+        return replace(self, hooks=PartitionHooks(assigned, revoked, aborted))
 
     def limits(
         self, *, max_in_flight: int = 10_000, max_uncommitted: int = 100_000, stop_timeout_s: float = 30.0
@@ -450,8 +542,10 @@ class Pipeline:
             raise ConfigError('guarantee="at_most_once": processes with timeout_s may be called again; leave that out')
         every, within = self.commit_every, self.commit_within
         if every is None and within is None:
-            within = TRANSACTION_S if guarantee == "exactly_once" else COMMIT_S
-        return Settings(found, self.failures, every, within, self.limit, guarantee)
+            held_s = None if found.reduce is None else found.reduce.max_seconds
+            longer_s = 0.0 if held_s is None or math.isinf(held_s) else held_s
+            within = max(TRANSACTION_S, longer_s) if guarantee == "exactly_once" else COMMIT_S
+        return Settings(found, self.failures, every, within, self.limit, guarantee, self.hooks)
 
 
 def _sync(name: str, function: Any) -> Any:

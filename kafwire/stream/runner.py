@@ -19,6 +19,7 @@ from kafwire.stream.failure_policy import FailurePolicy
 from kafwire.stream.failures import Failures
 from kafwire.stream.interfaces import AnySink, Source, SourcePartition, TransactionalSink
 from kafwire.stream.key_order import KeyOrder
+from kafwire.stream.partition_hooks import HookCalls, PartitionHooks
 from kafwire.stream.partition_run import PartitionRun
 from kafwire.stream.running_calls import RunningCalls
 from kafwire.stream.steps import Plan
@@ -53,6 +54,7 @@ class Settings:
     commit_within: float | None
     limits: Limits
     guarantee: Guarantee
+    hooks: PartitionHooks
 
 
 class StreamRun:
@@ -88,6 +90,7 @@ class StreamRun:
             is_committed=settings.guarantee == "at_most_once",
         )
         self.retry_topics = {one.topic for one in settings.failures.retry_topics}
+        self.hooks = HookCalls(settings.hooks)
         # A delivery is written again if there are retries. Exactly once it aborts the transaction instead.
         self._orders_writes = settings.failures.attempts > 1 and settings.guarantee != "exactly_once"
         self.writes: KeyOrder[Element] = KeyOrder()
@@ -153,16 +156,41 @@ class StreamRun:
         if self.pool is not None:
             await self.pool.close()
         try:
+            if self._cycle is None:
+                error = await self._end_hooks(error)
+            await self._end_commits()
+            if self._cycle is not None:
+                error = await self._end_hooks(error)
+        finally:
+            await self.source.close()
+        if error is not None:
+            raise error
+
+    async def _end_commits(self) -> None:
+        """Commit what is completed, or abort what is open."""
+        try:
             if self._cycle is not None:
                 await self._cycle.close()
             elif not self._is_committed or self.schedule.has_completed:
                 await self.source.commit()
         except KafkaError as problem:
             log.warning("kafwire: a stream that failed could not commit, or abort, what it had begun: %s", problem)
-        finally:
-            await self.source.close()
-        if error is not None:
-            raise error
+
+    async def _end_hooks(self, error: BaseException | None) -> BaseException | None:
+        """Call the hooks of the partitions that are left; the error that ends the stream, of which theirs is the last.
+
+        What is still in a transaction is aborted by now.
+        """
+        for run in list(self.partitions):
+            try:
+                async with asyncio.timeout(self.limits.stop_timeout_s):
+                    await self.hooks.aborted(run)
+                    await self.hooks.revoked(run)
+            except Exception as problem:  # whatever a user's function raises
+                log.warning("kafwire: a hook failed as the stream ended, for %s-%d", *run.where, exc_info=problem)
+                error = error or problem
+        await self.hooks.close()
+        return error
 
     async def _main(self) -> None:
         """Until all partitions are assigned and at their ends."""
@@ -209,8 +237,15 @@ class StreamRun:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run_partition(self, run: PartitionRun) -> None:
-        await run.run()
+        run.is_parked = True  # the end of a transaction may be what its hook waits for
+        begins = await self.hooks.assigned(run)
+        run.is_parked = False
+        if begins:
+            await run.run()
+        run.has_ended = True
         await run.settle()
+        if self._cycle is None:
+            await self.hooks.revoked(run)  # before its last commit, which says that its state is right
         if self._cycle is not None:
             if not self.is_stopping:
                 await self._cycle.commit_now()
@@ -222,6 +257,8 @@ class StreamRun:
 
     async def forget(self, run: PartitionRun) -> None:
         """Give a partition up."""
+        await self.hooks.aborted(run)
+        await self.hooks.revoked(run)
         await run.close()
         self.partitions.remove(run)
         self._tasks.pop(run, None)
@@ -351,6 +388,7 @@ class StreamRun:
         if self.is_stopping:
             return
         self.is_stopping = True
+        self.hooks.stop()
         if self._assigning is not None:
             self._assigning.cancel()
         for run in self.partitions:

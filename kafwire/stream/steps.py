@@ -44,6 +44,20 @@ class Gather:
 
 
 @dataclass(frozen=True, slots=True)
+class Reduce:
+    """One value for the values of a key: until there are `max_values`, or `max_seconds` are over.
+
+    `by` is the key of a value; None: its record's key.
+    """
+
+    function: Callable[[Any, Any], Any]
+    initial: Callable[[], Any]
+    by: Callable[[Any], Any] | None
+    max_values: int | None
+    max_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class ForEach:
     """A handler that several workers call at once, in order within a lane."""
 
@@ -55,14 +69,14 @@ class ForEach:
 
 
 Transform = Map | Filter | FlatMap
-Step = Transform | Gather | ForEach
+Step = Transform | Gather | Reduce | ForEach
 
 
 def name_of(step: Step) -> str:
     """The step as errors and dead letters name it: `map(parse)`, `for_each(bill)`, `batch`."""
     if isinstance(step, Gather):
         return "batch"
-    kinds = {Filter: "filter", FlatMap: "flat_map", ForEach: "for_each"}
+    kinds = {Filter: "filter", FlatMap: "flat_map", ForEach: "for_each", Reduce: "reduce"}
     kind = kinds.get(type(step)) or ("map_batches" if isinstance(step, Map) and step.batches else "map")
     function: Any = step.handler if isinstance(step, ForEach) else step.function
     while isinstance(function, partial):
@@ -74,7 +88,7 @@ def name_of(step: Step) -> str:
 class Plan:
     """The steps of a pipeline by their place.
 
-    `before` what is gathered, `between` that and `for_each`, `after` it. Without a `gather` all that comes before
+    `before` what is gathered or reduced, `between` that and `for_each`, `after` it. Without these all that comes before
     `for_each` is `before`. With `is_batchwise` the elements are whole batches instead of records.
     """
 
@@ -84,31 +98,40 @@ class Plan:
     for_each: ForEach | None
     after: tuple[Transform, ...]
     is_batchwise: bool
+    reduce: Reduce | None = None
 
 
 def plan(steps: Iterable[Step]) -> Plan:
     """Sort steps by their place.
 
-    Raises `ConfigError` for an order that a stream cannot have: it has at most one `batch`, before at most one
-    `for_each`, and whole batches come first.
+    Raises `ConfigError` for an order that a stream cannot have: it has at most one `batch` or `reduce`, before at most
+    one `for_each`, and whole batches come first.
     """
     before: list[Transform] = []
     between: list[Transform] = []
     after: list[Transform] = []
     gather: Gather | None = None
+    reduce: Reduce | None = None
     for_each: ForEach | None = None
     place = before
     is_batchwise = False
     for number, step in enumerate(steps):
-        if isinstance(step, Gather):
-            if gather is not None or for_each is not None:
-                raise ConfigError("a pipeline has one batch(), before for_each(): begin another pipeline for a second")
-            gather, place = step, between
+        if isinstance(step, Gather | Reduce):
+            if gather is not None or reduce is not None or for_each is not None:
+                raise ConfigError(
+                    "a pipeline has one batch() or reduce(), before for_each(): begin another pipeline for a second"
+                )
+            if isinstance(step, Reduce) and is_batchwise:
+                raise ConfigError("reduce() takes records: leave out map_batches(), or fold the rows with batch()")
+            gather, reduce = (step, None) if isinstance(step, Gather) else (None, step)
+            place = between
         elif isinstance(step, ForEach):
             if for_each is not None:
                 raise ConfigError("a pipeline has one for_each(): begin another pipeline for a second")
             if step.by == "key" and (gather is not None or is_batchwise):
                 raise ConfigError('a batch has no key: for_each(by="key") takes records, by="partition" batches')
+            if step.by == "key" and reduce is not None:
+                raise ConfigError("reduce() has keys of its own: give for_each a function, by=lambda one: one.key")
             for_each, place = step, after
         else:
             if isinstance(step, Map) and step.batches:
@@ -116,4 +139,4 @@ def plan(steps: Iterable[Step]) -> Plan:
                     raise ConfigError("map_batches() comes first: the steps before it make records of the batches")
                 is_batchwise = True
             place.append(step)
-    return Plan(tuple(before), gather, tuple(between), for_each, tuple(after), is_batchwise)
+    return Plan(tuple(before), gather, tuple(between), for_each, tuple(after), is_batchwise, reduce)

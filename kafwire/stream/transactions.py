@@ -255,6 +255,7 @@ class TransactionCycle:
         if stream.is_stopping:
             return
         for run in stopped:
+            await stream.hooks.aborted(run)
             run.rewind()
             stream.start_partition(run)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kafwire.consumer.arguments import milliseconds
 from kafwire.consumer.core import POLL_BATCHES, POLL_BYTES, ConsumerCore, nothing_assigned
-from kafwire.consumer.in_progress_batch import InProgressBatch, UnreadRemainder, rests_of
+from kafwire.consumer.offsets.hand import Hand, UnreadRemainder, rests_of
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
 from kafwire.types import TopicPartition
@@ -25,24 +25,43 @@ class BatchReader:
         self._engine = engine
         self._check = check
         self._reader = core.reader()
-        self.in_progress = InProgressBatch(core.fetcher, _Batches(self))
-        core.assignment.on_drop(self.in_progress.forget)
+        self.hand = core.commits.ledger.join(Hand(core.fetcher, _Batches(self)))
+        core.assignment.on_drop(self.hand.forget)
         self._asked = self._returning = False
+        self._raised: KafkaError | None = None  # by a poll, last
 
     def next(self, timeout: float | None) -> Batch | None:
         """The next batch; None when none came in time, or the consumer was closed."""
         timeout_ms = milliseconds(timeout)
-        self.ask()
+        core, silence = self._core, self._core.silence(timeout_ms)
+        batch = self._next(timeout_ms)
+        while batch is None and timeout_ms >= 0 and not self._reader.ended:
+            left_ms = core.silence_left_ms(silence)
+            if left_ms <= 0:
+                return None
+            batch = self._read(left_ms)
+        if batch is not None:
+            self.hand.give(batch)
+        return batch
+
+    def _next(self, timeout_ms: int) -> Batch | None:
+        self.ask(timeout_ms)
         self.put_back()
+        self._settle()
+        return self._read(timeout_ms)
+
+    def _settle(self) -> None:
+        """The user asks for what follows: what is in hand is processed."""
+        self.hand.ask()
+        self.hand.read_by(self.hand.caller())
         self._reader.settle()
         self._core.settled()
-        return self._read(timeout_ms)
 
     def poll(self, timeout: float) -> list[Batch]:
         """The batches that are there, once the first is; no more than about `POLL_BYTES`."""
         found: list[Batch] = []
         size = 0
-        batch = self.next(timeout)
+        batch = self._first(milliseconds(timeout))
         try:
             while batch is not None:
                 found.append(batch)
@@ -54,19 +73,36 @@ class BatchReader:
             for rest in rests_of(found):
                 self._return(rest)
             raise
+        for batch in found:
+            self.hand.give(batch)
         return found
+
+    def _first(self, timeout_ms: int) -> Batch | None:
+        """The first batch of a poll. An error that was raised before is raised again when nothing else came in time."""
+        until_ms = self._core.cluster.engine.now_ms() + timeout_ms
+        try:
+            return self._next(timeout_ms)
+        except KafkaError as error:
+            left_ms = max(0, round(until_ms - self._core.cluster.engine.now_ms()))
+            if error is not self._raised or not left_ms:
+                self._raised = error
+                raise
+            with self._core.beside(error):
+                batch = self._read(left_ms)
+            if batch is None:
+                raise
+            return batch
 
     def records(self) -> Iterator[Record]:
         """All records one by one, the rest of the batch in progress first."""
         self._check()
         self._reader.need_offsets()
-        return self.in_progress.records
+        return self.hand.records
 
     def next_for_records(self) -> Batch | None:
         """The batch whose records come next; the one before it is processed."""
         self.ask()
-        self._reader.settle()
-        self._core.settled()
+        self._settle()
         return self._read(-1)
 
     def _read(self, timeout_ms: int) -> Batch | None:
@@ -82,14 +118,14 @@ class BatchReader:
             if core.membership is not None:
                 core.membership.reads(self, begun=False)
 
-    def ask(self) -> None:
+    def ask(self, timeout_ms: int = -1) -> None:
         """Let the engine fetch, if it does not yet. Raises `KafkaError` when there is nothing to read."""
         self._check()
         core = self._core
         if not core.fetcher.cursors and not core.is_member:
             raise nothing_assigned()
         if core.needs_attention:
-            self._engine.run(core.rejoin_if_told)
+            self._engine.run(core.rejoin_if_told, None if timeout_ms < 0 else timeout_ms)
             core.attend()
         if not self._asked:
             self._engine.run(self._core.assignment.ask)
@@ -99,7 +135,7 @@ class BatchReader:
 
     def put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
         """A batch whose records were handed out in part, one by one: the rest is fetched again."""
-        rest = self.in_progress.put_back(only)
+        rest = self.hand.put_back(only)
         if rest is not None:
             self._return(rest)
         if self._returning:

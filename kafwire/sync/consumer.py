@@ -13,6 +13,7 @@ from kafwire.config import ConsumerConfig, from_config
 from kafwire.consumer.arguments import Selection, layouts, milliseconds, partitions_of, subscription_of, times_of
 from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.consumer.core import CLOSE_SECONDS, ConsumerCore, repr_of
+from kafwire.consumer.offsets.commits import ToCommit
 from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.options import ConsumerOptions
@@ -22,7 +23,7 @@ from kafwire.serializer_calls import Deserializers
 from kafwire.sync.batch_reader import BatchReader
 from kafwire.sync.partition_stream import PartitionStream
 from kafwire.sync.stream_threads import run_threads
-from kafwire.types import ConsumerGroupMetadata, TopicPartition
+from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.records import Batch, Record
@@ -343,6 +344,8 @@ class Consumer:
         self._reading.ask()
         self._reading.put_back()
         self._engine.run(self._core.denied.try_all)
+        if limit_ms >= 0:
+            self._engine.run(self._core.assigned)
         return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
 
     def _check(self) -> None:
@@ -420,7 +423,7 @@ class Consumer:
             KafkaError: the consumer is closed.
         """
         self._check()
-        self._reading.in_progress.mark_processed()
+        self._core.commits.ledger.advance(self._reading.hand.passed())
         self._reading.put_back()
         self._tell_revoked()
         self._engine.run(self._core.assign, [])
@@ -449,6 +452,7 @@ class Consumer:
         self._check()
         self._reading.put_back([partition])
         self._engine.run(self._core.positions.seek, partition, offset)
+        self._reading.hand.seek([partition])
 
     def seek_to_timestamp(
         self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
@@ -475,7 +479,9 @@ class Consumer:
         self._check()
         chosen = None if partitions is None else partitions_of(partitions)
         self._reading.put_back(chosen)
-        return self._engine.run(self._core.positions.seek_to, when, chosen)
+        found = self._engine.run(self._core.positions.seek_to, when, chosen)
+        self._reading.hand.seek(chosen)
+        return found
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
         """Read on at the first offsets.
@@ -567,7 +573,7 @@ class Consumer:
             0
         """
         self._check()
-        rest = self._reading.in_progress.next()
+        rest = self._reading.hand.next()
         if rest is not None and rest[0] == partition:
             return rest[1]
         return self._engine.run(self._core.positions.position, partition)
@@ -689,7 +695,7 @@ class Consumer:
             0
         """
         self._check()
-        positions, in_hand = self._core.positions, self._reading.in_progress.next()
+        positions, in_hand = self._core.positions, self._reading.hand.next()
         if partition is not None:
             return positions.lag(partition, in_hand)
         return {where: positions.lag(where, in_hand) for where in self._core.assignment.partitions}
@@ -718,12 +724,14 @@ class Consumer:
 
     # --- commits ----------------------------------------------------------------------------------------------------
 
-    def commit(self, what: Batch | Mapping[TopicPartition, int] | None = None) -> None:
+    def commit(self, what: ToCommit | None = None) -> None:
         """Commit offsets for the group, and wait until its coordinator has stored them.
 
         Args:
-            what: a batch: everything up to its end is processed. A mapping: for each partition the offset of the next
-                record to read. None: what counts as processed.
+            what: None: what is processed, and, in the thread that reads, what it has in hand: all batches of the last
+                `poll`, the batch of the body of `batches()`, or the records up to the current one. A batch or a record:
+                everything up to its end is processed; of a list of these the highest of each partition. A mapping: for
+                each partition the offset of the next record to read, or (offset, text).
 
         Raises:
             ConfigError: the consumer has no `group_id`, or an offset is not valid.
@@ -732,24 +740,26 @@ class Consumer:
             KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
 
         Example:
-            >>> for batch in consumer.poll(timeout=10.0):
-            ...     consumer.commit(batch)
+            >>> batches = consumer.poll(timeout=10.0)
+            >>> consumer.commit()
             >>> consumer.committed()[partition]
             3
         """
         self._check()
-        if what is None:
-            self._reading.in_progress.mark_processed()
-        self._engine.run(self._core.commits.commit, what)
+        handed = [] if what is not None else self._core.covered(self._reading.hand)
+        self._engine.run(self._core.commits.commit, what, handed=handed)
 
-    def committed(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int | None]:
+    def committed(
+        self, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, CommittedOffset | None]:
         """Ask the coordinator for the group's committed offsets.
 
         Args:
             partitions: the partitions; None takes all that are read.
 
         Returns:
-            The offset of each partition; None where nothing is committed.
+            The offset of each partition, an int with `.metadata`, the text committed with it; None where nothing is
+            committed.
 
         Raises:
             ConfigError: the consumer has no `group_id`.
@@ -761,13 +771,15 @@ class Consumer:
             True
         """
         self._check()
-        found = self._engine.run(
-            self._core.commits.committed, None if partitions is None else partitions_of(partitions)
-        )
-        return {where: None if one is None else one.offset for where, one in found.items()}
+        return self._engine.run(self._core.commits.committed, None if partitions is None else partitions_of(partitions))
 
-    def processed(self) -> dict[TopicPartition, int]:
-        """Return what `commit()` would commit, for `Producer.send_offsets`. No request is sent.
+    def processed(self, *, in_hand: bool = False) -> dict[TopicPartition, int]:
+        """Return how far each partition is processed, for `Producer.send_offsets`. No request is sent.
+
+        `group_metadata` stays the same from here until the next read.
+
+        Args:
+            in_hand: count what `commit()` would cover of the rows in hand, too.
 
         Returns:
             For each partition of which something is processed, the offset of the next record.
@@ -781,8 +793,7 @@ class Consumer:
             3
         """
         self._check()
-        self._reading.in_progress.mark_processed()
-        return self._core.processed()
+        return self._core.processed(self._reading.hand, in_hand=in_hand)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return who commits for the group, for `Producer.send_offsets`.
@@ -829,14 +840,17 @@ class Consumer:
         Args:
             timeout: seconds for the commit, and never more than `default_api_timeout_ms`.
         """
+        self._close(timeout, failed=False)
+
+    def _close(self, timeout: float, *, failed: bool) -> None:
         if self._closed or self._engine.is_over:
             return
-        self._reading.in_progress.mark_processed()
+        self._core.commits.ledger.advance(self._reading.hand.passed())
         try:
             self._tell_revoked()
         finally:
             self._closed = True
-            self._engine.run(self._core.close, timeout)
+            self._engine.run(self._core.close, timeout, failed=failed)
 
     def __enter__(self) -> Self:
         return self
@@ -844,7 +858,7 @@ class Consumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._close(CLOSE_SECONDS, failed=kind is not None)
 
     def __repr__(self) -> str:
         return repr_of(self, self._core, closed=self._closed)

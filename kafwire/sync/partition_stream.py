@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Self
 
 from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.core import ConsumerCore
+from kafwire.consumer.offsets.hand import Hand
+from kafwire.consumer.offsets.partition_progress import PartitionProgress
 from kafwire.consumer.partition_claim import Claim, StreamEnded, not_explicit
-from kafwire.consumer.partition_progress import PartitionProgress
 from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:
-    from kafwire.records import Batch
+    from kafwire.records import Batch, Record
 
 
 class PartitionStream:
@@ -60,6 +61,7 @@ class PartitionStream:
         self._explicit = explicit
         self._progress: PartitionProgress | None = None
         self._stays = stays
+        self._hand = core.commits.ledger.join(Hand(core.fetcher))
         self._closed = self._has_ended = self._paused = False
 
     @property
@@ -110,6 +112,8 @@ class PartitionStream:
         if progress is not None and progress.uncommitted >= self._core.config.max_uncommitted:
             self._engine.run(self._core.room, self._claim, progress)
         assert self._reader is not None
+        self._hand.ask()
+        self._hand.read_by(self._hand.caller())
         self._reader.settle()
         self._core.settled()
         position = self._core.position(self._claim)
@@ -121,6 +125,8 @@ class PartitionStream:
             return None
         if batch is not None and progress is not None:
             progress.hand_out(position, batch)
+        elif batch is not None:
+            self._hand.give(batch)
         return batch
 
     def _begin(self) -> None:
@@ -159,11 +165,12 @@ class PartitionStream:
         if self._progress is not None:
             self._progress.complete(first_offset, next_offset)
 
-    def commit(self, batch: Batch | None = None) -> None:
+    def commit(self, what: Batch | Record | None = None) -> None:
         """Commit how far the partition is processed.
 
         Args:
-            batch: everything up to its end is processed, this batch too. None: what counts as processed.
+            what: a batch or a record: everything up to its end is processed, itself too. None: what counts as
+                processed; in the thread that reads the stream, the batch in hand too, unless the stream is `explicit`.
 
         Raises:
             CommitFailedError: the partition is not this consumer's any more.
@@ -171,7 +178,8 @@ class PartitionStream:
             BrokerError: the coordinator refuses the commit.
             KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
         """
-        self._engine.run(self._core.commit_claimed, self._claim, batch)
+        handed = [] if what is not None or self._explicit else self._core.covered(self._hand)
+        self._engine.run(self._core.commit_claimed, self._claim, what, handed)
 
     def pause(self) -> None:
         """Fetch and hand out nothing until `resume`. Heartbeats go on."""
@@ -185,6 +193,8 @@ class PartitionStream:
 
     def close(self) -> None:
         """Let others read the partition."""
+        if not self._closed:
+            self._core.commits.ledger.part(self._hand)
         self._closed = True
         self._claim.close()
 

@@ -121,7 +121,7 @@ class ShareConsumer:
             AuthorizationError: this client must not read a topic, or be in the group.
             BrokerError: the group or a partition cannot be read.
         """
-        while self._fill(timeout):
+        while self._fill(timeout, by_silence=True):
             batch = self._waiting.popleft()
             batch._acquired.see_all()
             self._in_hand = [batch]
@@ -148,15 +148,18 @@ class ShareConsumer:
             batch._acquired.see_all()
         return list(self._in_hand)
 
-    def _fill(self, timeout: float | None) -> bool:
+    def _fill(self, timeout: float | None, *, by_silence: bool = False) -> bool:
         """What was in hand is processed; whether there is something to hand out."""
         self._check()
         limit_ms = milliseconds(timeout)
+        until_ms = self._core.cluster.engine.now_ms() + limit_ms
+        silence = self._core.silence(limit_ms) if by_silence else None
         self._settle()
         self._core.drop_expired(self._waiting)
         while not self._waiting:
             if not self._fetched:
-                self._fetched += self._engine.run(self._core.next, None if limit_ms < 0 else float(limit_ms))
+                left_ms = None if limit_ms < 0 else max(0.0, until_ms - self._core.cluster.engine.now_ms())
+                self._fetched += self._engine.run(self._core.next, left_ms, silence)
             if not self._fetched:
                 return False
             while self._fetched:

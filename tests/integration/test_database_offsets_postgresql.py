@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -37,7 +38,7 @@ def server() -> Iterator[postgresql.PostgreSql]:
 @pytest.fixture
 def database(server: postgresql.PostgreSql) -> postgresql.PostgreSql:
     """The server, with tables that are empty."""
-    server.execute("DROP TABLE IF EXISTS bills", "DROP TABLE IF EXISTS kafka_offsets")
+    server.execute("DROP TABLE IF EXISTS bills", "DROP TABLE IF EXISTS kafka_offsets, kafka_offsets_former_topics")
     with closing(server.connect()) as connection:
         tables(connection)
     return server
@@ -156,3 +157,66 @@ def test_a_connection_that_commits_by_itself_is_refused(database: postgresql.Pos
         offsets.store(connection, {ORDERS[0]: 6})
         connection.cursor().execute("ROLLBACK")
         assert offsets.positions(connection, ORDERS) == {}
+
+
+@pytest.mark.parametrize("driver", postgresql.DRIVERS)
+def test_a_zombie_of_a_former_topic_is_refused(database: postgresql.PostgreSql, driver: str) -> None:
+    old, new = (DatabaseOffsets("billing", topic_ids={"orders": uuid.UUID(int=number)}) for number in (1, 2))
+    with closing(database.connect(driver)) as connection, closing(database.connect(driver)) as zombie:
+        old.store(zombie, {ORDERS[0]: 6})
+        zombie.commit()
+        assert new.positions(connection, ORDERS) == {}
+        new.store(connection, {ORDERS[0]: 2})
+        connection.commit()
+        with pytest.raises(OffsetsFencedError, match="the topic was recreated"):
+            old.store(zombie, {ORDERS[0]: 9})
+        zombie.rollback()
+        with pytest.raises(OffsetsFencedError, match="the topic was recreated"):
+            old.positions(zombie, ORDERS)
+        zombie.rollback()
+        new.store(connection, {ORDERS[0]: 3})
+        connection.commit()
+        assert new.positions(connection, ORDERS) == {ORDERS[0]: 3}
+
+
+def test_a_zombie_that_waits_for_the_reader_of_the_new_topic_is_refused(database: postgresql.PostgreSql) -> None:
+    old, new = (DatabaseOffsets("billing", topic_ids={"orders": uuid.UUID(int=number)}) for number in (1, 2))
+    errors: list[OffsetsFencedError] = []
+    with closing(database.connect()) as one, closing(database.connect()) as zombie:
+        old.store(one, {ORDERS[0]: 3})
+        one.commit()
+        new.store(one, {ORDERS[0]: 1})
+
+        def store() -> None:
+            try:
+                old.store(zombie, {ORDERS[0]: 6})
+            except OffsetsFencedError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=store)
+        thread.start()
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        deadlines.until(lambda: database.rows(waiting) == [(1,)])
+        one.commit()
+        deadlines.ended(thread)
+        zombie.rollback()
+        assert [error.offset for error in errors] == [1]
+        assert new.positions(one, ORDERS) == {ORDERS[0]: 1}
+
+
+@pytest.mark.parametrize("driver", postgresql.DRIVERS)
+def test_a_table_of_before_is_completed(database: postgresql.PostgreSql, driver: str) -> None:
+    """The error says so, and the next transaction has all that is needed."""
+    old, new = (DatabaseOffsets("billing", topic_ids={"orders": uuid.UUID(int=number)}) for number in (1, 2))
+    database.execute("DROP TABLE kafka_offsets_former_topics")
+    with closing(database.connect(driver)) as connection:
+        old.store(connection, {ORDERS[0]: 6})
+        connection.commit()
+        with pytest.raises(ConfigError, match=r"kafka_offsets_former_topics is missing: roll back"):
+            new.positions(connection, ORDERS)
+        connection.rollback()
+        new.create_table(connection)
+        assert old.positions(connection, ORDERS) == {ORDERS[0]: 6}
+        assert new.positions(connection, ORDERS) == {}
+        new.store(connection, {ORDERS[0]: 2})
+        connection.commit()

@@ -24,6 +24,7 @@ from kafwire.errors import (
 )
 from kafwire.outbox import Outbox, Step, sqlite_schema
 from kafwire.outbox.state_topic import TAILS
+from kafwire.outbox.wakeup import Wakeup
 from kafwire.testing import EmbeddedKafka
 from tests.support import deadlines
 
@@ -94,6 +95,7 @@ def test_a_batch_has_its_limit_and_the_rest_follows(shop: Shop, kafka: EmbeddedK
             "leftovers": 0,
             "aborted": 0,
             "batch_rows": 3,
+            "dead_letters": 0,
             "retries": 0,
             "connections": 1,
             "purged": 0,
@@ -225,6 +227,29 @@ def test_a_database_that_is_busy_when_rows_are_to_be_removed(
     assert values(kafka) == ["a", "b"]
 
 
+def test_a_wait_that_fails_backs_off_and_is_reported_once(
+    shop: Shop, kafka: EmbeddedKafka, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The relay itself succeeds in each round."""
+    waits: list[float] = []
+
+    def wait(_: Wakeup, seconds: float, *connection: object) -> None:
+        waits.append(seconds)
+        if connection:
+            raise ValueError("filedescriptor out of range")
+
+    with caplog.at_level(logging.WARNING, "kafwire"), outbox_of(shop, kafka, retry_backoff_max_ms=8) as outbox:
+        monkeypatch.setattr(Wakeup, "wait", wait)
+        with running(outbox):
+            deadlines.until(lambda: outbox.metrics()["retries"] >= 6)
+        assert outbox.metrics()["connections"] <= outbox.metrics()["retries"] + 1
+    rounds = "".join("w" if seconds == OPTIONS["poll_interval"] else "b" for seconds in waits)
+    assert "ww" not in rounds, "each failed wait is followed by a back-off"
+    assert max(seconds for seconds in waits if seconds != OPTIONS["poll_interval"]) > 0.004, "and the back-off grows"
+    (warning,) = [record.getMessage() for record in caplog.records if record.getMessage().startswith("outbox")]
+    assert "the wait on the database connection failed: filedescriptor out of range" in warning
+
+
 def test_the_database_does_not_take_a_lower_id_later(shop: Shop) -> None:
     """In SQLite one transaction writes at a time, so ids are in the order of commits."""
     with closing(shop.connect()) as one, closing(shop.connect(timeout=0)) as other:
@@ -236,16 +261,18 @@ def test_the_database_does_not_take_a_lower_id_later(shop: Shop) -> None:
 # --- what does not pass ----------------------------------------------------------------------------------------------
 
 
-def test_a_row_that_cannot_be_sent_is_named_and_holds_back_what_follows(shop: Shop, kafka: EmbeddedKafka) -> None:
+def test_a_row_that_cannot_be_sent_is_named_and_holds_back_the_rows_behind_it(shop: Shop, kafka: EmbeddedKafka) -> None:
     shop.write("a")
     shop.run(lambda database: database.execute("INSERT INTO outbox (topic, headers) VALUES ('orders', '{')"))
     shop.write("b")
     with outbox_of(shop, kafka) as outbox:
-        with pytest.raises(ConfigError, match="row 2 of the outbox cannot be sent"):
-            outbox.run()
-        assert values(kafka) == []
+        for _ in range(2):
+            with pytest.raises(ConfigError, match="row 2 of the outbox cannot be sent") as caught:
+                outbox.run()
+            assert caught.value.__notes__ == ["this was row 2 of the outbox, for topic 'orders'"]
+            assert (values(kafka), shop.left()) == (["a"], [2, 3])
         shop.run(lambda database: database.execute("UPDATE outbox SET headers = '{}' WHERE id = 2"))
-        assert outbox.relay() == 3
+        assert outbox.relay() == 2
     assert sorted(values(kafka)) == ["", "a", "b"]
 
 
@@ -339,10 +366,24 @@ def test_a_table_that_is_not_there(shop: Shop, kafka: EmbeddedKafka) -> None:
         outbox.run()
 
 
-def test_a_table_whose_ids_come_again(shop: Shop, kafka: EmbeddedKafka) -> None:
+@pytest.mark.parametrize("table", ["careless", "main.careless", "CARELESS"])
+def test_a_table_whose_ids_come_again(shop: Shop, kafka: EmbeddedKafka, table: str) -> None:
     made = sqlite_schema("careless").replace(" AUTOINCREMENT", "")
     shop.run(lambda database: database.executescript(made))
-    with outbox_of(shop, kafka, table="careless") as outbox, pytest.raises(ConfigError, match="AUTOINCREMENT"):
+    with outbox_of(shop, kafka, table=table) as outbox, pytest.raises(ConfigError, match="AUTOINCREMENT"):
+        outbox.run()
+
+
+def test_a_table_with_its_schema_is_relayed(shop: Shop, kafka: EmbeddedKafka) -> None:
+    shop.write("a")
+    with outbox_of(shop, kafka, table="main.outbox") as outbox:
+        assert outbox.relay() == 1
+    assert values(kafka) == ["a"]
+
+
+def test_a_channel_needs_a_database_that_notifies(shop: Shop, kafka: EmbeddedKafka) -> None:
+    """Rather than polling without a word."""
+    with outbox_of(shop, kafka, channel="outbox") as outbox, pytest.raises(ConfigError, match="this driver is sqlite3"):
         outbox.run()
 
 
@@ -415,6 +456,7 @@ def test_progress_that_cannot_be_read(shop: Shop, kafka: EmbeddedKafka) -> None:
         ({"transactional_id": ""}, "transactional_id"),
         ({"table": "a b"}, "a name of letters"),
         ({"channel": "a b"}, "a name of letters"),
+        ({"channel": "c" * 64}, "cuts names after 63"),
         ({"state_topic": ""}, "state_topic"),
         ({"batch_rows": 0}, "batch_rows=0"),
         ({"batch_rows": 10_001}, "batch_rows=10001"),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kafwire
-from kafwire.outbox import Step, sqlite_schema
+from kafwire.outbox import Step, dead_letter_schema, sqlite_schema
 from kafwire.testing import KafkaCluster
 from tests.support.outbox_relays import IN_TURN, OF_LEFTOVERS, Relays, by_key, relayed, relays
 
@@ -84,3 +84,39 @@ def test_a_relay_is_killed_again_and_again(cluster: KafkaCluster, tmp_path: Path
             died += [step for step in IN_TURN if process.run(step) == -9]
     assert relayed(cluster.bootstrap, topic) == by_key(rows)
     assert set(died) == set(Step)
+
+
+@pytest.mark.parametrize("where", ["dead_letter_table", "dead_letter_topic"])
+def test_a_relay_with_refused_rows_is_killed_at_each_step(
+    cluster: KafkaCluster, tmp_path: Path, topic_name: str, where: str
+) -> None:
+    """One row of each ten cannot be sent: it becomes a dead letter once, and the others become records in order."""
+    path, topic = tmp_path / "shop.db", topic_name
+    letters = f"{topic}-letters" if where == "dead_letter_topic" else "letters"
+    create(cluster.bootstrap, topic, 1)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(sqlite_schema() + dead_letter_schema("letters", database="sqlite"))
+    if where == "dead_letter_topic":
+        create(cluster.bootstrap, letters, 1)
+    options = {"transactional_id": topic, "batch_rows": 4, "retry_backoff_ms": 5, where: letters}
+    rows, bad = [], []
+    with relays(("sqlite3", str(path)), cluster.bootstrap, **options) as process:
+        for number, step in enumerate(IN_TURN):
+            rows += written(path, topic, range(10 * number, 10 * number + 4))
+            with closing(sqlite3.connect(path)) as database, database:
+                bad.append(b"bad %d" % number)
+                row = (topic, bad[-1], "{broken")
+                database.execute("INSERT INTO outbox (topic, payload, headers) VALUES (?, ?, ?)", row)
+            rows += written(path, topic, range(10 * number + 4, 10 * number + 10))
+            for _ in range(2):  # rows before the refused one, and that one
+                if step in OF_LEFTOVERS:
+                    assert process.run(Step.COMMITTED) == -9
+                assert process.run(step) == -9, step
+            assert process.run() == 0
+            assert left(path) == 0, step
+    assert relayed(cluster.bootstrap, topic) == by_key(rows)
+    if where == "dead_letter_topic":
+        assert relayed(cluster.bootstrap, letters) == {None: bad}
+    with closing(sqlite3.connect(path)) as database:
+        moved = database.execute("SELECT payload FROM letters ORDER BY id").fetchall()
+    assert moved == ([(value,) for value in bad] if where == "dead_letter_table" else [])

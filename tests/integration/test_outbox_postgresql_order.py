@@ -20,7 +20,7 @@ from kafwire.outbox import Outbox, Step
 from kafwire.outbox.wakeup import Notifications
 from kafwire.testing import KafkaCluster
 from tests.support import deadlines, postgresql
-from tests.support.outbox_relays import relays
+from tests.support.outbox_relays import by_key, relays
 from tests.support.outbox_stage import Stage, stages
 
 postgresql.needed()
@@ -154,9 +154,11 @@ def test_ids_that_sessions_draw_in_advance_are_refused(stage_of: Callable[..., S
 
 
 @pytest.mark.parametrize("driver", postgresql.DRIVERS)
-def test_a_notification_wakes_the_relay(stage_of: Callable[..., Stage], driver: str) -> None:
-    stage = stage_of()
-    with stage.outbox(driver, channel=stage.table, poll_interval=1000) as outbox:
+@pytest.mark.parametrize("case", ["lower", "title"])
+def test_a_notification_wakes_the_relay(stage_of: Callable[..., Stage], driver: str, case: str) -> None:
+    channel = getattr("new_rows", case)()
+    stage = stage_of(channel=channel)
+    with stage.outbox(driver, channel=channel, poll_interval=1000) as outbox:
         runner = threading.Thread(target=outbox.run)
         runner.start()
         deadlines.until(lambda: outbox.metrics()["connections"])
@@ -265,6 +267,57 @@ def test_kept_rows_that_cannot_be_deleted_hold_nothing_up(stage_of: Callable[...
         deadlines.until(lambda: stage.left() == 0)
         outbox.stop()
         deadlines.ended(runner)
+
+
+def locked_out(stage: Stage, step: Step | None) -> tuple[Outbox, Any]:
+    """A relay, and a connection that locks all rows of its table: at once, or when the relay has taken a step."""
+    locking = stage.database.connect()
+
+    def lock() -> None:
+        locking.execute(f"SELECT FROM {stage.table} FOR UPDATE")
+
+    if step is None:
+        locking.execute(f"LOCK TABLE {stage.table}")
+    return stage.outbox(on_step=lambda taken: lock() if taken is step else None), locking
+
+
+@pytest.mark.parametrize("step", [None, Step.COMMITTED])
+def test_stop_does_not_wait_for_a_lock_of_another_transaction(
+    stage_of: Callable[..., Stage], step: Step | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A table or rows that a transaction has locked which does not end."""
+    stage = stage_of()
+    with stage.outbox() as outbox:
+        assert outbox.relay() == 0
+    rows = stage.commit(range(4))
+    outbox, locking = locked_out(stage, step)
+    with outbox, closing(locking), caplog.at_level(logging.WARNING, "kafwire"):
+        runner = threading.Thread(target=outbox.run)
+        runner.start()
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        deadlines.until(lambda: stage.database.rows(waiting) == [(1,)])
+        outbox.stop()
+        deadlines.ended(runner)
+    assert "canceling statement due to lock timeout" in caplog.text
+    with stage.outbox() as outbox:
+        while outbox.relay():
+            pass
+    assert stage.relayed() == by_key(rows)
+    assert stage.left() == 0
+
+
+@pytest.mark.parametrize(("given", "then"), [("0", "1s"), ("5s", "1s"), ("20ms", "20ms")])
+def test_locks_are_waited_for_no_longer_than_a_second(stage_of: Callable[..., Stage], given: str, then: str) -> None:
+    stage = stage_of()
+    found: list[Any] = []
+
+    def connect() -> Any:
+        found.append(psycopg.connect(stage.database.dsn, options=f"-c lock_timeout={given}"))
+        return found[-1]
+
+    with Outbox(connect, stage.bootstrap, **stage.options()) as outbox:
+        assert outbox.relay() == 0
+        assert found[0].execute("SHOW lock_timeout").fetchone() == (then,)
 
 
 @pytest.mark.parametrize(("given", "then"), [("off", "on"), ("remote_apply", "remote_apply")])

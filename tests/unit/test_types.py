@@ -20,6 +20,7 @@ VALUES: dict[str, Any] = {
     for value in (
         kafwire.TopicPartition("t", 0),
         kafwire.RecordMetadata("t", 0, 42, None),
+        kafwire.CommittedOffset(3, "text"),
         kafwire.ConsumerGroupMetadata("g", 3, "member"),
         BROKER,
         PARTITION,

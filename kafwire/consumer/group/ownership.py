@@ -5,8 +5,8 @@ claim, the stream and the revocation of that assignment hold the same object, an
 write, commit or replay, after every `await`: an earlier reply may be outdated.
 
 The engine alone changes the state, once, and changes it before anything else happens to the partition: before its
-cursor is dropped, before `on_lost` is called, and before the coordinator gets the request (a heartbeat, JoinGroup) after
-which another member may own it. Any thread may read the state.
+cursor is dropped, before `on_lost` is called, and before the coordinator gets the request (a heartbeat, JoinGroup)
+after which another member may own it. Any thread may read the state.
 
 **Why a transaction reads the member first.** Brokers compare only the member's generation when a transaction commits
 offsets (KIP-447); they do not compare owners of partitions. A transaction that holds records of partition P commits so:
@@ -23,9 +23,10 @@ P can go at any point between these steps. The member loses P, or revokes it lat
     d. the response arrives: from now on `current_member()` returns generation 8
 
 - Step 1 after d: step 2 follows a, so the check finds that P is gone, and the transaction aborts.
-- Step 1 before d: the commit names generation 7. Before c the coordinator accepts it, and P has no other owner; the next
-  owner's OffsetFetch waits for this transaction (UNSTABLE_OFFSET_COMMIT), and begins behind its records. After c the
-  coordinator refuses generation 7, and the transaction aborts.
+- Step 1 before d: the commit names generation 7. Before c the coordinator accepts it, and P has no other owner; the
+  next owner's OffsetFetch waits for this transaction (UNSTABLE_OFFSET_COMMIT), and begins behind its records. After c
+  the coordinator refuses generation 7 for P, and the transaction aborts. (From Kafka 4.3 on it refuses it for P alone,
+  so the commit has to name P: see `transaction_identity.py`.)
 
 The other order is wrong: P is owned at the check, a to d happen, and the commit names generation 8, which the
 coordinator accepts, although P is another member's.

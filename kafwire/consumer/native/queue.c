@@ -574,9 +574,9 @@ int64_t kw_place_processed(kw_queue *queue, kw_place *place) {
     return processed;
 }
 
-void kw_place_process(kw_queue *queue, kw_place *place, int64_t offset) {
+void kw_place_process(kw_queue *queue, kw_place *place, int64_t offset, int64_t generation) {
     pthread_mutex_lock(&queue->lock);
-    place->processed = offset;
+    if (generation < 0 || (uint32_t)generation == place->generation) place->processed = offset;
     pthread_mutex_unlock(&queue->lock);
 }
 

@@ -102,9 +102,10 @@ int64_t kw_place_end(kw_queue *queue, kw_place *place, int committed_only);
 /* What a reader has read counts as processed when it asks for more: of one place, or (NULL) of all that nobody claims.
  * */
 void kw_queue_settle(kw_queue *queue, kw_place *only);
-/* The offset after the last that counts as processed; and to set it by hand. */
+/* The offset after the last that counts as processed; and to set it by hand, unless the place was reset since it had
+ * that generation (-1: in any case). */
 int64_t kw_place_processed(kw_queue *queue, kw_place *place);
-void kw_place_process(kw_queue *queue, kw_place *place, int64_t offset);
+void kw_place_process(kw_queue *queue, kw_place *place, int64_t offset, int64_t generation);
 /* Whether a user may have records of a place that do not count as processed yet. Those that a reader passed over while it
  * waited are nobody's. */
 int kw_place_in_hand(kw_queue *queue, kw_place *place);

@@ -21,6 +21,7 @@ from kafwire.consumer.share.acquired_decoder import AcquiredDecoder
 from kafwire.consumer.share.open_batches import OpenBatches
 from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.share_fetcher import FetchedRange, ShareFetcher
+from kafwire.consumer.silence import Silence
 from kafwire.errors import CorruptBatchError, KafkaError, KafkaTimeoutError
 from kafwire.records._arrow import Layout
 from kafwire.serializer_calls import Deserializers
@@ -52,6 +53,7 @@ class ShareCore:
         self._decoder = AcquiredDecoder(config, layout, deserializers)
         self.open_batches = OpenBatches()
         self._owned: set[Partition] = set()
+        self._assigned_since_ms: float | None = None  # when the first assignment came
         self._start_lock = asyncio.Lock()
         self._driver: MembershipDriver | None = None
 
@@ -93,6 +95,8 @@ class ShareCore:
 
     async def take(self, partitions: Sequence[Partition]) -> None:
         """Fetch from these too."""
+        if partitions and self._assigned_since_ms is None:
+            self._assigned_since_ms = self.cluster.engine.now_ms()
         self._owned |= set(partitions)
         self._assign()
 
@@ -128,9 +132,21 @@ class ShareCore:
 
     # --- records
 
-    async def next(self, timeout_ms: float | None) -> list[FetchedRange]:
-        """What was acquired; waits for it. An empty list when the time is up."""
-        return await self.fetcher.next(timeout_ms)
+    async def next(self, timeout_ms: float | None, silence: Silence | None = None) -> list[FetchedRange]:
+        """What was acquired; waits for it. An empty list when the time is up; in a loop, after its silence."""
+        found = await self.fetcher.next(timeout_ms)
+        while not found and silence is not None:
+            left_ms = silence.left_ms(self.cluster.engine.now_ms(), self._assigned_since_ms)
+            if left_ms <= 0:
+                break
+            found = await self.fetcher.next(left_ms)
+        return found
+
+    def silence(self, timeout_ms: float) -> Silence | None:
+        """A loop asks for records that ends after so long without any; None: it never does. In any thread."""
+        if timeout_ms < 0:
+            return None
+        return Silence(self.cluster.engine.now_ms(), timeout_ms, self.config.default_api_timeout_ms)
 
     def batch_of(self, fetched: FetchedRange) -> ShareBatch | None:
         """The records of a range, decoded in the thread that calls; None where there is nothing to hand out.

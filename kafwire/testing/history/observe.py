@@ -125,7 +125,7 @@ def observe_group(
     with kafwire.Consumer(
         bootstrap_servers, assign=wanted, group_id=group, enable_auto_commit=False, **options
     ) as consumer:
-        offsets = consumer.committed(wanted)
+        offsets: dict[TopicPartition, int | None] = {**consumer.committed(wanted)}
     history.group_offsets(group, offsets)
     return offsets
 

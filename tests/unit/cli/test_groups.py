@@ -149,7 +149,7 @@ def test_offsets_are_set(kafka: EmbeddedKafka, how: list[str], after: dict[Topic
 
 def committed(kafka: EmbeddedKafka, group: str) -> dict[TopicPartition, int | None]:
     with kafwire.Consumer(kafka.bootstrap, assign=[T0, T1], group_id=group) as consumer:
-        return consumer.committed([T0, T1])
+        return {**consumer.committed([T0, T1])}
 
 
 def test_a_group_is_made_by_setting_its_offsets(kafka: EmbeddedKafka) -> None:

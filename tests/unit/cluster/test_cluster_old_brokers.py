@@ -115,7 +115,7 @@ def test_transactions_and_a_groups_offsets(release: dict[str, int]) -> None:
             consuming.until_read({("t", 0): [(0, b"committed")]})
             world.run(consuming.core.commits.commit({TopicPartition("t", 0): 1}))
             committed = world.run(consuming.core.commits.committed([TopicPartition("t", 0), TopicPartition("in", 0)]))
-        offsets = {where.topic: found.offset for where, found in committed.items() if found is not None}
+        offsets = {where.topic: found for where, found in committed.items() if found is not None}
         assert offsets == {"t": 1, "in": 7}
         said = spoken(world)
         assert said.pop("ApiVersions") <= 4

@@ -12,7 +12,7 @@ import pytest
 
 from kafwire.aio.consumer import AsyncConsumer
 from kafwire.consumer.arguments import cursor_of
-from kafwire.consumer.offset_commits import COMMIT_AGAIN_MS
+from kafwire.consumer.offsets.commits import COMMIT_AGAIN_MS
 from kafwire.errors import CorruptBatchError, KafkaError
 from kafwire.sync.consumer import Consumer
 from kafwire.types import TopicPartition
@@ -298,7 +298,7 @@ def test_one_bad_topic_does_not_halt_the_reset_of_others() -> None:
 def test_committed_offsets_are_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers forget what a group without members has not committed for a week."""
     assert 3 * COMMIT_AGAIN_MS < 7 * 86_400 * 1000, "one may fail"
-    monkeypatch.setattr("kafwire.consumer.offset_commits.COMMIT_AGAIN_MS", 1_000_000)
+    monkeypatch.setattr("kafwire.consumer.offsets.commits.COMMIT_AGAIN_MS", 1_000_000)
     with World() as world:
         rows = fill(world, "t")
         consuming = group(world)
@@ -322,7 +322,7 @@ def test_an_arrow_stream_begins_with_the_rest_in_hand() -> None:
         assert [next(records).offset for _ in range(3)] == [0, 1, 2]
         consumer.arrow_stream(timeout=0.0)
         try:
-            assert consumer._reading.in_progress.rest() is None
+            assert consumer._reading.hand.rest() is None
         finally:
             consumer.close()
 

@@ -14,7 +14,7 @@ from kafwire.memory._buffer import Buffer
 from tests.support.deadlines import ended
 from tests.support.fetch_line import Line, batch
 
-SIZE = 32 << 20  # of a value that takes a while to decompress
+SIZE = 12 << 20  # of a value that takes a while to decompress
 ATTEMPTS = 50
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -64,7 +64,7 @@ class Reader:
         chosen = {"topics": ["t"], "auto_offset_reset": "latest", "group_id": "g"} | options
         self.consumer = kafwire.AsyncConsumer(group.world.bootstrap, engine=group.world.engine, **chosen)
 
-    async def __aenter__(self) -> Reader:
+    async def __aenter__(self) -> Self:
         await self.consumer.start()
         self._task = asyncio.ensure_future(self._read())
         return self

@@ -287,6 +287,7 @@ def test_a_partition_that_is_lost_while_its_metadata_are_looked_up_is_not_read(f
 
 
 def test_a_partition_that_is_lost_is_not_looked_up_for_ever() -> None:
+    """Nor do later changes of the assignment wait for the look-up."""
     with GroupWorld(partitions=1) as group:
 
         async def main() -> None:
@@ -433,7 +434,7 @@ def slow_decoding(group: GroupWorld) -> Iterator[asyncio.Event]:
     loop, arrives = group.world.loop, asyncio.Event()
     real = loop.run_in_executor
 
-    def slow(executor: Any, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:  # noqa: ARG001
+    def slow(executor: Any, function: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
         found = function(*arguments)
 
         async def later() -> Any:

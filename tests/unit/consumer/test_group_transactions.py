@@ -334,7 +334,7 @@ async def end_of(member: Member, number: int) -> int:
 
 
 def test_a_task_with_a_transaction_of_its_own_frees_no_other_from_what_went(protocol: dict[str, Any]) -> None:
-    """Two tasks, a stream and a producer each: the second commits, and reads on; the first holds records from before."""
+    """Two tasks, a stream and a producer each: the second commits and reads on, the first holds records from before."""
     with GroupWorld(partitions=2) as group:
 
         async def main() -> None:
@@ -380,7 +380,9 @@ def test_a_transaction_that_does_not_name_what_went_is_refused(protocol: dict[st
                         (second,) = await group.add(**protocol)
                         await group.balanced([slow, second], 2)
                         offsets = {} if names == "nothing" else ends_of(batches)
-                        offsets = {where: offset for where, offset in offsets.items() if where in slow.consumer.assignment}
+                        offsets = {
+                            where: offset for where, offset in offsets.items() if where in slow.consumer.assignment
+                        }
                         await producer.send_offsets(offsets, slow.consumer.group_metadata())
                 async with producer.transaction():  # the next one holds none of its records
                     await producer.send_offsets({}, slow.consumer.group_metadata())

@@ -283,10 +283,22 @@ def test_a_stream_commits_the_batch_in_hand(explicit: bool) -> None:
     with kafka_with(3) as kafka, kafwire.Consumer(kafka.bootstrap, **OPTIONS) as consumer:
         stream = next(consumer.partitions(explicit=explicit))
         batch = next(stream)
-        stream.commit()
+        consumer.commit()
         assert kafka.committed("g") == {("t", 0): 0}
+        stream.commit()
+        assert kafka.committed("g") == {("t", 0): 0 if explicit else 3}
         stream.commit(batch)
         assert kafka.committed("g") == {("t", 0): 3}
+
+
+def test_commit_in_a_handler_leaves_out_what_is_in_hand() -> None:
+    with kafka_with(3) as kafka:
+        consumer = kafwire.Consumer(
+            kafka.bootstrap, **OPTIONS, enable_auto_commit=False, on_revoked=lambda _: consumer.commit()
+        )
+        with consumer:
+            assert len(consumer.poll(10)) == 1
+        assert kafka.committed("g") == {("t", 0): 0}
 
 
 def test_a_stream_without_a_group_says_what_is_missing() -> None:

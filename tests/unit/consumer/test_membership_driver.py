@@ -28,7 +28,7 @@ class FakeCluster:
     def now_ms(self) -> float:
         return 0.0
 
-    def on_change(self, listener: object) -> Callable[[], None]:  # noqa: ARG002
+    def on_change(self, listener: object) -> Callable[[], None]:
         return lambda: None
 
 
@@ -45,11 +45,11 @@ class FakeMembership:
     def metadata(self) -> ConsumerGroupMetadata:
         return ConsumerGroupMetadata("g", 1, "m")
 
-    def released(self, now: float) -> list[Action]:  # noqa: ARG002
+    def released(self, now: float) -> list[Action]:
         self.log.append("released")
         return []
 
-    def leave(self, now: float) -> list[Action]:  # noqa: ARG002
+    def leave(self, now: float) -> list[Action]:
         self.state = State.OUT
         return []
 
@@ -60,9 +60,9 @@ class Following:
     def __init__(self) -> None:
         self.membership = FakeMembership()
         self.driver = MembershipDriver(
-            cast(Cluster, FakeCluster()),
-            cast(Coordinator, None),
-            cast(Membership, self.membership),
+            cast("Cluster", FakeCluster()),
+            cast("Coordinator", None),
+            cast("Membership", self.membership),
             self,
             MembershipMetrics(),
         )
@@ -96,7 +96,7 @@ class Following:
     def lose(self, partitions: Sequence[Partition]) -> None:
         self.log.append(f"lose {[number for _, number in partitions]}")
 
-    def made_anew(self, topics: Iterable[str]) -> Sequence[Partition]:  # noqa: ARG002
+    def made_anew(self, topics: Iterable[str]) -> Sequence[Partition]:
         return ()
 
     def fail(self, error: KafkaError) -> None:

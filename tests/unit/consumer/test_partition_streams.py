@@ -317,6 +317,32 @@ def test_threads_of_the_blocking_face_are_bounded() -> None:
         assert len(seen) == 20
 
 
+def test_a_stream_of_the_blocking_face_ends_when_its_partition_goes_and_comes_back_at_once() -> None:
+    with kafwire.testing.EmbeddedKafka() as kafka:
+        kafka.create_topic("t", 1)
+        with kafwire.Producer(kafka.bootstrap) as producer:
+            producer.send("t", b"")
+        with kafwire.Consumer(kafka.bootstrap, topics="t", group_id="g", auto_offset_reset="earliest") as consumer:
+            membership = consumer._core.membership
+            assert membership is not None
+
+            async def lose_and_take() -> None:
+                membership.lose([("t", 0)])
+                await membership.take([("t", 0)])
+
+            streams = consumer.partitions()
+            unread = next(streams)
+            consumer._engine.run(lose_and_take)
+            begun = next(streams)
+            assert [record.offset for record in next(begun)] == [0]
+            consumer._engine.run(lose_and_take)
+            again = next(streams)
+            assert [list(stream) for stream in (unread, begun)] == [[], []]
+            assert (unread.is_lost, begun.is_lost, again.is_lost) == (True, True, False)
+            assert [record.offset for record in next(again)] == [0]  # nothing was committed
+            streams.close()
+
+
 def test_a_handler_of_the_blocking_face_that_raises_is_raised() -> None:
     with kafwire.testing.EmbeddedKafka() as kafka:
         kafka.create_topic("t", 2)

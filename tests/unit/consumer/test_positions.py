@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.consumer.in_progress_batch import InProgressBatch
+from kafwire.consumer.offsets.hand import Hand
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.records import encode_batch
 from kafwire.testing.simulation.kafka import Call
@@ -125,7 +125,7 @@ def test_a_batch_that_was_handed_out_record_by_record_does_not_hold_the_position
             consuming.idle()
             batch = consuming.take()
             assert batch is not None
-            hand = InProgressBatch(consuming.core.fetcher, iter([batch]))
+            hand = Hand(consuming.core.fetcher, iter([batch]))
             assert hand.next() is None
             for offset in (1, 2):
                 next(hand.records)

@@ -7,6 +7,7 @@ import logging
 import math
 import uuid
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from tests.support.share_world import BATCH, BATCHES, ShareWorld
 LOCK_S = 30.0  # group.share.record.lock.duration.ms
 PATIENCE_S = 60.0
 RECORDS = BATCH * BATCHES
-NO_RENEWAL = {"share_renew_acknowledge_enable": "false"}
+NO_RENEWAL: dict[str, Any] = {"share_renew_acknowledge_enable": "false"}
 SLOW_S = 0.05  # how much later the responses of a slow broker come
 
 

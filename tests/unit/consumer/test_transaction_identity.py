@@ -34,7 +34,7 @@ class Member:
 def test_the_current_member_commits_what_it_owns() -> None:
     member = Member()
     before = member.identity.tell()
-    assert before == ("g", 1, "m", None)
+    assert tuple(before) == ("g", 1, "m", None)
     assert before.went([P, Q]) == []
     member.generation = 2
     assert member.identity.tell().generation_id == 2

@@ -127,6 +127,115 @@ def test_a_topic_that_was_made_anew(database: sqlite3.Connection, caplog: pytest
         after.store(database, {WHERE: 1})
 
 
+OLD, NEW, NEWER = (uuid.UUID(int=number) for number in (1, 2, 3))
+
+
+def reader(topic_id: uuid.UUID) -> DatabaseOffsets:
+    return DatabaseOffsets("billing", topic_ids={"orders": topic_id})
+
+
+@pytest.mark.parametrize("rewind", [False, True])
+def test_a_zombie_of_a_former_topic_is_refused(database: sqlite3.Connection, *, rewind: bool) -> None:
+    """Whatever offset it has, and whenever it began."""
+    zombie, began_before = reader(OLD), reader(OLD)
+    began_before.positions(database, [WHERE])
+    zombie.store(database, {WHERE: 5})
+    new = reader(NEW)
+    assert new.positions(database, [WHERE]) == {}
+    new.store(database, {WHERE: 2})
+    for old in (zombie, began_before, reader(OLD)):
+        for offset in (1, 2, 9):
+            with pytest.raises(OffsetsFencedError, match="the topic was recreated") as caught:
+                old.store(database, {WHERE: offset}, rewind=rewind)
+        assert caught.value.offset == 2
+        with pytest.raises(OffsetsFencedError, match="make a new DatabaseOffsets"):
+            old.positions(database, [WHERE])
+    new.store(database, {WHERE: 3})
+    assert new.positions(database, [WHERE]) == {WHERE: 3}
+
+
+def test_a_zombie_that_has_stored_nothing_is_refused_if_it_has_looked(database: sqlite3.Connection) -> None:
+    zombie = reader(OLD)
+    assert zombie.start(database, [WHERE]) == {WHERE: "earliest"}
+    reader(NEW).store(database, {WHERE: 2})
+    with pytest.raises(OffsetsFencedError, match=f"topic id {NEW}, and this reader has {OLD}"):
+        zombie.store(database, {WHERE: 9})
+    with pytest.raises(OffsetsFencedError, match="make a new DatabaseOffsets"):
+        zombie.positions(database, [WHERE])
+    assert reader(NEW).positions(database, [WHERE]) == {WHERE: 2}
+
+
+def test_a_topic_is_recreated_again_and_again(database: sqlite3.Connection) -> None:
+    for topic_id in (OLD, NEW, NEWER):
+        reader(topic_id).store(database, {WHERE: 5})
+    for topic_id in (OLD, NEW):
+        with pytest.raises(OffsetsFencedError):
+            reader(topic_id).store(database, {WHERE: 9})
+    assert reader(NEWER).positions(database, [WHERE]) == {WHERE: 5}
+    assert database.execute("SELECT topic_id FROM kafka_offsets_former_topics ORDER BY 1").fetchall() == [
+        (str(OLD),),
+        (str(NEW),),
+    ]
+
+
+def test_former_topics_of_other_groups_and_partitions_do_not_count(database: sqlite3.Connection) -> None:
+    for topic_id in (OLD, NEW):
+        reader(topic_id).store(database, {WHERE: 5})
+    reader(OLD).store(database, {OTHER: 5})
+    DatabaseOffsets("shipping", topic_ids={"orders": OLD}).store(database, {WHERE: 5})
+    assert reader(OLD).positions(database, [OTHER]) == {OTHER: 5}
+
+
+def test_a_rollback_takes_a_new_topic_with_it(database: sqlite3.Connection) -> None:
+    reader(OLD).store(database, {WHERE: 5})
+    database.commit()
+    new = reader(NEW)
+    for end in (database.rollback, database.commit):
+        assert new.positions(database, [WHERE]) == {}
+        new.store(database, {WHERE: 2})
+        end()
+        database.commit()
+    assert new.positions(database, [WHERE]) == {WHERE: 2}
+
+
+def test_a_generation_does_not_fall_with_a_new_topic(database: sqlite3.Connection) -> None:
+    reader(OLD).store(database, {WHERE: 5}, generation=2)
+    with pytest.raises(OffsetsFencedError, match="under generation 2 already"):
+        reader(NEW).store(database, {WHERE: 2}, generation=1)
+    reader(NEW).store(database, {WHERE: 2}, generation=2)
+
+
+def test_another_reader_replaces_the_topic_first(another: OfAnotherDriver) -> None:
+    """Between the look and the UPDATE of this one."""
+    reader(OLD).store(another, {WHERE: 5})
+
+    def replace_first(statement: str) -> None:
+        if statement.startswith("UPDATE") and "topic_id = ? AND generation" in statement:
+            another.before = lambda _: None
+            reader(NEWER).store(another, {WHERE: 7})
+
+    another.before = replace_first
+    with pytest.raises(OffsetsFencedError) as caught:
+        reader(NEW).store(another, {WHERE: 2})
+    assert caught.value.offset == 7
+    assert reader(NEWER).positions(another, [WHERE]) == {WHERE: 7}
+
+
+def test_a_table_of_before_is_completed_and_keeps_its_offsets(database: sqlite3.Connection) -> None:
+    """It is used as it is until a topic is recreated; then the error says what to do."""
+    reader(OLD).store(database, {WHERE: 5})
+    database.execute("DROP TABLE kafka_offsets_former_topics")
+    reader(OLD).store(database, {WHERE: 6})
+    for call in (lambda: reader(NEW).positions(database, [WHERE]), lambda: reader(NEW).store(database, {WHERE: 2})):
+        with pytest.raises(ConfigError, match=r"kafka_offsets_former_topics is missing: roll back, and call create_t"):
+            call()
+    reader(OLD).create_table(database)
+    assert reader(OLD).positions(database, [WHERE]) == {WHERE: 6}
+    reader(NEW).store(database, {WHERE: 2})
+    with pytest.raises(OffsetsFencedError):
+        reader(OLD).store(database, {WHERE: 7})
+
+
 def test_ids_are_kept_and_learnt(database: sqlite3.Connection, offsets: DatabaseOffsets) -> None:
     """Offsets that were stored without an id count; and no id makes them go back."""
     offsets.store(database, {WHERE: 5})
@@ -145,6 +254,13 @@ def test_ids_are_kept_and_learnt(database: sqlite3.Connection, offsets: Database
 class Cursor(sqlite3.Cursor):
     """Counts rows as another driver does."""
 
+    def execute(self, statement: str, *parameters: Any) -> Any:
+        """Run a statement, after what comes before it."""
+        connection = self.connection
+        assert isinstance(connection, OfAnotherDriver)
+        connection.before(statement)
+        return super().execute(statement, *parameters)
+
     @property
     def rowcount(self) -> int:
         """How many."""
@@ -157,6 +273,7 @@ class OfAnotherDriver(sqlite3.Connection):
     """A connection whose `count` says how many rows an UPDATE has changed."""
 
     count: Callable[[int], int]
+    before: Callable[[str], object] = staticmethod(lambda _: None)
 
     def cursor(self, *args: Any, **options: Any) -> Any:
         """Make a cursor that counts so."""
@@ -191,6 +308,38 @@ def test_a_driver_that_counts_only_rows_that_differ(another: OfAnotherDriver, of
     for done, generation in (({WHERE: 5}, 1), ({WHERE: 4}, 2), (batches_of(5, each=5), 2)):
         with pytest.raises(OffsetsFencedError):
             offsets.store(another, done, generation=generation)
+
+
+class FirstReader:
+    """Another reader, which stores an offset between the UPDATE and the INSERT of a first `store`."""
+
+    def __init__(self, connection: OfAnotherDriver) -> None:
+        self._connection = connection
+        connection.before = self
+
+    def __call__(self, statement: str) -> None:
+        if statement.startswith("INSERT"):
+            self._connection.before = lambda _: None
+            DatabaseOffsets("billing").store(self._connection, {WHERE: 9})
+
+
+def test_the_second_of_two_first_readers_is_refused(another: OfAnotherDriver, offsets: DatabaseOffsets) -> None:
+    """The database has it wait, and then inserts nothing."""
+    FirstReader(another)
+    with pytest.raises(OffsetsFencedError, match="offset 9 was stored") as caught:
+        offsets.store(another, {WHERE: 5})
+    assert caught.value.offset == 9
+    assert offsets.positions(another, [WHERE]) == {WHERE: 9}
+
+
+def test_a_driver_that_does_not_count_inserted_rows_is_told_of(
+    another: OfAnotherDriver, offsets: DatabaseOffsets
+) -> None:
+    """An insert that did nothing would count as stored."""
+    counts = iter([0, 0, -1])  # of the UPDATE, the SELECT and the INSERT
+    another.count = lambda _: next(counts, 1)
+    with pytest.raises(ConfigError, match="does not tell how many rows"):
+        offsets.store(another, {WHERE: 5})
 
 
 def test_a_connection_that_commits_by_itself_is_refused(offsets: DatabaseOffsets) -> None:

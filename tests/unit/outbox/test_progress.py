@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafwire.errors import ProtocolError
-from kafwire.outbox.progress import Progress, ranges
+from kafwire.outbox.progress import Letter, Progress, ranges
 
 ROWS = st.dictionaries(st.integers(1, 1 << 62), st.integers(0, (1 << 32) - 1), max_size=40)
 NEAR = st.dictionaries(st.integers(1, 60), st.integers(0, (1 << 32) - 1), max_size=40)
@@ -19,6 +19,17 @@ NEAR = st.dictionaries(st.integers(1, 60), st.integers(0, (1 << 32) - 1), max_si
 @given(number=st.integers(0, 1 << 62), rows=ROWS | NEAR)
 def test_what_was_written_is_read(number: int, rows: dict[int, int]) -> None:
     assert Progress.decode(Progress(number, rows).encode()) == Progress(number, rows)
+
+
+@given(rows=NEAR, table=st.sampled_from(["letters", "shop.letters"]), reason=st.text(max_size=50))
+def test_where_refused_rows_go_is_read_again(rows: dict[int, int], table: str, reason: str) -> None:
+    progress = Progress(3, rows, Letter(table, reason))
+    assert Progress.decode(progress.encode()) == progress
+
+
+def test_a_relay_that_knows_no_dead_letters_refuses_them() -> None:
+    """It would delete a row that is to be moved."""
+    assert json.loads(Progress(1, {1: 1}, Letter("letters", "large")).encode())["version"] == 2
 
 
 def test_people_can_read_it() -> None:
@@ -45,7 +56,10 @@ def test_ranges_cover_the_ids_and_nothing_else(rows: dict[int, int]) -> None:
         b"[]",
         b"\xff",
         b"{}",
+        b'{"version":3,"number":1,"ids":"","crc32":""}',
         b'{"version":2,"number":1,"ids":"","crc32":""}',
+        b'{"version":2,"number":1,"ids":"","crc32":"","letter":{"table":"letters"}}',
+        b'{"version":2,"number":1,"ids":"","crc32":"","letter":{"table":"a; DROP TABLE b","reason":""}}',
         b'{"version":1,"number":1,"ids":"1-2","crc32":"AAAAAg=="}',
         b'{"version":1,"number":1,"ids":"a","crc32":"AAAAAg=="}',
         b'{"version":1,"number":1,"ids":"1","crc32":"?"}',

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import resource
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -48,6 +53,24 @@ def test_time_ends_the_wait(wakeup: Wakeup) -> None:
     wakeup.wait(-1)
 
 
+def test_a_pause_is_not_ended_by_a_wake_alone(wakeup: Wakeup) -> None:
+    is_over = threading.Event()
+    thread = threading.Thread(target=wakeup.pause, args=(1000.0, is_over.is_set))
+    thread.start()
+    wakeup.wake()
+    thread.join(0.02)
+    assert thread.is_alive()
+    is_over.set()
+    wakeup.wake()
+    deadlines.ended(thread)
+
+
+def test_time_ends_a_pause(wakeup: Wakeup) -> None:
+    wakeup.wake()
+    wakeup.pause(0.001, lambda: False)
+    wakeup.pause(1000.0, lambda: True)
+
+
 def test_what_is_closed_can_be_woken(wakeup: Wakeup) -> None:
     wakeup.close()
     wakeup.wake()
@@ -69,3 +92,32 @@ def test_notifications_that_came_already_end_the_wait_once(wakeup: Wakeup) -> No
     connection.notifies.append("outbox")
     deadlines.ended(waiting(wakeup, notifications))
     assert not notifications.take()
+
+
+class HighSocket:
+    """A connection whose socket has a descriptor that `select` refuses."""
+
+    def __init__(self) -> None:
+        self._soft, self._hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(self._soft, min(4096, self._hard)), self._hard))
+        self._low, self.other = socket.socketpair()
+        self._number = fcntl.fcntl(self._low, fcntl.F_DUPFD, 1100)
+
+    def fileno(self) -> int:
+        return self._number
+
+    def close(self) -> None:
+        os.close(self._number)
+        self._low.close()
+        self.other.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._soft, self._hard))
+
+
+def test_a_descriptor_above_1023_is_waited_for(wakeup: Wakeup) -> None:
+    with closing(HighSocket()) as connection:
+        assert connection.fileno() > 1023
+        notifications = Notifications(connection)  # type: ignore[arg-type]  # a connection that only has a socket
+        wakeup.wait(0.001, notifications)
+        thread = waiting(wakeup, notifications)
+        connection.other.send(b"a notification")
+        deadlines.ended(thread)

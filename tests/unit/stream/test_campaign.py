@@ -17,7 +17,7 @@ import pytest
 
 from kafwire.errors import KafkaError, TransactionAbortableError
 from kafwire.records import Batch, Record
-from kafwire.stream import MemorySink, MemorySource, NotNow, Pipeline, StopRequest
+from kafwire.stream import MemorySink, MemorySource, NotNow, Pipeline, Reduced, StopRequest
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.support import seeds
 from tests.support.streams import run_simulated
@@ -144,19 +144,57 @@ class Handler:
             raise ValueError("no") if self.rng.random() < 0.5 else NotNow(0.3)
         return self.seen(record)
 
+    def passes(self, record: Record) -> bool:
+        """A step that fails before records are folded."""
+        if self.rng.random() < 0.02:
+            raise ValueError("no") if self.rng.random() < 0.5 else NotNow(0.3)
+        return True
+
+    def folded(self, records: list[Record], record: Record) -> list[Record]:
+        """Records of a key, in order."""
+        if self.rng.random() < 0.02:
+            raise ValueError("no") if self.rng.random() < 0.5 else NotNow(0.3)
+        return [*records, record]
+
+    def unfolded(self, fold: Reduced) -> list[tuple[int, int]]:
+        """The folded records are processed."""
+        if {record.key for record in fold.value} != {fold.key} or len(fold.value) != fold.count:
+            self.problems.append(f"{fold} has other keys")
+        return [self.flaky(record) for record in fold.value]
+
+    async def unfold(self, fold: Reduced) -> list[tuple[int, int]]:
+        """The same, and it fails, hangs or is not ready now and then."""
+        drawn = self.rng.random()
+        await asyncio.sleep(3600 if drawn < 0.02 else self.rng.random())
+        if drawn < 0.06:
+            raise ValueError("no")
+        if drawn < 0.1:
+            raise NotNow(self.rng.random() * 3)
+        return [self.seen(record) for record in fold.value]
+
     def batch(self, batch: Batch) -> list[tuple[int, int]]:
         """The same for a whole batch."""
         return [self.flaky(record) for record in batch]
 
 
 def pipeline_of(rng: random.Random, handler: Handler) -> Pipeline:
-    shape = rng.choice(["steps", "batch", "handler", "handler", "handler", "batches"])
+    shape = rng.choice(["steps", "batch", "handler", "handler", "handler", "batches", "reduce", "reduce, handler"])
     pipeline = Pipeline()
     if shape == "steps":
         pipeline = pipeline.map(handler.flaky).flat_map(lambda one: [one])
     elif shape == "batch":
         size, seconds = rng.randrange(1, 20), rng.choice([None, 0.5])
         pipeline = pipeline.map(handler.flaky).batch(size, seconds).flat_map(lambda values: values)
+    elif shape.startswith("reduce"):
+        pipeline = pipeline.filter(handler.passes).reduce(
+            handler.folded, list, max_values=rng.randrange(1, 12), max_seconds=rng.choice([None, 0.5, 5.0])
+        )
+        if shape == "reduce":
+            pipeline = pipeline.flat_map(handler.unfolded)
+        else:
+            by = rng.choice([None, "partition"])
+            pipeline = pipeline.for_each(handler.unfold, workers=rng.randrange(1, 9), by=by, timeout_s=20.0)
+            pipeline = pipeline.flat_map(lambda values: values)
     elif shape == "batches":
         pipeline = pipeline.map_batches(handler.batch).flat_map(lambda values: values)
     else:

@@ -83,7 +83,7 @@ def test_a_successful_record_ends_the_row(name: str) -> None:
     assert source.committed == {ORDERS: 1000}
 
 
-@pytest.mark.parametrize("name", ("map", "for_each"))
+@pytest.mark.parametrize("name", ["map", "for_each"])
 def test_a_filtered_record_does_not_end_the_row(name: str) -> None:
     step, handle = failing_if(lambda one: True)
     pipeline = Pipeline().filter(lambda record: number(record) % 2)
@@ -141,7 +141,7 @@ class Refusing(MemorySink):
         return refused
 
 
-@pytest.mark.parametrize("name", ("map", "for_each"))
+@pytest.mark.parametrize("name", ["map", "for_each"])
 def test_refused_results_are_counted(name: str) -> None:
     pipeline = pipelines(lambda one: False)[name].dead_letters("dead", max_in_a_row=5)
     source, sink = MemorySource({"orders": numbered(100)}), Refusing()

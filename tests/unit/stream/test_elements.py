@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.consumer.offsets.completed_offsets import CompletedOffsets
 from kafwire.records import Record
 from kafwire.stream.elements import Element, Gathered, covers, end_of, first_of, records_of
 from tests.support import seeds

@@ -71,10 +71,26 @@ def test_the_oldest_record_is_named_with_its_step_and_age() -> None:
 def test_a_hung_handler_is_stuck_from_its_time_on_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     before, after, later = looked_at(Pipeline().for_each(hanging_at(0)), 58.0, 62.0, 1000.0)
     assert before.problem is None
-    assert after.problem is not None and later.problem is not None
+    assert after.problem is not None
+    assert later.problem is not None
     assert [record.getMessage() for record in caplog.records if "is stuck" in record.getMessage()] == [
         "kafwire: a stream is stuck: the record at offset 0 of orders-0 is in for_each(bill), for 60 s until now"
     ]
+
+
+def test_a_call_that_hangs_behind_a_gap_that_only_waits_is_stuck() -> None:
+    async def bill(record: Record) -> None:
+        if number(record) == 0:
+            raise ValueError("later")
+        await asyncio.get_running_loop().create_future()
+
+    pipeline = Pipeline().for_each(bill, workers=2, by=None).retry(9, backoff_s=900, max_backoff_s=900)
+    (status,) = looked_at(pipeline, 100.0, count=2)
+    assert status.oldest is not None
+    assert status.oldest.is_waiting
+    assert status.oldest.offset == 0
+    assert status.problem is not None
+    assert "for_each(bill) of the record at offset 1 of orders-0" in status.problem
 
 
 def test_a_stream_that_goes_on_is_alive_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -83,7 +99,8 @@ def test_a_stream_that_goes_on_is_alive_again(caplog: pytest.LogCaptureFixture) 
 
     caplog.set_level(logging.INFO, "kafwire")
     during, after = looked_at(Pipeline().for_each(bill), 90.0, 102.5)
-    assert during.problem is not None and after.problem is None
+    assert during.problem is not None
+    assert after.problem is None
     assert [record.levelname for record in caplog.records if "stuck" in record.getMessage()] == ["WARNING", "INFO"]
 
 
@@ -98,7 +115,9 @@ WAITS = {
 def test_a_wait_on_purpose_is_not_stuck(name: str, caplog: pytest.LogCaptureFixture) -> None:
     (status,) = looked_at(WAITS[name], 500.0)
     assert status.problem is None
-    assert status.oldest is not None and status.oldest.is_waiting and status.oldest.age_s > 490
+    assert status.oldest is not None
+    assert status.oldest.is_waiting
+    assert status.oldest.age_s > 490
     assert status.retrying == (name == "retry")
     assert not [record for record in caplog.records if "stuck" in record.getMessage()]
 
@@ -109,7 +128,8 @@ def test_partitions_that_wait_are_counted() -> None:
 
     (status,) = looked_at(Pipeline().map(store), 500.0)
     assert (status.waiting_partitions, status.problem) == (1, None)
-    assert status.oldest is not None and status.oldest.step == "map(store)"
+    assert status.oldest is not None
+    assert status.oldest.step == "map(store)"
 
 
 def test_a_sink_that_hangs_is_named() -> None:
@@ -132,15 +152,19 @@ def test_a_sink_that_hangs_is_named() -> None:
         source = MemorySource({"orders": numbered(5)}, ends=False)
         run_simulated(pipeline.limits(stop_timeout_s=1), source, Hanging(), beside=beside, monitor=monitor)
     for status in found:
-        assert status.oldest is not None and status.oldest.step == "sink"
-        assert status.problem is not None and "sink" in status.problem
-    assert found[1].oldest is not None and found[1].oldest.offset == 3
+        assert status.oldest is not None
+        assert status.oldest.step == "sink"
+        assert status.problem is not None
+        assert "sink" in status.problem
+    assert found[1].oldest is not None
+    assert found[1].oldest.offset == 3
 
 
 def test_a_transaction_is_shown_and_may_be_stuck() -> None:
     early, late = looked_at(Pipeline().for_each(hanging_at(3)), 10.0, 70.0, guarantee="exactly_once")
     assert early.transaction_s == pytest.approx(10.0)
-    assert early.problem is None and late.problem is not None
+    assert early.problem is None
+    assert late.problem is not None
     (quiet,) = looked_at(Pipeline().map(number), 70.0, guarantee="exactly_once")
     assert quiet.transaction_s is None
     assert (quiet.counts.commits, quiet.problem) == (1, None)
@@ -164,7 +188,8 @@ def test_the_lag_is_the_age_of_the_oldest_records() -> None:
     source = MemorySource(ends=False)
     run_simulated(Pipeline().for_each(bill), source, beside=beside, monitor=monitor)
     # The simulated clock begins a multiple of 1000 s after `wall_ms`.
-    assert found[0] is not None and found[0] % 1000 == pytest.approx(15.0, abs=0.1)
+    assert found[0] is not None
+    assert found[0] % 1000 == pytest.approx(15.0, abs=0.1)
     assert found[1] == 0.0, "all that was read is completed"
 
 
@@ -181,7 +206,8 @@ def test_the_end_is_told() -> None:
     with pytest.raises(StreamError):
         run_simulated(Pipeline().map(fail), MemorySource({"orders": numbered(3)}), monitor=monitor)
     problem = monitor.problem()
-    assert problem is not None and problem.startswith("the stream has failed: StreamError: the record at offset 0")
+    assert problem is not None
+    assert problem.startswith("the stream has failed: StreamError: the record at offset 0")
     assert monitor.metrics()["is_alive"] == 0
 
 
@@ -209,7 +235,10 @@ def test_a_step_that_blocks_the_loop_is_seen_from_another_thread() -> None:
         assert entered.wait(PATIENCE_S)
         while (problem := monitor.problem()) is None:
             assert not leave.wait(0.01)
-        assert problem.startswith("map(block) has blocked the event loop for 0 s, at offset 0 of orders-0")
+        assert problem == (
+            "the stream is stuck: its event loop has been blocked for 0 s; the longest call is map(block) of the record "
+            "at offset 0 of orders-0"
+        )
     finally:
         leave.set()
         running.join(PATIENCE_S)

@@ -188,8 +188,6 @@ def test_batches_end_when_none_come(flavour: Flavour, filled: Any) -> None:
 def test_a_batch_is_processed_when_the_next_is_asked_for(flavour: Flavour, filled: Any) -> None:
     batches = filled.batches(timeout=0)
     flavour.some(batches, 1)
-    flavour.get(filled.commit())
-    assert committed(flavour) == {0: 0, 1: 0}
     assert filled.processed() == {T0: 0, T1: 0}
     [second] = flavour.some(batches, 1)
     assert sum(filled.processed().values()) == 3
@@ -218,8 +216,7 @@ def test_a_record_counts_as_processed_when_the_next_is_asked_for(flavour: Flavou
     assert flavour.get(consumer.position(T0)) == 2
     assert consumer.lag(T0) == 4
     assert consumer.lag() == {T0: 4}
-    flavour.get(consumer.commit())
-    assert committed(flavour) == {0: 1}
+    flavour.get(consumer.commit({T0: 1}))
     assert [record.offset for record in flavour.some(records, 1)] == [2]
     assert flavour.get(consumer.position(T0)) == 3
     assert consumer.processed() == {T0: 2}
@@ -481,8 +478,9 @@ def test_options_in_kafkas_spelling(flavour: Flavour) -> None:
     flavour.made.append(consumer)
     if not flavour.blocks:
         assert not flavour.world.calls
-    flavour.get(consumer.poll())
-    flavour.world.pass_time(1)
+    for _ in range(1 if flavour.blocks else 2):  # the first of an AsyncConsumer begins to connect, and returns at once
+        flavour.get(consumer.poll())
+        flavour.world.pass_time(1)
     assert rows(flavour.get(consumer.poll())) == {0: [0, 1]}
 
 

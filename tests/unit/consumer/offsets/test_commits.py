@@ -1,4 +1,4 @@
-"""`consumer.offset_commits`: what is processed is committed, never more; by itself, by hand, at the end."""
+"""`consumer.offsets.commits`: what is processed is committed, never more; by itself, by hand, at the end."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_commits_by_hand() -> None:
             world.run(consuming.core.commits.commit({TopicPartition("t", 1): 7}))
             assert committed(world)[1] == 7
             found = world.run(consuming.core.commits.committed(None))
-            assert {where: kept and kept.offset for where, kept in found.items()} == {
+            assert dict(found) == {
                 TopicPartition("t", 0): committed(world).get(0),
                 TopicPartition("t", 1): 7,
             }

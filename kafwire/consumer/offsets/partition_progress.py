@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from itertools import pairwise
 
-from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.consumer.offsets.completed_offsets import CompletedOffsets
 from kafwire.records._records import Batch
 
 

@@ -69,6 +69,11 @@ class CompletedOffsets:
             del self._firsts[:reached], self._nexts[:reached]
         self.committable = next_offset
 
+    def has(self, offset: int) -> bool:
+        """Whether the offset is completed."""
+        at = bisect_right(self._firsts, offset) - 1
+        return offset < self.committable or (at >= 0 and offset < self._nexts[at])
+
     @property
     def uncommitted(self) -> int:
         """How many offsets beyond `committable` are handed out or completed: what would be read again."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafwire.consumer.completed_offsets import CompletedOffsets
+from kafwire.consumer.offsets.completed_offsets import CompletedOffsets
 from tests.support import seeds
 
 START = 5

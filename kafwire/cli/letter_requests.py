@@ -1,0 +1,107 @@
+"""What `kafwire letters` asks brokers: dead letters, which of them were sent back, and to send others back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafwire.stream.dead_letters import Letter, LetterFilter, SentLetters, letter_of, receipts
+from kafwire.stream.message import Message
+from kafwire.types import TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire import Producer
+
+__all__ = ["Letters"]
+
+# Of one transaction: it ends long before its time-out.
+_CHUNK = 500
+
+
+class Letters:
+    """The letters of a topic up to the ends that it had when this was made.
+
+    All of it is read by transactions' rules: letters and receipts of open or aborted ones are not there. A read waits
+    until transactions that are open at its end have ended.
+    """
+
+    def __init__(self, options: Mapping[str, Any], topic: str) -> None:
+        """`options` are those of a scan."""
+        from kafwire import Client
+        from kafwire.cli.connection import only
+        from kafwire.config import ClientConfig
+
+        self.topic = topic
+        self.others = 0  # records that are neither letters nor receipts
+        self._options = dict(options)
+        with Client(**only(options, ClientConfig)) as client:
+            partitions = [TopicPartition(topic, number) for number in sorted(client.partitions_for(topic))]
+            self._first = client.offsets(partitions, "earliest")
+            self._ends = client.offsets(partitions, "latest")
+        self._sent = SentLetters()
+        for record in self._records():
+            if not self._sent.note(record) and letter_of(record) is None:
+                self.others += 1
+
+    def _records(self) -> Iterator[Any]:
+        from kafwire import scan
+
+        wanted = {where: end for where, end in self._ends.items() if end > self._first.get(where, 0)}
+        if not wanted:
+            return
+        options = {**self._options, "isolation_level": "read_committed"}
+        start = {where: self._first[where] for where in wanted}
+        with scan(options.pop("bootstrap_servers"), self.topic, start=start, end=wanted, **options) as found:
+            for batch in found.batches():
+                yield from batch
+
+    def find(self, chosen: LetterFilter) -> Iterator[tuple[Letter, bool]]:
+        """The letters that are meant, each with whether it was sent back."""
+        for record in self._records():
+            letter = letter_of(record)
+            if letter is not None and chosen.takes(letter):
+                yield letter, self._sent.has(letter)
+
+
+def send(producer: Producer, letters: Iterable[Letter], topic: str | None) -> dict[str, int]:
+    """Send letters back, in transactions that have their receipts too: how many went to which topic.
+
+    The producer's `transactional_id` is taken over before the letters are read.
+    """
+    counts: dict[str, int] = {}
+    partitions: dict[str, set[int]] = {}
+    for chunk in _chunks(letters):
+        producer.begin_transaction()
+        try:
+            for letter in chunk:
+                target = topic or letter.topic
+                if target not in partitions:
+                    partitions[target] = set(producer.partitions_for(target))
+                _send(producer, letter.sent_back(topic, partitions[target]))
+            for receipt in receipts(chunk):
+                _send(producer, receipt)
+            producer.commit_transaction()
+        except BaseException:
+            producer.abort_transaction()
+            raise
+        for letter in chunk:
+            counts[topic or letter.topic] = counts.get(topic or letter.topic, 0) + 1
+    return counts
+
+
+def _send(producer: Producer, message: Message) -> None:
+    assert message.topic is not None
+    producer.send(
+        message.topic, message.value, key=message.key, headers=list(message.headers), partition=message.partition
+    )
+
+
+def _chunks(letters: Iterable[Letter]) -> Iterator[Sequence[Letter]]:
+    chunk: list[Letter] = []
+    for letter in letters:
+        chunk.append(letter)
+        if len(chunk) == _CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -1,0 +1,192 @@
+"""What a consumer commits for its group: how far each partition is processed, or what its user says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit, came_back, lost_to_others
+from kafwire.config import ConsumerConfig
+from kafwire.consumer.arguments import cursor_of, partitions_of
+from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.offsets.hand import Handed
+from kafwire.consumer.offsets.ledger import Ledger, by_partition
+from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.errors import ConfigError, KafkaError
+from kafwire.records._records import Batch, Record
+from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
+
+# Brokers forget what a group without members has not committed for a week: what does not change is committed again.
+COMMIT_AGAIN_MS = 6 * 3600 * 1000
+ENGINE_LAG_MS = 1_000
+# What users give to `commit`.
+ToCommit = Batch | Record | Iterable[Batch | Record] | Mapping[TopicPartition, int | tuple[int, str]]
+_FORMS = (
+    "commit() takes a batch, a record, a list of these, or a mapping of TopicPartition(topic, partition) to the offset "
+    "of the next record, or to (offset, text)"
+)
+
+
+class OffsetCommits:
+    """The offsets of one consumer's group, if it has one. Lives on the engine, apart from `processed`."""
+
+    def __init__(self, fetcher: Fetcher, config: ConsumerConfig) -> None:
+        self._fetcher = fetcher
+        self._engine = fetcher.cluster.engine
+        self.group = GroupOffsets(fetcher.cluster, config.group_id) if config.group_id is not None else None
+        self.is_automatic = self.group is not None and config.enable_auto_commit
+        self.ledger = Ledger(fetcher, is_automatic=self.is_automatic)
+        self._all_since_ms = self._engine.now_ms()
+
+    async def commit(
+        self,
+        what: ToCommit | None,
+        *,
+        only: Iterable[FetchCursor] | None = None,
+        handed: Iterable[Handed] = (),
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Commit what the user says, or how far everything (`only` these) is processed, with what was `handed` out."""
+        group = self._need_group()
+        if what is None:
+            self.ledger.advance(handed)
+            chosen = {cursor: OffsetToCommit(offset) for cursor, offset in self._to_commit(only).items()}
+        else:
+            chosen = self._said(what)
+            for cursor, (offset, *_) in chosen.items():
+                self.ledger.process(cursor, offset)
+        if not chosen:
+            return
+        offsets = {cursor: offset for cursor, (offset, *_) in chosen.items()}
+        await self._engine_knows(offsets)
+        places = {(cursor.topic, cursor.partition): cursor for cursor in chosen}
+        await group.commit(
+            {
+                (c.topic, c.partition): value._replace(leader_epoch=c.epochs.before(value.offset))
+                for c, value in chosen.items()
+            },
+            topic_ids={cursor.topic: cursor.topic_id for cursor in chosen},
+            is_owned=lambda where: places[where].ownership.is_owned,
+            timeout_ms=timeout_ms,
+        )
+        self.ledger.note_committed(offsets)
+
+    def _said(self, what: ToCommit) -> dict[FetchCursor, OffsetToCommit]:
+        """Offsets by partition, as their user gives them; of batches and records the highest of each partition."""
+        if isinstance(what, Mapping):
+            named = zip(partitions_of(what), what.values(), strict=True)
+            return {self._owned(where): _committable(where, value) for where, value in named}
+        if isinstance(what, Batch | Record):
+            what = (what,)
+        if isinstance(what, str | bytes) or not isinstance(what, Iterable):
+            raise ConfigError(f"{_FORMS}, not {what!r}")
+        highest: dict[TopicPartition, int] = {}
+        for each in what:
+            if not isinstance(each, Batch | Record):
+                raise ConfigError(f"{_FORMS}; one of the list is {each!r}")
+            if each.topic is None or each.partition is None:
+                raise ConfigError("this batch was decoded from bytes alone: it has no partition to commit for")
+            where = TopicPartition(each.topic, each.partition)
+            next_offset = each.next_offset if isinstance(each, Batch) else each.offset + 1
+            highest[where] = max(next_offset, highest.get(where, 0))
+        return {self._read_here(where, offset): OffsetToCommit(offset) for where, offset in highest.items()}
+
+    def _read_here(self, where: TopicPartition, next_offset: int) -> FetchCursor:
+        """The cursor that a batch was read by. Raises `CommitFailedError` if its partition went and came back since."""
+        group, cursor = self._need_group(), self._owned(where)
+        if group.member is not None and (cursor.lowest < 0 or next_offset < cursor.lowest):
+            raise came_back((cursor.topic, cursor.partition), group.group_id)
+        return cursor
+
+    def _owned(self, where: TopicPartition) -> FetchCursor:
+        """The cursor of a partition to commit for. Raises `CommitFailedError` for one that a group took away."""
+        group, cursors = self._need_group(), self._fetcher.cursors
+        if where not in cursors and group.member is not None:
+            raise lost_to_others([where], group.group_id)
+        return cursor_of(cursors, where)
+
+    async def _engine_knows(self, read: Mapping[FetchCursor, int]) -> None:
+        """Return once the engine has looked at what readers have: leader epochs to commit come from there.
+
+        A reader may be ahead: the I/O thread queues records before the engine learns of them.
+        """
+        position = self._fetcher.queue.position
+
+        def lags() -> bool:
+            return any(c.position < min(offset, position(c.number)) for c, offset in read.items())
+
+        if not lags():
+            return
+        arrived = asyncio.Event()
+        stop = self._fetcher.listen(arrived.set)
+        try:
+            async with asyncio.timeout(ENGINE_LAG_MS / 1000):
+                while lags():
+                    arrived.clear()
+                    await arrived.wait()
+        except TimeoutError:
+            pass  # the commit names no epoch then
+        finally:
+            stop()
+
+    def _to_commit(self, only: Iterable[FetchCursor] | None) -> dict[FetchCursor, int]:
+        now = self._engine.now_ms()
+        if now > self._all_since_ms + COMMIT_AGAIN_MS:
+            self.ledger.commit_again()
+            self._all_since_ms = now
+        return self.ledger.to_commit(only)
+
+    def processed(self, handed: Iterable[Handed] = ()) -> dict[TopicPartition, int]:
+        """How far each partition is processed, where anything of it is. May be called in any thread."""
+        return by_partition(self.ledger.processed_of_all(handed))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """The group, and the consumer's member of it if there is one."""
+        group = self._need_group()
+        if group.member is None:
+            return ConsumerGroupMetadata(group.group_id)
+        self.ledger.hand_over()
+        return group.member.metadata_of_read()
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition] | None
+    ) -> dict[TopicPartition, CommittedOffset | None]:
+        """What the group has committed."""
+        wanted = self._fetcher.cursors if partitions is None else partitions_of(partitions)
+        found = await self._need_group().fetch(list(wanted))
+        return {
+            TopicPartition(*where): None if kept is None else CommittedOffset(kept.offset, kept.metadata)
+            for where, kept in found.items()
+        }
+
+    async def auto_commit(self, only: Iterable[FetchCursor] | None = None, *, timeout_ms: float | None = None) -> None:
+        """Commit how far everything is processed (or `only` these); an error is logged, and no more."""
+        try:
+            await self.commit(None, only=only, timeout_ms=timeout_ms)
+        except KafkaError as error:
+            self._fetcher.errors.tell_once("commits", error, "what was processed could not be committed: ")
+        else:
+            self._fetcher.errors.end("commits")
+
+    async def positions_of(self, cursors: Iterable[FetchCursor]) -> dict[FetchCursor, Committed]:
+        """Where the group was in these, for those of which it has committed anything; nothing without a group."""
+        if self.group is None:
+            return {}
+        found = await self.group.fetch([(cursor.topic, cursor.partition) for cursor in cursors])
+        there = {cursor: found[cursor.topic, cursor.partition] for cursor in cursors}
+        return {cursor: committed for cursor, committed in there.items() if committed is not None}
+
+    def _need_group(self) -> GroupOffsets:
+        if self.group is None:
+            raise ConfigError("a group_id is needed to commit offsets, and to ask for committed ones")
+        return self.group
+
+
+def _committable(where: TopicPartition, value: Any) -> OffsetToCommit:
+    offset, text = value if isinstance(value, tuple) and len(value) == 2 else (value, "")
+    if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < 1 << 63:
+        raise ConfigError(f"the offset to commit for {where[0]}-{where[1]} is {offset!r}: a number from 0 is needed")
+    if not isinstance(text, str):
+        raise ConfigError(f"the text to commit with {where[0]}-{where[1]} is {text!r}: a str is needed")
+    return OffsetToCommit(int(offset), metadata=text)

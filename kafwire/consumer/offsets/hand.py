@@ -1,0 +1,162 @@
+"""`Hand`: what one reader handed out to its user, and the user has not asked beyond."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from operator import length_hint
+from typing import NamedTuple
+
+from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.records._records import Batch, RecordIterator, task_context
+from kafwire.types import TopicPartition
+
+
+class Handed(NamedTuple):
+    """Rows in hand of one partition: they end before `next_offset`."""
+
+    cursor: FetchCursor
+    next_offset: int
+    rows: int
+
+
+class UnreadRemainder(NamedTuple):
+    """What is left of a batch that is handed out record by record."""
+
+    where: TopicPartition
+    offset: int
+    end: int
+    processed: int
+
+
+class Hand:
+    """Batches that a user has whole, or one batch whose records are handed out one by one.
+
+    The hand knows its reader: the thread or the task that called the method which handed out last. A task runs in a
+    context of its own, which is what identifies it: `asyncio.wait_for` and `asyncio.shield` may run the method in
+    another task than the one that called it, but the call itself happens in the caller's context.
+    """
+
+    def __init__(self, fetcher: Fetcher, batches: Iterable[Batch] = (), *, by_task: bool = False) -> None:
+        """`batches` feed the records one by one."""
+        self.records = RecordIterator(batches)
+        self.reader_kind = "task" if by_task else "thread"
+        self._fetcher = fetcher
+        self._by_task = by_task
+        self._whole: list[Handed] = []
+        self._reader: object = self  # no reader yet
+
+    # --- the reader -------------------------------------------------------------------------------------------------
+
+    def caller(self) -> object:
+        """Return what identifies the calling thread or task."""
+        return task_context() if self._by_task else threading.get_ident()
+
+    def read_by(self, caller: object) -> None:
+        """The caller reads now."""
+        self._reader = caller
+
+    def is_read_by(self, caller: object) -> bool:
+        """Return whether the caller is the one that the rows in hand were handed out to."""
+        reader = self._reader
+        if self.records.batch is not None and self.records.row:
+            reader = self.records.context if self._by_task else self.records.thread
+        return caller is reader if self._by_task else caller == reader  # contexts of equal variables are equal
+
+    # --- whole batches ----------------------------------------------------------------------------------------------
+
+    def give(self, batch: Batch) -> None:
+        """The user gets a whole batch."""
+        if batch.topic is None or batch.partition is None:
+            return
+        cursor = self._fetcher.cursors.get((batch.topic, batch.partition))
+        if cursor is not None:
+            self._whole.append(Handed(cursor, batch.next_offset, len(batch)))
+
+    def ask(self) -> None:
+        """The user asks for what follows: the whole batches are not in hand any more."""
+        self._whole = []
+
+    def seek(self, partitions: Iterable[TopicPartition] | None) -> None:
+        """The user seeks away from partitions (None: all): whole batches of them are not in hand any more."""
+        left = () if partitions is None else set(partitions)
+        self._whole = [
+            each
+            for each in self._whole
+            if partitions is not None and (each.cursor.topic, each.cursor.partition) not in left
+        ]
+
+    # --- record by record -------------------------------------------------------------------------------------------
+
+    def rest(self) -> tuple[TopicPartition, int] | None:
+        """The partition in hand record by record, and the offset of its next record; None when there is none."""
+        batch = self.records.batch
+        if batch is None or batch.topic is None or batch.partition is None:
+            return None
+        where = TopicPartition(batch.topic, batch.partition)
+        if where not in self._fetcher.cursors:
+            return None
+        offset = self.records.next_offset
+        return where, offset if offset >= 0 else batch.base_offset
+
+    def next(self) -> tuple[TopicPartition, int] | None:
+        """The same; None when all records in hand were handed out.
+
+        Then the next record may lie further on than where the batch ended: behind markers that came after it.
+        """
+        return self.rest() if length_hint(self.records) else None
+
+    def put_back(self, only: Iterable[TopicPartition] | None = None) -> UnreadRemainder | None:
+        """Let go of what is in hand (of these partitions); what is left of it is to be fetched again."""
+        rest, batch = self.rest(), self.records.batch
+        if rest is not None and only is not None and rest[0] not in only:
+            return None
+        processed = self.records.offset
+        self.records.drop()
+        return (
+            UnreadRemainder(*rest, batch.next_offset, processed)
+            if rest is not None and isinstance(batch, Batch)
+            else None
+        )
+
+    def forget(self, where: TopicPartition) -> None:
+        """The partition is not read any more: what is left of its batch is not handed out. May be called in any thread.
+
+        The group may have given it to another member already, which reads those records.
+        """
+        self.seek([where])
+        batch = self.records.batch
+        if batch is not None and (batch.topic, batch.partition) == where:
+            self.records.drop()
+
+    # --- what is processed, and what is not -------------------------------------------------------------------------
+
+    def passed(self) -> list[Handed]:
+        """The records before the one that was handed out last: the user asked beyond them."""
+        rest, offset = self.rest(), self.records.offset
+        if rest is None or offset < 0:
+            return []
+        cursor = self._fetcher.cursors.get(rest[0])
+        return [] if cursor is None else [Handed(cursor, offset, 0)]
+
+    def in_hand(self) -> list[Handed]:
+        """The whole batches of the last read, and the record that was handed out last."""
+        rest = self.rest()
+        if rest is None or self.records.offset < 0:
+            return list(self._whole)
+        cursor = self._fetcher.cursors.get(rest[0])
+        return list(self._whole) if cursor is None else [*self._whole, Handed(cursor, rest[1], 1)]
+
+
+def rests_of(batches: Iterable[Batch]) -> list[UnreadRemainder]:
+    """What has to come again if the user gets none of these batches; of each partition only the first."""
+    found: dict[TopicPartition, UnreadRemainder] = {}
+    for batch in batches:
+        if batch.topic is not None and batch.partition is not None:
+            where = TopicPartition(batch.topic, batch.partition)
+            first = iter(batch).next_offset  # known if offsets are among the columns that were decoded
+            found.setdefault(
+                where, UnreadRemainder(where, first if first >= 0 else batch.base_offset, batch.next_offset, -1)
+            )
+    return list(found.values())

@@ -1,0 +1,198 @@
+"""`Ledger`: the one owner of how far each partition of a consumer is processed.
+
+A record is *processed* once its user asked for what follows it, completed it (`explicit=True`), or committed it.
+Readers write the first of these into the partition's place in the fetch queue, in C and without the GIL
+(`native/queue.c`: `position` is what was handed out, `processed` how far the reader asked beyond). The ledger holds the
+others, and answers every question about them. Everything that commits, revokes or hands offsets to a transaction asks
+it, and keeps no offset of its own.
+
+Facts of one partition, each kept once, by its cursor; a partition that comes back has a new cursor:
+
+    handed out -> in hand -> processed -> committed, or handed over to a transaction
+
+A cursor that is not read any more has no facts here, so an offset of a former assignment cannot pass as one of this.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from weakref import WeakSet
+
+from kafwire.consumer.fetcher import Fetcher
+from kafwire.consumer.offsets.hand import Hand, Handed
+from kafwire.consumer.offsets.partition_progress import PartitionProgress
+from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.types import TopicPartition
+
+log = logging.getLogger("kafwire")
+
+
+class Ledger:
+    """The offsets of one consumer. Reads are for any thread, writes for the engine or the thread that reads."""
+
+    def __init__(self, fetcher: Fetcher, *, is_automatic: bool) -> None:
+        """`is_automatic`: the consumer commits by itself how far everything is processed."""
+        self.is_automatic = is_automatic
+        self._fetcher = fetcher
+        self._queue = fetcher.queue
+        self._progress: dict[FetchCursor, PartitionProgress] = {}  # of explicit streams
+        self._committed: dict[FetchCursor, int] = {}
+        self._handed_over: dict[FetchCursor, int] = {}  # how far a transaction took the partition
+        self._hands: WeakSet[Hand] = WeakSet()
+        self._left: dict[FetchCursor, Handed] = {}  # what a closed stream left in hand
+        self._asks_processed = False  # whether the user asks `processed` for transactions
+        self._has_warned = False
+
+    # --- in hand ----------------------------------------------------------------------------------------------------
+
+    def join(self, hand: Hand) -> Hand:
+        """Count the rows of a reader's hand as in hand."""
+        self._hands.add(hand)
+        return hand
+
+    def part(self, hand: Hand) -> None:
+        """The hand's stream is closed; `close` of the consumer still reports what is left over."""
+        self._left.update((handed.cursor, handed) for handed in hand.in_hand())
+        self._hands.discard(hand)
+
+    def holds(self, cursor: FetchCursor) -> bool:
+        """Return whether a user may have records of a partition that are not processed yet."""
+        progress = self._progress.get(cursor)
+        if progress is not None:
+            progress.is_awaited = True
+            if progress.is_abandoned:
+                return False
+        return self._queue.in_hand(cursor.number) or (progress is not None and progress.uncommitted > 0)
+
+    def left_over(self) -> list[Handed]:
+        """What users have in hand, or left in hand, and neither committed nor handed over to a transaction."""
+        found = [*self._left.values(), *(handed for hand in list(self._hands) for handed in hand.in_hand())]
+        return [
+            handed
+            for handed in found
+            if self._is_read(handed.cursor)
+            and handed.next_offset > max(self.processed(handed.cursor), self._handed_over.get(handed.cursor, -1))
+        ]
+
+    def warn_not_covered(self, handed: Iterable[Handed], reader: str) -> None:
+        """Warn once that a commit without arguments leaves out what another thread or task has in hand."""
+        rows = sum(each.rows for each in handed)
+        if rows and not self._has_warned:
+            self._has_warned = True
+            log.warning(
+                "commit() leaves out %d rows in hand, as another %s reads them: commit(batches) commits what this "
+                "one processed",
+                rows,
+                reader,
+            )
+
+    # --- processed --------------------------------------------------------------------------------------------------
+
+    def processed(self, cursor: FetchCursor) -> int:
+        """Return the offset behind all that is processed of a partition; -1 when nothing is."""
+        # Before the progress: a batch that is taken meanwhile is not in it.
+        processed = self._queue.processed(cursor.number)
+        progress = self._progress.get(cursor)
+        if progress is None:
+            return processed
+        return max(processed, progress.committable) if progress.is_finished else progress.committable
+
+    def advance(self, handed: Iterable[Handed]) -> None:
+        """Count rows in hand as processed, unless their reader sought away, or the partition went, meanwhile."""
+        for cursor, next_offset, _ in handed:
+            if self._is_read(cursor) and self._covers(cursor, next_offset):
+                self._queue.process(cursor.number, next_offset, cursor.generation)
+
+    def process(self, cursor: FetchCursor, next_offset: int) -> None:
+        """Count everything below an offset as processed: its user says so, and may say less than before."""
+        self._queue.process(cursor.number, next_offset, cursor.generation)
+        progress = self._progress.get(cursor)
+        if progress is not None:
+            progress.commit(next_offset)
+
+    def processed_of_all(self, handed: Iterable[Handed] = ()) -> dict[FetchCursor, int]:
+        """Return how far each partition is processed, where anything of it is; `handed` counts too."""
+        self._asks_processed = True
+        found = {cursor: self.processed(cursor) for cursor in list(self._fetcher.cursors.values())}
+        for cursor, next_offset, _ in handed:
+            if cursor in found and cursor not in self._progress and self._covers(cursor, next_offset):
+                found[cursor] = next_offset
+        self._handed_over = {cursor: offset for cursor, offset in found.items() if offset >= 0}
+        return self._handed_over
+
+    def _covers(self, cursor: FetchCursor, next_offset: int) -> bool:
+        """Return whether an offset lies in what was handed out of this cursor and is not processed."""
+        return self._queue.processed(cursor.number) < next_offset <= self._queue.position(cursor.number)
+
+    def _is_read(self, cursor: FetchCursor) -> bool:
+        return self._fetcher.numbered(cursor.number) is cursor
+
+    # --- explicit streams -------------------------------------------------------------------------------------------
+
+    def follow(self, cursor: FetchCursor, on_advance: Callable[[], object]) -> PartitionProgress:
+        """Have the user of a stream complete records. Records that an earlier stream left open stay open."""
+        self._drop_finished(cursor)
+        progress = self._progress.setdefault(cursor, PartitionProgress(on_advance))
+        progress.is_left = progress.is_abandoned = False
+        return progress
+
+    def leave(self, cursor: FetchCursor) -> None:
+        """The stream of a partition is closed."""
+        progress = self._progress.get(cursor)
+        if progress is not None:
+            progress.is_left = True
+            self._drop_finished(cursor)
+
+    def _drop_finished(self, cursor: FetchCursor) -> None:
+        """Once all is completed that a closed stream handed out, a batch counts when the next one is taken."""
+        progress = self._progress.get(cursor)
+        if progress is not None and progress.is_finished:
+            self._queue.process(cursor.number, self.processed(cursor), cursor.generation)
+            del self._progress[cursor]
+
+    # --- committed --------------------------------------------------------------------------------------------------
+
+    def to_commit(self, only: Iterable[FetchCursor] | None) -> dict[FetchCursor, int]:
+        """Return how far partitions (None: all) are processed, where the group has not committed just that."""
+        chosen = list(self._fetcher.cursors.values() if only is None else only)
+        for cursor in chosen:
+            self._drop_finished(cursor)
+        processed = {cursor: self.processed(cursor) for cursor in chosen}
+        return {c: offset for c, offset in processed.items() if offset >= 0 and self._committed.get(c) != offset}
+
+    def note_committed(self, offsets: Mapping[FetchCursor, int]) -> None:
+        """The group has committed these offsets."""
+        self._committed.update(offsets)
+
+    def commit_again(self) -> None:
+        """Let the next commit name every partition, unchanged ones too."""
+        self._committed.clear()
+
+    def hand_over(self) -> None:
+        """A transaction takes what was handed out, unless its user asks `processed_of_all` how far that goes."""
+        if not self._asks_processed:
+            self._handed_over = {c: self._queue.position(c.number) for c in list(self._fetcher.cursors.values())}
+
+    def is_uncommitted(self, cursor: FetchCursor) -> bool:
+        """Return whether a partition was read beyond what its user committed or handed over to a transaction."""
+        processed = self.processed(cursor)
+        if self.is_automatic or (processed < 0 and not self._queue.in_hand(cursor.number)):
+            return False
+        read = processed if self._asks_processed else self._queue.position(cursor.number)
+        return read > max(self._handed_over.get(cursor, -1), self._committed.get(cursor, -1))
+
+    def uncommitted(self, cursor: FetchCursor) -> int | None:
+        """Return how many offsets were handed out beyond the last commit; None when nothing is committed."""
+        committed = self._committed.get(cursor)
+        return None if committed is None else max(0, self._queue.position(cursor.number) - committed)
+
+    def forget(self, cursor: FetchCursor) -> None:
+        """Drop the facts of a partition that is not read any more."""
+        for facts in (self._committed, self._progress, self._handed_over, self._left):
+            facts.pop(cursor, None)
+
+
+def by_partition(offsets: Mapping[FetchCursor, int]) -> dict[TopicPartition, int]:
+    """Offsets by partition, as users have them."""
+    return {TopicPartition(cursor.topic, cursor.partition): offset for cursor, offset in offsets.items()}

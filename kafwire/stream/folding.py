@@ -1,0 +1,111 @@
+"""`Folding`: one partition's values on their way through `reduce`, and the results to workers or sink."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafwire.stream.elements import Cover, Element, Gathered, Origin
+from kafwire.stream.errors import NotNow
+from kafwire.stream.reducing import Fold, FoldCover, Reducer
+from kafwire.stream.steps import Reduce, name_of
+
+if TYPE_CHECKING:
+    from kafwire.stream.partition_run import PartitionRun
+    from kafwire.stream.runner import StreamRun
+
+Through = Callable[[list[Any], list[Any]], Awaitable[tuple[list[Any], list[Any]]]]
+FailsForNow = Callable[[Origin, Exception, int, str], Awaitable[bool]]
+Write = Callable[[Element, None], Awaitable[None]]
+
+
+class Folding:
+    """Holds the offsets of a fold's records until all that came of the fold is stored."""
+
+    def __init__(
+        self,
+        stream: StreamRun,
+        owner: PartitionRun,
+        step: Reduce,
+        through: Through,
+        fails_for_now: FailsForNow,
+        write: Write,
+    ) -> None:
+        """The last three are the owner's: the steps after `reduce`, a failure's wait, a write until it is stored."""
+        self.name = name_of(step)
+        self._stream = stream
+        self._owner = owner
+        self._reducer = Reducer(step)
+        self._through = through
+        self._fails_for_now = fails_for_now
+        self._write = write
+
+    @property
+    def due_at(self) -> float | None:
+        """When the oldest fold ends, on the clock of the loop."""
+        return self._reducer.due_at
+
+    @property
+    def has_values(self) -> bool:
+        """Whether values wait for the end of their folds."""
+        return bool(self._reducer)
+
+    def has(self, offset: int) -> bool:
+        """Whether the offset waits for the end of a fold. From any thread."""
+        return self._reducer.has(offset)
+
+    async def add(self, values: Sequence[Any], origins: Sequence[Origin], covers: Sequence[Cover]) -> None:
+        """Fold values in order, and write each fold that ends. All of them end where `max_uncommitted` is reached."""
+        now = asyncio.get_running_loop().time()
+        for value, origin, cover in zip(values, origins, covers, strict=True):
+            fold = await self._add(value, origin, cover, now)
+            if fold is not None:
+                await self._end(fold)
+        offsets = self._owner.offsets
+        if offsets is not None and offsets.uncommitted >= self._stream.limits.max_uncommitted:
+            await self.flush()
+
+    async def _add(self, value: Any, origin: Origin, cover: Cover, now: float) -> Fold | None:
+        attempt = 1
+        while True:
+            try:
+                return self._reducer.add(value, origin, cover, now)
+            except Exception as error:  # noqa: BLE001  # whatever a user's function raises
+                if not await self._fails_for_now(origin, error, attempt, self.name):
+                    cover.finish()
+                    return None
+                attempt += not isinstance(error, NotNow)
+
+    async def write_due(self, now: float) -> None:
+        """Write the folds whose time is over."""
+        while (fold := self._reducer.take_due(now)) is not None:
+            await self._end(fold)
+
+    async def flush(self) -> None:
+        """Write all folds, however few values they have."""
+        while (fold := self._reducer.take()) is not None:
+            await self._end(fold)
+
+    async def _end(self, fold: Fold) -> None:
+        owner, pool = self._owner, self._stream.pool
+        try:
+            values, origins = await self._through([fold.result], [Gathered(fold.origins, 0)])
+        except BaseException:
+            owner.is_torn = True  # folds of later records may be stored
+            raise
+        cover = FoldCover(fold.covers, len(values))
+        if not values or (pool is None and self._stream.sink is None):
+            cover.pending = 1
+            cover.finish()
+            return
+        for value, origin in zip(values, origins, strict=True):
+            if owner.is_torn:  # what was abandoned is read again, and not overtaken
+                return
+            element = Element(value, origin, cover, owner)
+            owner.in_flight += 1
+            if pool is not None:
+                pool.add(element)
+                continue
+            element.output = [value]
+            await self._write(element, None)

@@ -1,0 +1,127 @@
+"""`Reducer`: values of one partition, folded by key until there are enough of a key, or its time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+from kafwire.stream.elements import Cover, Origin
+from kafwire.stream.steps import Reduce
+
+
+class Reduced(NamedTuple):
+    """What `Pipeline.reduce` made of the values of one key.
+
+    Args:
+        key: the key: the record's, or what `by` returned.
+        value: the folded value.
+        count: how many values are in it.
+
+    Example:
+        >>> pipeline = kafwire.stream.Pipeline().reduce(lambda total, order: total + 1, int, max_values=2)
+        >>> sink = kafwire.stream.MemorySink()
+        >>> source = kafwire.stream.MemorySource({"orders": [(b"ann", b"a lamp"), (b"ann", b"2 books")]})
+        >>> summary = pipeline.run(source, sink)
+        >>> sink.values
+        [Reduced(key=b'ann', value=2, count=2)]
+    """
+
+    key: Any
+    value: Any
+    count: int
+
+
+Reduced.__module__ = "kafwire.stream"
+
+
+class Fold:
+    """The values of one key until now, with what they come from."""
+
+    __slots__ = ("covers", "due_at", "key", "origins", "value")
+
+    def __init__(self, key: Hashable, due_at: float | None) -> None:
+        self.key = key
+        self.due_at = due_at
+        self.value: Any = None
+        self.origins: list[Origin] = []
+        self.covers: list[Cover] = []  # one for each value
+
+    @property
+    def result(self) -> Reduced:
+        """As the next steps get it."""
+        return Reduced(self.key, self.value, len(self.origins))
+
+    def has(self, offset: int) -> bool:
+        """Whether the offset waits for this fold."""
+        return any(cover.has(offset) for cover in tuple(self.covers))
+
+
+class FoldCover:
+    """The offsets of all values of a fold. They are completed when each element that came of it is finished."""
+
+    __slots__ = ("_covers", "pending")
+
+    def __init__(self, covers: Sequence[Cover], pending: int) -> None:
+        self._covers = covers
+        self.pending = pending
+
+    def has(self, offset: int) -> bool:
+        """Whether the offset is one of these."""
+        return any(cover.has(offset) for cover in self._covers)
+
+    def finish(self) -> None:
+        """One of the elements is finished."""
+        self.pending -= 1
+        if self.pending <= 0:
+            for cover in self._covers:
+                cover.finish()
+
+
+class Reducer:
+    """Folds values by key. A fold ends at `max_values`, or `max_seconds` after its first value."""
+
+    __slots__ = ("_folds", "_step")
+
+    def __init__(self, step: Reduce) -> None:
+        self._step = step
+        self._folds: dict[Hashable, Fold] = {}  # in the order of their first values
+
+    def __len__(self) -> int:
+        return len(self._folds)
+
+    @property
+    def due_at(self) -> float | None:
+        """When the oldest fold ends, on the clock of `now`; None: none is there, or none ends by time."""
+        return next((fold.due_at for fold in self._folds.values()), None)
+
+    def add(self, value: Any, origin: Origin, cover: Cover, now: float) -> Fold | None:
+        """Add a value: the fold that ends with it, if one does. What the user's functions raise leaves no trace."""
+        step = self._step
+        key: Hashable = step.by(value) if step.by is not None else getattr(origin, "key", None)
+        fold = self._folds.get(key)
+        result = step.function(step.initial() if fold is None else fold.value, value)
+        if fold is None:
+            due_at = None if step.max_seconds is None else now + step.max_seconds
+            fold = self._folds[key] = Fold(key, due_at)
+        fold.value = result
+        fold.origins.append(origin)
+        fold.covers.append(cover)
+        if step.max_values is None or len(fold.origins) < step.max_values:
+            return None
+        return self._folds.pop(key)
+
+    def take_due(self, now: float) -> Fold | None:
+        """The oldest fold if its time is over."""
+        fold = next(iter(self._folds.values()), None)
+        if fold is None or fold.due_at is None or fold.due_at > now:
+            return None
+        return self._folds.pop(fold.key)
+
+    def take(self) -> Fold | None:
+        """The oldest fold, whatever its time; None: there is none."""
+        fold = next(iter(self._folds.values()), None)
+        return None if fold is None else self._folds.pop(fold.key)
+
+    def has(self, offset: int) -> bool:
+        """Whether the offset waits for the end of a fold. From any thread."""
+        return any(fold.has(offset) for fold in tuple(self._folds.values()))

@@ -1,0 +1,298 @@
+"""`TopicTable`: the last value of each key of a compacted topic, in memory, for steps that look something up."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+from kafwire.errors import ConfigError, KafkaError
+from kafwire.records._records import Batch, Record
+from kafwire.stream.errors import StreamError
+from kafwire.stream.failed_record import text_of
+from kafwire.stream.interfaces import SourcePartition
+from kafwire.stream.invocation import is_async
+from kafwire.types import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+log = logging.getLogger("kafwire")
+
+# Offsets without a record of their own, such as the marker of a transaction, end no wait for a batch.
+LOOK_AGAIN_S = 0.05
+
+
+class TableSource(Protocol):
+    """A source that knows where its partitions end: `ConsumerSource` and `MemorySource`."""
+
+    def partitions(self) -> AsyncIterator[SourcePartition]:
+        """See `Source`."""
+
+    async def end_offsets(self) -> Mapping[TopicPartition, int]:
+        """The end of each partition that it reads."""
+
+    async def close(self) -> None:
+        """See `Source`."""
+
+
+class TopicTable:
+    """The last value of each key of a topic. A record without a value (a tombstone) deletes its key.
+
+    The table reads the topic to its end when it is entered, and follows it until it is left: by `async with` in the
+    running event loop, or by `with` in a thread of its own. It has the whole topic in memory; all reads are from there,
+    and from any thread. A table is read by each process that uses it: its consumer has no `group_id`.
+
+    Args:
+        source: what is read, from the beginning: a `ConsumerSource`, or in tests a `MemorySource`. It is closed at the
+            end.
+        key: makes the row's key of a record's key; None: as the record has it.
+        value: makes the row's value of a record's value, but of no tombstone; None: as the record has it.
+
+    Raises:
+        ConfigError: the source knows no ends, its consumer is a member of a group, or a function is none, or async.
+
+    Example:
+        >>> source = kafwire.stream.MemorySource({"prices": [(b"lamp", b"20"), (b"book", b"9"), (b"lamp", b"25")]})
+        >>> with kafwire.stream.TopicTable(source, key=bytes.decode, value=int) as prices:
+        ...     print(prices["lamp"], prices.get("chair", 0), sorted(prices))
+        25 0 ['book', 'lamp']
+    """
+
+    __module__ = "kafwire.stream"
+
+    def __init__(
+        self,
+        source: TableSource,
+        *,
+        key: Callable[[Any], Any] | None = None,
+        value: Callable[[Any], Any] | None = None,
+    ) -> None:
+        if not callable(getattr(source, "end_offsets", None)):
+            raise ConfigError(f"TopicTable({source!r}): a ConsumerSource or a MemorySource is needed")
+        if getattr(source, "is_member", False):
+            raise ConfigError("a table has all partitions: give its consumer no group_id")
+        for function in (key, value):
+            if function is not None and (not callable(function) or is_async(function)):
+                raise ConfigError(f"TopicTable(key={key!r}, value={value!r}): functions that are not async are needed")
+        self._source = source
+        self._key = key
+        self._value = value
+        self._rows: dict[Any, Any] = {}
+        self._partitions: dict[TopicPartition, SourcePartition] = {}
+        self._positions: dict[TopicPartition, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._error: BaseException | None = None
+        self._has_keyless = False
+        self._leave: Callable[[], object] | None = None  # of `with`
+        self._thread: threading.Thread | None = None
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the value of a key.
+
+        Args:
+            key: the key.
+            default: what is returned if the table has no such key.
+
+        Returns:
+            The value, as of now.
+
+        Raises:
+            KafkaError: the table does not follow its topic any more.
+        """
+        self._check()
+        return self._rows.get(key, default)
+
+    def __getitem__(self, key: Any) -> Any:
+        self._check()
+        return self._rows[key]
+
+    def __contains__(self, key: Any) -> bool:
+        self._check()
+        return key in self._rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the keys of this moment.
+
+        Returns:
+            An iterator.
+        """
+        self._check()
+        return iter(tuple(self._rows))
+
+    def items(self) -> list[tuple[Any, Any]]:
+        """Return the keys and values of this moment.
+
+        Returns:
+            Pairs, in the order in which their keys came.
+
+        Raises:
+            KafkaError: the table does not follow its topic any more.
+        """
+        self._check()
+        return list(self._rows.items())
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows of this moment as a pyarrow.Table.
+
+        Returns:
+            Its columns are `key` and `value`, of the types that pyarrow finds for them.
+
+        Raises:
+            KafkaError: the table does not follow its topic any more.
+        """
+        import pyarrow as pa
+
+        rows = self.items()
+        columns = {"key": [key for key, _ in rows], "value": [value for _, value in rows]}
+        made = {"key": self._key, "value": self._value}
+        return pa.table(
+            {name: pa.array(values, None if made[name] or values else pa.binary()) for name, values in columns.items()}
+        )
+
+    def _check(self) -> None:
+        if self._error is not None:
+            text = f"the table does not follow its topic any more: {type(self._error).__name__}: {text_of(self._error)}"
+            raise KafkaError(text) from self._error
+
+    # --- following --------------------------------------------------------------------------------------------------
+
+    async def read_to_end(self) -> None:
+        """Wait until the table has all records that the topic has at this moment.
+
+        Raises:
+            KafkaError: the ends could not be asked for, or the table does not follow its topic any more.
+        """
+        missing = dict(await self._source.end_offsets())
+        while True:
+            self._check()
+            missing = {where: end for where, end in missing.items() if self._position(where) < end}
+            if not missing:
+                return
+            self._changed.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN_S):
+                    await self._changed.wait()
+
+    def _position(self, where: TopicPartition) -> int:
+        """How far the table has read. The source may have skipped offsets behind the last batch."""
+        position = getattr(self._partitions.get(where), "position", None)
+        return max(self._positions.get(where, 0), 0 if position is None else position())
+
+    def _begin(self, coroutine: Any) -> None:
+        task: asyncio.Task[None] = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._error is None:
+            self._error = error
+            log.error("kafwire: a table does not follow its topic any more", exc_info=error)
+        self._changed.set()
+
+    async def _follow(self) -> None:
+        async for partition in self._source.partitions():
+            self._begin(self._read(partition))
+
+    async def _read(self, partition: SourcePartition) -> None:
+        where = TopicPartition(partition.topic, partition.partition)
+        self._partitions[where] = partition
+        async for batch in partition:
+            self._apply(where, batch)
+            self._positions[where] = batch.next_offset
+            partition.complete(batch.base_offset, batch.next_offset)
+            self._changed.set()
+
+    def _apply(self, where: TopicPartition, batch: Batch) -> None:
+        offset = batch.base_offset
+        try:
+            for record in batch:
+                offset = record.offset
+                self._take(record)
+        except Exception as error:
+            text = (
+                f"the record at offset {offset} of {where.topic}-{where.partition} does not become a row of the table: "
+                f"{type(error).__name__}: {text_of(error)}"
+            )
+            raise StreamError(text, topic=where.topic, partition=where.partition, offset=offset) from error
+
+    def _take(self, record: Record) -> None:
+        if record.key is None:
+            if not self._has_keyless:
+                self._has_keyless = True
+                log.warning(
+                    "kafwire: a table leaves out records without a key: the first one is at offset %d of %s-%s",
+                    *(record.offset, record.topic, record.partition),
+                )
+            return
+        key = record.key if self._key is None else self._key(record.key)
+        if record.value is None:
+            self._rows.pop(key, None)
+        else:
+            self._rows[key] = record.value if self._value is None else self._value(record.value)
+
+    # --- beginning and end ------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._begin(self._follow())
+        try:
+            await self.read_to_end()
+        except BaseException:
+            await self._end()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end()
+
+    async def _end(self) -> None:
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for partition in self._partitions.values():
+            await partition.close()
+        await self._source.close()
+
+    def __enter__(self) -> Self:
+        begun: Future[None] = Future()
+        thread = threading.Thread(target=lambda: asyncio.run(self._live(begun)), name="kafwire-table", daemon=True)
+        self._thread = thread
+        thread.start()
+        begun.result()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._leave is not None and self._thread is not None:
+            self._leave()
+            self._thread.join()
+
+    async def _live(self, begun: Future[None]) -> None:
+        """Follow the topic until the block that has entered the table ends."""
+        loop, left = asyncio.get_running_loop(), asyncio.Event()
+        self._leave = lambda: loop.call_soon_threadsafe(left.set)
+        try:
+            async with self:
+                begun.set_result(None)
+                await left.wait()
+        except BaseException as error:
+            if begun.done():
+                raise
+            begun.set_exception(error)
