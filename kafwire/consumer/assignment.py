@@ -337,7 +337,7 @@ class Assignment:
     def _pause(self, cursor: FetchCursor, *, paused: bool) -> None:
         if cursor in self._held:
             self._held[cursor] = paused
-        elif cursor not in self._ending or cursor in self._claimed:  # a claimed one reads to its end
+        elif cursor not in self._ending:
             self._fetcher.pause(cursor, paused=paused)
 
     @property

@@ -318,8 +318,7 @@ class Fetcher:
         self.queue.pause(cursor.number, True)  # the reader stays where he is
         self.queue.cut(cursor.number, self.queue.position(cursor.number))
         self.halt(cursor, error)
-        has_begun = self.queue.queued(cursor.number)[0] > 0
-        self.queue.pause(cursor.number, cursor.paused and has_begun)  # the end comes to a paused reader, too
+        self.queue.pause(cursor.number, False)  # the end comes to a paused reader, too
 
     def try_again(self, cursor: FetchCursor) -> None:
         """Ask once more for a cursor that was halted, where it was to be read on; its reader waits again."""

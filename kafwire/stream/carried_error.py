@@ -61,7 +61,7 @@ class CarriedError(Exception):
             with contextlib.suppress(Exception):
                 error = pickle.loads(self._pickled)  # noqa: S301  # bytes of a process of our own
                 if type(error) is kind:
-                    return error  # type: ignore[no-any-return]
+                    return error
         args = [_loaded(value) for value in self._args]
         state = {name: _loaded(value) for name, value in self._state.items()}
         for chosen in (kind, None):

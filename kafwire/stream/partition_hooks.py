@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafwire.stream.interfaces import SourcePartition
@@ -25,6 +26,18 @@ class PartitionHooks:
     aborted: Hook | None = None
 
 
+class _Held:
+    """One assignment of a partition, from the first call for it to the last."""
+
+    __slots__ = ("committed", "is_open", "name", "task")
+
+    def __init__(self) -> None:
+        self.committed: int | None = None
+        self.is_open = False  # `assigned` has returned
+        self.name = ""
+        self.task: asyncio.Task[None] | None = None  # of the hook of this name
+
+
 class HookCalls:
     """Calls the hooks of one run in order: for each partition `assigned`, then any `aborted`, then `revoked` once.
 
@@ -34,25 +47,37 @@ class HookCalls:
 
     def __init__(self, hooks: PartitionHooks) -> None:
         self._hooks = hooks
-        self._known: dict[PartitionRun, int | None] = {}  # with the position that was committed at the assignment
-        self._running: dict[tuple[Hook, PartitionRun], asyncio.Task[None]] = {}
+        self._held: dict[PartitionRun, _Held] = {}
         self._changed = asyncio.Event()
         self._is_stopping = False
 
     async def assigned(self, run: PartitionRun) -> bool:
-        """Before the first record of an assignment; False: the stream stops, and the partition does not begin."""
-        if run in self._known:
-            return True
-        while any(other.where == run.where for other in self._known):
+        """Before the first record of an assignment; False: it does not begin, as it is lost or the stream stops."""
+        while run not in self._held:
+            if not any(other.where == run.where for other in self._held):
+                if run.partition.is_lost:
+                    return False
+                self._held[run] = _Held()
+                break
             if self._is_stopping:
                 return False
             self._changed.clear()
             await self._changed.wait()
-        hook = self._hooks.assigned
-        committed = None if hook is None else await _committed(run.partition)
-        await self._call(hook, run, committed)
-        self._known[run] = committed
+        held = self._held[run]
+        if not held.is_open:
+            await self._call(held, "assigned", partial(self._open, run, held))
         return True
+
+    async def _open(self, run: PartitionRun, held: _Held) -> None:
+        hook = self._hooks.assigned
+        try:
+            if hook is not None:
+                held.committed = await _committed(run.partition)
+                await _called(hook, run.where, held.committed)
+            held.is_open = True
+        except BaseException:
+            self._forget(run)
+            raise
 
     def stop(self) -> None:
         """The stream stops: no partition waits for an earlier assignment."""
@@ -61,39 +86,55 @@ class HookCalls:
 
     async def revoked(self, run: PartitionRun) -> None:
         """After the last record of an assignment; nothing if `assigned` was not called, or this was."""
-        if run not in self._known:
-            return
-        lost = run.partition.is_lost
-        await self._call(self._hooks.revoked, run, None if lost else run.reached(self._known[run]))
-        self._known.pop(run, None)
-        self._changed.set()
+        held = self._held.get(run)
+        if held is not None:
+            await self._call(held, "revoked", partial(self._leave, run, held))
+
+    async def _leave(self, run: PartitionRun, held: _Held) -> None:
+        try:
+            if held.is_open and self._hooks.revoked is not None:
+                offset = None if run.partition.is_lost else run.reached(held.committed)
+                await _called(self._hooks.revoked, run.where, offset)
+        finally:
+            self._forget(run)
 
     async def aborted(self, run: PartitionRun) -> None:
         """Before records of an aborted transaction are replayed, or the stream ends without a replay.
 
         A lost partition is not replayed here: `revoked` follows.
         """
-        if run in self._known and run.taken and not run.partition.is_lost:
-            await self._call(self._hooks.aborted, run, run.committed)
+        held, hook = self._held.get(run), self._hooks.aborted
+        if held is not None and hook is not None and run.taken and not run.partition.is_lost:
+            await self._call(held, "aborted", partial(_called, hook, run.where, run.committed))
 
     async def close(self) -> None:
         """Cancel the calls that still run: they took longer than the stream's stop may take."""
-        running = list(self._running.values())
+        running = [held.task for held in self._held.values() if held.task is not None]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def _call(self, hook: Hook | None, run: PartitionRun, committed: int | None) -> None:
-        if hook is None:
-            return
-        task = self._running.get((hook, run))
-        if task is None:
-            task = self._running[hook, run] = asyncio.ensure_future(_called(hook, run.where, committed))
-        try:
-            await asyncio.shield(task)
-        finally:
-            if task.done():
-                self._running.pop((hook, run), None)
+    def _forget(self, run: PartitionRun) -> None:
+        self._held.pop(run, None)
+        self._changed.set()
+
+    async def _call(self, held: _Held, name: str, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Call a hook behind the one that still runs for the assignment, or wait for it if it is this one."""
+        while held.task is not None:
+            if held.name == name:
+                await asyncio.shield(held.task)
+                return
+            await asyncio.wait({held.task})
+
+        def on_done(task: asyncio.Task[None]) -> None:
+            held.task = None
+            if not task.cancelled():
+                task.exception()  # the task that waits for it raises it, if there still is one
+
+        task = held.task = asyncio.ensure_future(function())
+        held.name = name
+        task.add_done_callback(on_done)
+        await asyncio.shield(task)
 
 
 async def _called(hook: Hook, where: TopicPartition, committed: int | None) -> None:

@@ -46,7 +46,7 @@ class StreamMember:
     work_s: float = 0.0
 
     @property
-    def assigned(self) -> list[TopicPartition]:
+    def assigned(self) -> set[TopicPartition]:
         """What the group gave it."""
         return self.consumer.assignment
 
@@ -96,12 +96,17 @@ class StreamGroup:
     ) -> StreamMember:
         """One more stream; `pipeline` is made of its handler, which takes `work_s` and returns a `Message`."""
         name = f"m{len(self.members)}"
+        chosen: dict[str, Any] = {
+            "topics": topics,
+            "group_id": GROUP,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+        }
         consumer = kafwire.AsyncConsumer(
             self.world.bootstrap,
             engine=self.world.engine,
             client_id=name,
-            **{"topics": topics, "group_id": GROUP, "auto_offset_reset": "earliest", "enable_auto_commit": False}
-            | options,
+            **(chosen | options),
         )
         member = StreamMember(name, consumer, StopRequest(), work_s=work_s)
 
@@ -113,8 +118,8 @@ class StreamGroup:
             return Message(b"%d/%d" % (record.partition or 0, record.offset), key=record.key)
 
         async def run() -> StreamSummary:
-            chosen = {"transactional_id": f"tx-{name}"} if guarantee == "exactly_once" else {}
-            async with kafwire.AsyncProducer(self.world.bootstrap, engine=self.world.engine, **chosen) as producer:
+            given: dict[str, Any] = {"transactional_id": f"tx-{name}"} if guarantee == "exactly_once" else {}
+            async with kafwire.AsyncProducer(self.world.bootstrap, engine=self.world.engine, **given) as producer:
                 return await pipeline(work).run_async(
                     ConsumerSource(consumer),
                     TopicSink(producer, "out"),

@@ -177,6 +177,39 @@ class Handler:
         return [self.flaky(record) for record in batch]
 
 
+class Hooks:
+    """For each partition: assigned, then any aborted, then revoked, one after the other, and revoked once."""
+
+    def __init__(self, source: Observed, rng: random.Random) -> None:
+        self.source = source
+        self.rng = rng
+        self.held: dict[TopicPartition, str] = {}
+
+    async def assigned(self, where: TopicPartition, offset: int | None) -> None:
+        """The partition comes, from where it is committed."""
+        before = self.held.get(where)
+        self.held[where] = "assigned"
+        if before is not None:
+            self.source.problems.append(f"{where} is assigned while it is {before}")
+        if offset != self.source.committed.get(where):
+            self.source.problems.append(f"{where} is assigned with {offset}")
+        await asyncio.sleep(self.rng.random() * 0.2)
+
+    async def aborted(self, where: TopicPartition, offset: int | None) -> None:
+        """It is replayed."""
+        if self.held.get(where) != "assigned" or offset is None:
+            self.source.problems.append(f"{where} is replayed from {offset} while it is {self.held.get(where)}")
+        await asyncio.sleep(self.rng.random() * 0.2)
+
+    async def revoked(self, where: TopicPartition, offset: int | None) -> None:
+        """It goes."""
+        if self.held.get(where) != "assigned":
+            self.source.problems.append(f"{where} is revoked while it is {self.held.get(where)}")
+        self.held[where] = "going"
+        await asyncio.sleep(self.rng.random() * 0.2)
+        del self.held[where]
+
+
 def pipeline_of(rng: random.Random, handler: Handler) -> Pipeline:
     shape = rng.choice(["steps", "batch", "handler", "handler", "handler", "batches", "reduce", "reduce, handler"])
     pipeline = Pipeline()
@@ -238,11 +271,17 @@ def test_nothing_is_lost_and_nothing_overtakes(seed: int, guarantee: Any, monkey
     for _ in range(200):
         handler = Handler(rng, processed, ordered_by=rng.choice(["key", "partition", None]))
         pipeline = pipeline_of(rng, handler)
+        hooks = Hooks(source, rng)
+        if rng.random() < 0.5:
+            pipeline = pipeline.on_partitions(assigned=hooks.assigned, aborted=hooks.aborted, revoked=hooks.revoked)
         with contextlib.suppress(KafkaError):
             run_simulated(
                 pipeline, source, sink, guarantee=guarantee, beside=lambda stop: trouble(rng, source, stop), seed=seed
             )
         assert not source.problems, source.problems
+        # A replay, and a partition that comes back, begin before what was handled last.
+        assert not [problem for problem in handler.problems if " after " not in problem], handler.problems
+        assert not hooks.held, "each partition is revoked at the end"
         assert max(source.stopped_in_s, default=0) < PATIENT_S / 2, "a stop was missed"
         if source.is_done:
             break

@@ -149,7 +149,7 @@ def steps_of(handle: Handle) -> Pipeline:
 
     def call(record: Record) -> Record:
         with contextlib.suppress(StopIteration):
-            handle(record).__await__().send(None)  # type: ignore[attr-defined]
+            handle(record).__await__().send(None)
         return record
 
     return Pipeline().map(call).retry(99, backoff_s=3600.0, max_backoff_s=3600.0)

@@ -46,7 +46,7 @@ class Schedule:
 
     def pipeline(self, handle: Handle) -> Pipeline:
         """Retries never end: no record is a dead letter."""
-        by = self.rng.choice(["key", "partition", None])
+        by: Any = self.rng.choice(["key", "partition", None])
         made = Pipeline().for_each(handle, workers=self.rng.choice([1, 4]), by=by)
         return made.retry(1000, backoff_s=0.5, max_backoff_s=20.0).commit(within=0.1).limits(stop_timeout_s=20.0)
 

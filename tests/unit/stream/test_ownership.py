@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -147,7 +147,7 @@ def test_a_delivery_of_a_lost_partition_that_fails_is_not_written_again(pipeline
 
 
 def test_a_step_after_the_handler_is_not_begun() -> None:
-    source, calls = MemorySource({"orders": numbered(3)}, ends=False), []
+    source, calls = MemorySource({"orders": numbered(3)}, ends=False), list[int]()
     pipeline = Pipeline().for_each(second, workers=3, by="key").map(calls.append)
     run_simulated(pipeline, source, Recording(source), beside=loses(source, 0.5))
     assert calls == []
@@ -452,7 +452,7 @@ def test_each_dead_letter_of_a_batch_is_waited_for(lost: int) -> None:
             super().__init__()
             self.count = 0
 
-        async def write(self, value: Any) -> Awaitable[object]:
+        async def write(self, value: Any) -> Any:
             """Take it."""
             self.count += 1
             return asyncio.ensure_future(self._deliver(value, fails=self.count == lost + 1))
@@ -470,3 +470,31 @@ def test_each_dead_letter_of_a_batch_is_waited_for(lost: int) -> None:
     with pytest.raises(ConnectionError):
         run_simulated(Pipeline().batch(3).map(fail).dead_letters("dead"), source, letters=letters)
     assert source.committed == {}
+
+
+def test_a_transaction_is_aborted_before_a_call_in_a_thread_is_waited_for() -> None:
+    """Its time-out runs, and the producer would be fenced."""
+    source = MemorySource({"orders": numbered(1), "bills": numbered(1)}, ends=False)
+    sink, begun, released = MemorySink(source), threading.Event(), threading.Event()
+
+    def handle(record: Record) -> int:
+        if record.topic == "orders":
+            begun.set()
+            assert released.wait(PATIENCE_S)
+        return number(record)
+
+    async def main() -> None:
+        stop = StopRequest()
+        pipeline = Pipeline().for_each(handle, workers=2)
+        running = asyncio.ensure_future(pipeline.run_async(source, sink, stop=stop, **ONCE))
+        assert await asyncio.to_thread(begun.wait, PATIENCE_S)
+        source.lose("bills")
+        async with asyncio.timeout(PATIENCE_S):
+            await becomes(lambda: sink.aborted == 1)
+            released.set()
+            await becomes(lambda: source.committed == {ORDERS: 1})
+        stop.request()
+        await running
+
+    asyncio.run(main())
+    assert sink.values == [0]

@@ -124,7 +124,7 @@ def test_a_partition_that_was_lost_within_a_transaction_and_comes_back(stops: bo
         await asyncio.sleep(5)
         source.lose("orders")
         source.assign("orders")
-        await asyncio.sleep(1 if stops else 60)
+        await asyncio.sleep(0.5 if stops else 60)
         stop.request()
 
     pipeline = Pipeline().map(diary.step).commit(within=30).on_partitions(**diary.hooks())
