@@ -149,7 +149,7 @@ class OffsetReset:
     ) -> dict[FetchCursor, int]:
         """The offset of each at that place, or the end where no record is as young; `on_found` hears at once."""
         chosen = list(cursors)
-        if place in (EARLIEST, LATEST):
+        if not isinstance(place, Tail) and place < 0:  # `EARLIEST` or `LATEST`
             return await self._list(chosen, place, on_found)
         # The end first: a record that is added between the two requests is found by its time.
         ends = await self._list(chosen, LATEST)
