@@ -213,8 +213,8 @@ class ShareSchedule:
         self.is_over = True
         await asyncio.gather(*tasks)
 
-    def _told(self) -> dict[Place, str]:
-        """The last word on each record that brokers were told, in order of their arrival."""
+    def _acknowledgements(self) -> dict[Place, str]:
+        """The last acknowledgement of each record that reached a broker."""
         found: dict[Place, str] = {}
         for request in (each for _, each in self.world.asked if each.name in ("ShareFetch", "ShareAcknowledge")):
             for place, kind in acknowledged(request.message):
@@ -230,7 +230,7 @@ class ShareSchedule:
         places = {(index, offset) for index, end in ends.items() for offset in range(end)}
         unseen = sorted(places - self.seen.keys())
         if unseen:
-            self.problems.append(f"nobody saw {unseen}")
+            self.problems.append(f"no user saw {unseen}")
         if self.now_s >= END_S:
             self.problems.append("it does not come to its end")
         if self.may_renew and self.expired:
@@ -238,8 +238,8 @@ class ShareSchedule:
         if self.may_renew and self.refused:
             self.problems.append(f"refused: {self.refused}")
         if self.may_renew and not self.leaves:
-            if self._told() != self.last:
-                self.problems.append("brokers were told something else than users said")
+            if self._acknowledgements() != self.last:
+                self.problems.append("acknowledgements differ from what users said")
             for place, count in self.seen.items():
                 if count != 1 + self.released[place]:
                     self.problems.append(

@@ -380,7 +380,7 @@ class ShareFetcher:
         self._check(answer, node)
         self._note_renewed(ranges, answer)
         if self.renewal.is_proven:
-            return  # what is refused now belongs to other members
+            return  # other members have the refused records by now
         codes, now = codes_of(answer), self._engine.now_ms()
         refused = [each for each in ranges if codes.get(each.place) == ErrorCode.INVALID_RECORD_STATE]
         if refused and all(each.until_ms > now for each in refused):

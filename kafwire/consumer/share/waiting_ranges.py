@@ -1,7 +1,7 @@
 """`WaitingRanges`: acquired ranges that the user has not seen yet, and when their locks are renewed. Pure.
 
 A lock that runs out spends one of the few deliveries of a record (`group.share.delivery.count.limit`), and so does each
-way to give a record back. So the locks of what waits are renewed (KIP-1222) when a quarter of them is over: what is
+way to give a record back. So the locks of waiting records are renewed (KIP-1222) when a quarter is over: what is
 handed out later still has most of its lock. A group may forbid renewal, so the first one is tried early.
 """
 

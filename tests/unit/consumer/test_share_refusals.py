@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafwire import ShareConsumer
@@ -11,7 +13,7 @@ from tests.support.share_world import BATCH, ShareWorld
 
 LOCK_S = 30.0
 PATIENCE_S = 60.0
-EXPLICIT = {"share_acknowledgement_mode": "explicit"}
+EXPLICIT: dict[str, Any] = {"share_acknowledgement_mode": "explicit"}
 LATE = "INVALID_RECORD_STATE"
 
 
