@@ -4,12 +4,14 @@
 # make test-kerberos  run the tests of GSSAPI, none of which may be skipped: they need MIT Kerberos, which .ci/run installs
 # make test-postgresql  run the tests on PostgreSQL, none of which may be skipped: .ci/run installs Debian's package
 # make demo     send the flights of 2013 through the embedded broker and Spark, and back (KAFKA=real: through Apache Kafka)
-# make bench    compare the speed with other clients, on one broker (BENCH=name: only that row)
+# make bench    compare the speed with other clients, on one broker (BENCH="name pattern-*": only those rows);
+#               BASE=commit: with that commit's library instead, in processes that take turns (ROUNDS=5 pairs)
 # make bench-strategies   compare the fetch strategies, in docs/fetching.md
 # make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/producing.md
 # make fuzz     fuzz every decoder, with sanitizers too, which needs clang (SECONDS=60, SEED=random; FUZZ=targets)
 # make soak     run producers under faults, read everything back, and make rebalances (MINUTES=3, SEED=random, RATE=1, SECURITY=sasl_ssl; DETACH=1; RESUME=folder)
 # make rebalances  force rebalances of groups under load (REBALANCES=30, SEED=random, CLIENT=confluent, EXACTLY_ONCE=1)
+# make hidden-inputs  stop transactions while their coordinators are killed, and read everything back (CYCLES=10, SEED=random; RESUME=folder)
 # make soak-status  show the progress of the last soak
 # make simulate run clients, and then groups, in simulated worlds, each decided by its seed, under random faults (SEEDS=200, SEED=0)
 # make mutants  draw mutants, and run the unit tests on them (SEED=random, COUNT=60, AREA=net; AREA=simulation or groups: planted ones, simulated)
@@ -25,6 +27,8 @@
 PYTHON ?= python3
 TESTS ?=
 BENCH ?=
+BASE ?=
+ROUNDS ?= 5
 SECONDS ?= 60
 SEED ?=
 FUZZ ?=
@@ -34,6 +38,7 @@ SECURITY ?=
 DETACH ?=
 RESUME ?=
 REBALANCES ?= 30
+CYCLES ?=
 COUNT ?= 60
 SEEDS ?= 200
 KAFKA ?=
@@ -53,7 +58,7 @@ KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*ke
 POSTGRESQL_TESTS := $(shell find tests -name 'test_*postgresql*.py')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all test-kerberos test-postgresql demo bench bench-strategies bench-sweep dist fuzz soak soak-status rebalances simulate mutants lint format loc jars ready clean
+.PHONY: build test test-all test-kerberos test-postgresql demo bench bench-strategies bench-sweep dist fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -78,9 +83,9 @@ demo: build $(VENV)/has-demo $(if $(filter real,$(KAFKA)),jars)
 	$(BIN)/python -m demo
 
 bench: build $(VENV)/has-bench jars
-	$(BIN)/python -m benchmarks $(BENCH)
-	$(if $(BENCH),,$(BIN)/python -m benchmarks.groups)
-	$(if $(BENCH),,$(BIN)/python -m benchmarks.streams)
+	set -f; $(BIN)/python -m $(if $(BASE),benchmarks.compare $(BASE),benchmarks) $(BENCH) --rounds $(ROUNDS)
+	$(if $(BENCH)$(BASE),,$(BIN)/python -m benchmarks.groups)
+	$(if $(BENCH)$(BASE),,$(BIN)/python -m benchmarks.streams)
 
 bench-strategies: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks.strategies
@@ -103,6 +108,9 @@ soak: build $(VENV)/has-test jars
 
 rebalances: build $(VENV)/has-test jars
 	$(BIN)/python -m tests.soak.rebalances --rebalances $(REBALANCES) $(if $(SEED),--seed $(SEED)) $(if $(CLIENT),--client $(CLIENT)) $(if $(EXACTLY_ONCE),--exactly-once)
+
+hidden-inputs: build $(VENV)/has-test jars
+	$(BIN)/python -m tests.soak.hidden_inputs $(if $(RESUME),--resume $(RESUME),$(if $(SEED),--seed $(SEED))) $(if $(CYCLES),--cycles $(CYCLES))
 
 soak-status:
 	@$(BIN)/python -m tests.soak --status

@@ -20,7 +20,7 @@ from benchmarks.payload import split_pool
 from benchmarks.programs import build_rdkafka
 from benchmarks.replayed import TOPIC_NAME, Replayed, tls_options
 from benchmarks.rounds import ContenderError, Measured
-from benchmarks.rows import Contender, Row, Topic
+from benchmarks.row import Contender, Row, Topic
 
 if TYPE_CHECKING:
     from benchmarks.topics import Topics
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 WRITES = {"produce", "batch", "send", "send_batch"}
 HEAVY_MODULES = ("pyarrow", "pyspark", "asyncio", "ssl")
+IN_THOUSANDS = {"message", "commit", "stream", "share"}
 IMPORTS_PER_ROUND = 5
 LEAST_RECORDS = 100
 WAITS_PER_SECOND = 3000
@@ -66,7 +67,7 @@ class Bench:
     def measure(self, row: Row, contender: Contender, variant: Mapping[str, str]) -> Measured:
         """Run one round. Raises `ContenderError` when the contender fails or gives a wrong count."""
         if row.kind == "import":
-            return self._measure_import(contender.task)
+            return self._measure_import(contender)
         options = {"seconds": f"{self.seconds:g}", **contender.options, **variant, **self._where(row, contender)}
         if row.kind == "decode":
             answer = self._run(row, contender, options | {"file": str(self.blobs[row.topic])})
@@ -77,6 +78,10 @@ class Bench:
             )
         elif row.kind == "message":
             answer = self._run(row, contender, options)
+        elif row.kind == "stream":
+            answer = self._stream(row, contender, options)
+        elif row.kind in {"rebalance", "commit", "share"}:
+            answer = self._run(row, contender, options | self._read_options(row))
         elif row.kind == "wait":
             answer = self._shared(row, contender, options, self._wait)
         elif row.kind == "pressure":
@@ -96,9 +101,9 @@ class Bench:
         if row.figure == "cpu":
             return Measured(cpu, seconds, answer["note"], cpu)
         if row.figure:
-            (one,) = answer["passes"]
-            return Measured(one["figures"][row.figure], seconds, _noted(one["figures"], answer["note"]), cpu)
-        return Measured(records / seconds / (1e3 if row.kind == "message" else 1e6), seconds, answer["note"], cpu)
+            figures = _medians([one["figures"] for one in answer["passes"]])
+            return Measured(figures[row.figure], seconds, _noted(figures, answer["note"]), cpu)
+        return Measured(records / seconds / (1e3 if row.kind in IN_THOUSANDS else 1e6), seconds, answer["note"], cpu)
 
     def _where(self, row: Row, contender: Contender) -> Mapping[str, str]:
         """Where a contender finds its broker, if that is not the plain listener of Kafka's."""
@@ -123,7 +128,7 @@ class Bench:
         run: Callable[[Row, Contender, dict[str, str]], dict[str, Any]],
     ) -> dict[str, Any]:
         """The answer of the next round; one of another row that did the same is as good."""
-        what = (contender.program, contender.task, row.topic, *sorted(options.items()))
+        what = (contender.folder, contender.program, contender.task, row.topic, *sorted(options.items()))
         if row.kind != "memory":
             done, mine = self._answers.setdefault(what, []), (row.name, what)
             self._used[mine] += 1
@@ -179,9 +184,7 @@ class Bench:
     def _read(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
         size = row.topic.value_bytes
         records = self.read_records[size]
-        topic = TOPIC_NAME if row.replayed else self.sources[row.topic]
-        where = {"topic": topic, "records": str(records), "partitions": str(row.topic.partitions)}
-        answer = self._run(row, contender, options | where)
+        answer = self._run(row, contender, options | self._read_options(row))
         wanted = self._checksum(size, records)
         for one in answer["passes"]:
             whole = options.get("decode") != "0"
@@ -190,6 +193,20 @@ class Bench:
             if whole and one.get("checksum", wanted) != wanted:
                 raise ContenderError(f"read other bytes than were written: checksum {one['checksum']}, not {wanted}")
         return answer
+
+    def _read_options(self, row: Row) -> dict[str, str]:
+        """The topic that the row reads, and its size."""
+        return {
+            "topic": TOPIC_NAME if row.replayed else self.sources[row.topic],
+            "records": str(self.read_records[row.topic.value_bytes]),
+            "partitions": str(row.topic.partitions),
+        }
+
+    def _stream(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
+        """In memory, or from the topic that the row reads into a new one."""
+        if "guarantee" not in options:
+            return self._run(row, contender, options)
+        return self._into_new_topic(row, contender, options | {"source": self.sources[row.topic]})
 
     def _write(self, row: Row, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
         records = self.write_records[row.topic.value_bytes]
@@ -259,10 +276,11 @@ class Bench:
 
     def _run(self, row: Row, contender: Contender, options: Mapping[str, str]) -> dict[str, Any]:
         arguments = [f"{key}={value}" for key, value in {"bootstrap": self.bootstrap, **options}.items()]
-        return converse([*self._command(row, contender), contender.task, *arguments])
+        return converse([*self._command(row, contender), contender.task, *arguments], contender.folder or ROOT)
 
-    def _measure_import(self, module: str) -> Measured:
+    def _measure_import(self, contender: Contender) -> Measured:
         """Median of several imports, each in a fresh interpreter, compiled files in place and in the page cache."""
+        module, folder = contender.task, contender.folder or ROOT
         code = (
             "import sys, time; start = time.perf_counter()\n"
             f"import {module}\n"
@@ -273,7 +291,7 @@ class Bench:
         took = []
         for _ in range(IMPORTS_PER_ROUND + 1):
             answer = subprocess.run(
-                [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+                [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
             )
             if answer.returncode:
                 raise ContenderError((answer.stderr.strip() or "no message").splitlines()[-1])
@@ -284,13 +302,16 @@ class Bench:
         return Measured(statistics.median(took[1:]), sum(took) / 1000)
 
 
-def converse(command: Sequence[str]) -> dict[str, Any]:
-    """Start a worker, let it go, and return its answer; raises `ContenderError` when it fails or does not end."""
+def converse(command: Sequence[str], folder: Path = ROOT) -> dict[str, Any]:
+    """Start a worker, let it go, and return its answer; raises `ContenderError` when it fails or does not end.
+
+    The process starts in `folder`, where it finds the library.
+    """
     # A file, not a pipe: a chatty client must not block on a pipe that nobody empties.
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             command,
-            cwd=ROOT,
+            cwd=folder,
             env=ENVIRONMENT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -310,11 +331,16 @@ def converse(command: Sequence[str]) -> dict[str, Any]:
         # faulthandler's watchdog writes where every thread is; what matters is that it was its doing.
         late = [line for line in said if line.startswith("Timeout (")]
         reason = (late or said or ["no message"])[-1]
-        for folder in (ROOT, Path(sys.prefix)):
-            reason = reason.replace(f"{folder}/", "")  # what is written down names no machine's folders
+        for machine in (ROOT, Path(sys.prefix)):
+            reason = reason.replace(f"{machine}/", "")  # what is written down names no machine's folders
         raise ContenderError(f"exit code {process.returncode}: {reason}")
     answer: dict[str, Any] = json.loads(lines[1])
     return answer
+
+
+def _medians(passes: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Each figure's median over the passes of a round."""
+    return {name: statistics.median([one[name] for one in passes]) for name in passes[0]}
 
 
 def _noted(figures: Mapping[str, float], note: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.programs import build_replay
-from benchmarks.rows import Topic
+from benchmarks.row import Topic
 
 TOPIC_NAME = "replayed"
 _HOST = "127.0.0.1"

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks.rounds import Figure, judge
-from benchmarks.rows import Kind, Row
+from benchmarks.row import Kind, Row
 
 START, END = "<!-- results: begin -->", "<!-- results: end -->"
 
@@ -25,6 +25,11 @@ _TITLES: Mapping[Kind, str] = {
     "encode": "Encode Arrow columns to batches in memory, one core (million records per second)",
     "message": "Decode a message in memory, one core (thousand messages per second)",
     "import": "Import (ms)",
+    "group": "A member of a group reads (million records per second)",
+    "rebalance": "From the call that makes a member to its first record (ms)",
+    "commit": "A commit after each record (thousand commits per second)",
+    "stream": "Streams (thousand records per second)",
+    "share": "A member of a share group (thousand records per second)",
 }
 
 _DIGITS: Mapping[Kind, int] = {"memory": 1, "import": 1, "cpu": 3, "latency": 3, "wait": 3, "pressure": 1}

@@ -5,9 +5,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.rows import Contender, Goal, Row
+from benchmarks.row import Contender, Goal, Row
 
-HIGHER_IS_BETTER = {"consume", "tls", "produce", "beside", "decode", "encode", "message"}
+HIGHER_IS_BETTER = {
+    "consume",
+    "tls",
+    "produce",
+    "beside",
+    "decode",
+    "encode",
+    "message",
+    "group",
+    "commit",
+    "stream",
+    "share",
+}
 
 
 class ContenderError(RuntimeError):

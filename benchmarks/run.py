@@ -17,7 +17,8 @@ from benchmarks.programs import BuildError, build_floor
 from benchmarks.replayed import replay_server
 from benchmarks.report import render, update_readme
 from benchmarks.rounds import Figure, as_json, run_row
-from benchmarks.rows import ROWS, Row, Topic, choose
+from benchmarks.row import Row, Topic
+from benchmarks.rows import ROWS, choose
 from benchmarks.topics import Topics
 from kafwire.testing.certificates import Certificates, make_certificates
 
@@ -26,9 +27,17 @@ BUILD = ROOT / "build" / "benchmarks"
 HEAP = "2g"
 # Topics that are written to go at once when deleted, and nothing else happens on its own during a round.
 PROPERTIES = {"log.segment.delete.delay.ms": "0", "log.cleaner.enable": "false"}
+# A join is as long as the clients make it, not as the broker's defaults do.
+PROPERTIES |= {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.share.heartbeat.interval.ms": "500",
+    "group.share.min.heartbeat.interval.ms": "500",
+}
 
 READ_RECORDS = {100: 2_500_000, 1000: 400_000}
-READS = {"consume", "tls", "beside", "cpu", "memory", "decode"}
+READS = {"consume", "tls", "beside", "cpu", "memory", "decode", "group", "rebalance", "commit", "share"}
 MEMORY_ROUNDS = 2  # a high-water mark hardly varies
 WRITE_RECORDS = {100: 2_000_000, 1000: 300_000}
 
@@ -50,33 +59,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.profile:
         chosen.profile.mkdir(parents=True, exist_ok=True)
     environment = describe(ROOT)
+    environment["form"] = {"rounds": rounds, "seconds": seconds, "short": chosen.short}
     try:
-        certificates = _certificates(folder)
-        with _broker(chosen.bootstrap, certificates) as broker, ExitStack() as stack:
-            environment["broker"] = broker.told
-            environment["form"] = {"rounds": rounds, "seconds": seconds, "short": chosen.short}
-            bench, topics = _prepare(rows, broker.bootstrap, folder, seconds, scale)
-            bench.broker_pid = broker.pid
-            bench.secured, bench.ca_pem = broker.secured, certificates.ca_pem
-            bench.open_replay = lambda topic: stack.enter_context(
-                replay_server(
-                    folder,
-                    topic,
-                    bench.read_records[topic.value_bytes],
-                    bench.payloads[topic.value_bytes],
-                    certificates.server_pem,
-                )
-            )
+        with open_bench(rows, folder, seconds, scale, chosen.bootstrap) as opened:
+            environment["broker"] = opened.broker
+            bench = opened.bench
             bench.perf_folder = chosen.profile.absolute() if chosen.profile else None
-            if not chosen.bootstrap:
-                bench.open_counted = lambda: stack.enter_context(
-                    counted_broker(folder, heap=HEAP, properties=PROPERTIES)
-                )
             results = _measure(rows, bench, rounds, short=chosen.short, context=chosen.all, only=chosen.contender)
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
-    return _finish(chosen, results, topics, environment)
+    return _finish(chosen, results, opened.topics, environment)
+
+
+class OpenBench(NamedTuple):
+    """A bench with its broker running, the topics that its rows read, and a description of the broker."""
+
+    bench: Bench
+    topics: dict[str, Any]
+    broker: dict[str, Any]
+
+
+@contextmanager
+def open_bench(
+    rows: Sequence[Row], folder: Path, seconds: float, scale: float, bootstrap: str | None
+) -> Iterator[OpenBench]:
+    """Start a broker, unless one is given, and prepare what the rows need. All ends with the block."""
+    certificates = _certificates(folder)
+    with _broker(bootstrap, certificates) as broker, ExitStack() as stack:
+        bench, topics = _prepare(rows, broker.bootstrap, folder, seconds, scale)
+        bench.broker_pid = broker.pid
+        bench.secured, bench.ca_pem = broker.secured, certificates.ca_pem
+        bench.open_replay = lambda topic: stack.enter_context(
+            replay_server(
+                folder,
+                topic,
+                bench.read_records[topic.value_bytes],
+                bench.payloads[topic.value_bytes],
+                certificates.server_pem,
+            )
+        )
+        if not bootstrap:
+            bench.open_counted = lambda: stack.enter_context(counted_broker(folder, heap=HEAP, properties=PROPERTIES))
+        yield OpenBench(bench, topics, broker.told)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -136,19 +161,22 @@ def _prepare(
     sources: dict[Topic, str] = {}
     blobs: dict[Topic, Path] = {}
     found: dict[str, Any] = {}
-    for topic in dict.fromkeys(row.topic for row in rows if row.kind in READS and not (_writes(row) or row.replayed)):
+    for topic in dict.fromkeys(row.topic for row in rows if _reads(row)):
         size = topic.value_bytes
         blobs[topic] = folder / f"batches-{topic.name}.bin"
         sources[topic], found[topic.name] = topics.fill(topic, read_records[size], payloads[size], blobs[topic])
-        _progress(f"filled {topic.name}: {found[topic.name]}")
+        tell(f"filled {topic.name}: {found[topic.name]}")
     return (
         Bench(bootstrap, topics, floor, folder, seconds, read_records, write_records, payloads, sources, blobs),
         found,
     )
 
 
-def _writes(row: Row) -> bool:
-    return all(one.task in WRITES for one in row.contenders)
+def _reads(row: Row) -> bool:
+    """Whether a row reads a topic that is filled before the rounds."""
+    if row.kind == "stream":
+        return any("guarantee" in one.options for one in row.contenders)
+    return row.kind in READS and not row.replayed and any(one.task not in WRITES for one in row.contenders)
 
 
 def _measure(
@@ -165,9 +193,9 @@ def _measure(
             contenders = [replace(one, variants=dict(list(one.variants.items())[:1])) for one in contenders]
         turns = min(rounds, MEMORY_ROUNDS) if row.kind in {"memory", "pressure"} else rounds
         try:
-            results.append((row, run_row(row, contenders, turns, bench.measure, _progress)))
+            results.append((row, run_row(row, contenders, turns, bench.measure, tell)))
         except KeyboardInterrupt:
-            _progress("interrupted: what was measured so far follows")
+            tell("interrupted: what was measured so far follows")
             break
     return results
 
@@ -191,10 +219,11 @@ def _finish(
     output.write_text(json.dumps(records, indent=1) + "\n")
     if whole and not chosen.output:
         update_readme(HERE / "README.md", tables)
-    _progress(f"written: {output}")
+    tell(f"written: {output}")
     failed = any(figure.error for _, found in results for figure in found.values())
     return int(failed)
 
 
-def _progress(line: str) -> None:
+def tell(line: str) -> None:
+    """Print a line of progress."""
     print(line, file=sys.stderr, flush=True)

@@ -27,7 +27,7 @@ from benchmarks.measure import ROOT, converse
 from benchmarks.payload import write_pool
 from benchmarks.programs import BuildError, build_floor
 from benchmarks.rounds import ContenderError
-from benchmarks.rows import SMALL_BATCH, Topic
+from benchmarks.row import SMALL_BATCH, Topic
 from benchmarks.run import BUILD, HEAP, PROPERTIES
 from benchmarks.strategies_report import draw, render, update_document
 from benchmarks.strategies_rounds import NEED_ANOTHER, PARTITIONS, STRATEGIES, measure

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.rounds import ContenderError
-from benchmarks.rows import Topic
+from benchmarks.row import Topic
 
 BLOB_BYTES = 8 << 20
 _TIMEOUT_SECONDS = 30.0

@@ -18,7 +18,8 @@ from benchmarks.measure import converse
 from benchmarks.payload import split_pool, write_pool
 from benchmarks.programs import build_floor, build_rdkafka
 from benchmarks.replayed import TOPIC_NAME, Replayed, replay_server, tls_options
-from benchmarks.rows import CONSUMERS, Topic
+from benchmarks.row import Topic
+from benchmarks.rows import CONSUMERS
 from benchmarks.strategies import VALUE_BYTES, Runner
 from benchmarks.strategies_report import draw
 from benchmarks.topics import Topics

@@ -98,6 +98,10 @@ class Client(ABC):
         self._thread.join()
         self.journal.left()
 
+    def command(self, line: str) -> None:
+        """Take a line that is neither "join" nor "leave"."""
+        raise ValueError(f"{type(self).__name__} has no command {line!r}")
+
     @abstractmethod
     def read(self) -> None:
         """Be a member until `stops`."""
@@ -198,7 +202,7 @@ class LoopClient(Client):
         spec = self.spec
         with kafwire.Producer(
             spec["bootstrap"],
-            transactional_id=spec["name"],
+            transactional_id=spec.get("transactional_id", spec["name"]),
             transaction_timeout_ms=_TRANSACTION_MS,
             client_id=spec["name"],
         ) as producer:
@@ -295,7 +299,7 @@ def _client(spec: dict[str, Any], journal: Journal) -> Client:
     return LoopClient(spec, journal) if spec["how"].startswith("loop") else KafwireClient(spec, journal)
 
 
-def main() -> None:
+def main(make: Callable[[dict[str, Any], Journal], Client] = _client) -> None:
     """Be the member of the file that is named."""
     faulthandler.register(signal.SIGUSR1)
     spec = json.loads(Path(sys.argv[1]).read_text())
@@ -303,10 +307,12 @@ def main() -> None:
     client: Client | None = None
     for line in sys.stdin:
         if line.strip() == "join" and client is None:
-            client = _client(spec, journal)
+            client = make(spec, journal)
         elif line.strip() == "leave" and client is not None:
             client.stop()
             client = None
+        elif client is not None:
+            client.command(line.strip())
     os._exit(3)
 
 

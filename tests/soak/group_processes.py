@@ -19,6 +19,8 @@ _END_S = 60.0
 class MemberProcess:
     """One member. A killed one is started again under its name, with the same journal."""
 
+    MODULE = "tests.soak.group_member"
+
     def __init__(self, spec: dict[str, Any], folder: Path) -> None:
         self.name = spec["name"]
         self.is_in = False
@@ -41,7 +43,7 @@ class MemberProcess:
         if self._process is None:
             with self._errors.open("ab") as errors:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "tests.soak.group_member", str(self._file)],
+                    [sys.executable, "-m", self.MODULE, str(self._file)],
                     stdin=subprocess.PIPE,
                     stderr=errors,
                     text=True,

@@ -2,6 +2,7 @@
 
 import os
 import random
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks.measure import Bench
+from benchmarks.measure import ROOT, Bench, converse
 from benchmarks.payload import make_pool, split_pool
 from benchmarks.report import END, START, render, update_readme
 from benchmarks.rounds import ContenderError, Figure, Measured, as_json, judge, run_row
-from benchmarks.rows import ROWS, Contender, Goal, Kind, Row, Topic, choose
+from benchmarks.row import Contender, Goal, Kind, Row, Topic
+from benchmarks.rows import ROWS, choose
 from benchmarks.trickle import GREETING, STAMP
 from benchmarks.workers.common import Options
 from benchmarks.workers.delays import Delays, percentile
@@ -157,6 +159,38 @@ def test_rows_that_do_the_same_share_their_rounds() -> None:
     bench.measure(replace(speed, name="x8", topic=replace(TOPIC, partitions=8)), contender, {})
     bench.measure(replace(speed, name="other"), contender, {"conf.x": "1"})
     assert len(bench.ran) == 5
+
+
+def test_rounds_of_two_trees_are_not_shared() -> None:
+    bench = Scripted()
+    this, base = (Contender("a", "x", "consume", folder=Path(name)) for name in ("this", "base"))
+    speed = make_row(this, base)
+    cpu = replace(speed, name="cpu-test", kind="cpu", figure="cpu")
+    assert [bench.measure(speed, one, {}).figure for one in (this, base)] == [1.0, 2.0]
+    assert [bench.measure(cpu, one, {}).figure for one in (base, this)] == pytest.approx([1.0, 2.0])
+    assert len(bench.ran) == 2
+
+
+def test_a_worker_starts_where_its_library_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ready").touch()
+    code = "from pathlib import Path; print('{}'); print('{\"found\": %d}' % Path('ready').exists())"
+    assert converse([sys.executable, "-c", code], tmp_path) == {"found": 1}
+    assert converse([sys.executable, "-c", code]) == {"found": 0}
+    folders: list[Path] = []
+
+    def start(_command: Sequence[str], folder: Path) -> dict[str, Any]:
+        folders.append(folder)
+        return {
+            "passes": [{"seconds": 1.0, "records": 1}],
+            "cpu_seconds": 1.0,
+            "memory_kib": {"before": 0, "peak": 0},
+            "note": "",
+        }
+
+    monkeypatch.setattr("benchmarks.measure.converse", start)
+    for contender in (Contender("a", "x", "metadata", folder=tmp_path), Contender("a", "x", "metadata")):
+        Scripted().measure(make_row(contender, kind="message"), contender, {})
+    assert folders == [tmp_path, ROOT]
 
 
 def test_memory_is_measured_by_itself() -> None:

@@ -9,7 +9,8 @@ import pytest
 from benchmarks.measure import Bench
 from benchmarks.replayed import Replayed, tls_options
 from benchmarks.rounds import ContenderError
-from benchmarks.rows import ROWS, Contender, Row, Topic
+from benchmarks.row import Contender, Row, Topic
+from benchmarks.rows import ROWS
 from benchmarks.topics import Topics
 
 TOPIC = Topic(100, "none", 16_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 import pytest
@@ -340,6 +340,7 @@ def test_a_stream_of_the_blocking_face_ends_when_its_partition_goes_and_comes_ba
             assert [list(stream) for stream in (unread, begun)] == [[], []]
             assert (unread.is_lost, begun.is_lost, again.is_lost) == (True, True, False)
             assert [record.offset for record in next(again)] == [0]  # nothing was committed
+            assert isinstance(streams, Generator)
             streams.close()
 
 
