@@ -13,7 +13,7 @@ from kafwire.records._records import Batch, Record
 class Gathered:
     """What a list of values comes from: the origins of its values, and the offset after those that end in it."""
 
-    origins: Sequence[Record | Batch]
+    origins: Sequence[Origin]
     next_offset: int
 
 
@@ -49,7 +49,7 @@ def records_of(origin: Origin) -> Iterator[Record]:
             yield records.peek()
             records.skip()
     else:
-        before: Record | Batch | None = None
+        before: Origin | None = None
         for one in origin.origins:
             if one is not before:  # several values may have come of it
                 yield from records_of(one)

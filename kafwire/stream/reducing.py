@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from kafwire.stream.elements import Cover, Origin
 from kafwire.stream.steps import Reduce
 
 
-class Reduced(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reduced:
     """The result of `Pipeline.reduce` for the values of one key.
 
     Args:
@@ -56,12 +58,13 @@ class Fold:
         return any(cover.has(offset) for cover in tuple(self.covers))
 
 
-class FoldCover:
+class FoldCover(Cover):
     """The offsets of all values of a fold. They are completed when each element that came of it is finished."""
 
-    __slots__ = ("_covers", "pending")
+    __slots__ = ("_covers",)
 
     def __init__(self, covers: Sequence[Cover], pending: int) -> None:
+        super().__init__(_nothing_else, covers[0].first_offset, covers[-1].next_offset)
         self._covers = covers
         self.pending = pending
 
@@ -75,6 +78,10 @@ class FoldCover:
         if self.pending <= 0:
             for cover in self._covers:
                 cover.finish()
+
+
+def _nothing_else(first_offset: int, next_offset: int) -> None:
+    """Each of the covers completes its own offsets."""
 
 
 class Reducer:

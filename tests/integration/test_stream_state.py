@@ -131,7 +131,7 @@ def test_a_monitor_shows_the_lag_and_the_oldest_record(orders: EmbeddedKafka) ->
     def look(record: Record) -> bytes:
         if record.offset == 5:
             found.append(monitor.status())
-        return record.value
+        return bytes(record.value)
 
     run(orders, Pipeline().for_each(look, run_in="tasks").commit(within=0.05), monitor=monitor)
     (status,) = found

@@ -28,7 +28,7 @@ def charge(order: Record) -> bytes:
         raise ValueError(f"{number} has no price")
     if number % 3 == 1:
         raise KeyError("card")
-    return order.value
+    return bytes(order.value)
 
 
 @pytest.fixture
@@ -158,7 +158,8 @@ def test_a_command_that_ends_in_between_sends_nothing_twice(
 
 
 def test_of_two_commands_at_once_the_first_is_fenced(kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, others = letter_requests.write, []
+    real = letter_requests.write
+    others: list[str | None] = []
 
     def send(producer: Any, message: Any) -> None:
         if not others:

@@ -225,13 +225,13 @@ def pipeline_of(rng: random.Random, handler: Handler) -> Pipeline:
         if shape == "reduce":
             pipeline = pipeline.flat_map(handler.unfolded)
         else:
-            by = rng.choice([None, "partition"])
+            by: Any = rng.choice([None, "partition"])
             pipeline = pipeline.for_each(handler.unfold, workers=rng.randrange(1, 9), by=by, timeout_s=20.0)
             pipeline = pipeline.flat_map(lambda values: values)
     elif shape == "batches":
         pipeline = pipeline.map_batches(handler.batch).flat_map(lambda values: values)
     else:
-        by: Any = handler.ordered_by
+        by = handler.ordered_by
         pipeline = pipeline.for_each(handler, workers=rng.randrange(1, 9), by=by, timeout_s=20.0)
     pipeline = pipeline.retry(8, backoff_s=0.2, max_backoff_s=2.0).commit(every=rng.randrange(1, 40), within=2.0)
     return pipeline.limits(

@@ -90,7 +90,7 @@ class CardError(Exception):
     ids=str,
 )
 def test_filters(chosen: dict[str, Any], takes: bool) -> None:
-    given = {name: frozenset(one) if isinstance(one, set) else one for name, one in chosen.items()}
+    given: dict[str, Any] = {name: frozenset(one) if isinstance(one, set) else one for name, one in chosen.items()}
     assert LetterFilter(**given).takes(letter(error=CardError("no"))) is takes
 
 

@@ -172,7 +172,8 @@ def test_a_transaction_is_shown_and_may_be_stuck() -> None:
 
 def test_the_lag_is_the_age_of_the_oldest_records() -> None:
     wall_ms = 1_700_000_000_000  # of the simulated clock
-    monitor, found = StreamMonitor(), []
+    monitor = StreamMonitor()
+    found: list[Any] = []
 
     async def beside(stop: StopRequest) -> None:
         source.append("orders", [Message(b"0", timestamp_ms=wall_ms - 5000)])
@@ -236,8 +237,8 @@ def test_a_step_that_blocks_the_loop_is_seen_from_another_thread() -> None:
         while (problem := monitor.problem()) is None:
             assert not leave.wait(0.01)
         assert problem == (
-            "the stream is stuck: its event loop has been blocked for 0 s; the longest call is map(block) of the record "
-            "at offset 0 of orders-0"
+            "the stream is stuck: its event loop has been blocked for 0 s; the longest call is map(block) of the "
+            "record at offset 0 of orders-0"
         )
     finally:
         leave.set()

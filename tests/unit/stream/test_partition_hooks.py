@@ -197,24 +197,24 @@ def test_a_stream_that_fails_within_a_transaction_undoes_it_first() -> None:
     assert diary.lines == [("assigned", 0, None), 0, 1, 2, 3, ("aborted", 0, 2), ("revoked", 0, 2)]
 
 
-def test_a_stopped_stream_revokes_each_partition_once() -> None:
-    for options in ({}, {"guarantee": "exactly_once"}, {"guarantee": "at_most_once"}):
-        calls: list[Any] = []
-        source = MemorySource(ends=False)
-        source.append("orders", numbered(3))
-        source.append("orders", numbered(3), partition=1)
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once", "at_most_once"])
+def test_a_stopped_stream_revokes_each_partition_once(guarantee: Any) -> None:
+    calls: list[Any] = []
+    source = MemorySource(ends=False)
+    source.append("orders", numbered(3))
+    source.append("orders", numbered(3), partition=1)
 
-        async def beside(stop: StopRequest) -> None:
-            await asyncio.sleep(10)
-            stop.request()
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(10)
+        stop.request()
 
-        pipeline = Pipeline().on_partitions(
-            assigned=lambda where, offset: calls.append(("assigned", where.partition, offset)),
-            revoked=lambda where, offset: calls.append(("revoked", where.partition, offset)),
-        )
-        run_simulated(pipeline, source, MemorySink(source), beside=beside, **options)
-        ends = (("assigned", None), ("revoked", 3))
-        assert sorted(calls) == [(name, part, at) for name, at in ends for part in (0, 1)], options
+    pipeline = Pipeline().on_partitions(
+        assigned=lambda where, offset: calls.append(("assigned", where.partition, offset)),
+        revoked=lambda where, offset: calls.append(("revoked", where.partition, offset)),
+    )
+    run_simulated(pipeline, source, MemorySink(source), beside=beside, guarantee=guarantee)
+    ends = (("assigned", None), ("revoked", 3))
+    assert sorted(calls) == [(name, part, at) for name, at in ends for part in (0, 1)]
 
 
 @pytest.mark.parametrize("name", ["assigned", "revoked", "aborted"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -271,7 +271,7 @@ SUM = {"function": append, "initial": list}
 )
 def test_wrong_arguments_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="reduce"):
-        Pipeline().reduce(**(SUM | arguments))
+        Pipeline().reduce(**{**SUM, **arguments})
 
 
 def test_async_functions_and_wrong_places_are_refused() -> None:
@@ -281,13 +281,14 @@ def test_async_functions_and_wrong_places_are_refused() -> None:
     with pytest.raises(ConfigError, match="async"):
         Pipeline().reduce(wait, list, max_values=1)
     folding = Pipeline().reduce(append, list, max_values=1)
-    for wrong in (
+    wrongs: tuple[Callable[[], object], ...] = (
         lambda: folding.batch(5),
         lambda: folding.reduce(append, list, max_values=1),
         lambda: Pipeline().batch(5).reduce(append, list, max_values=1),
         lambda: Pipeline().for_each(print).reduce(append, list, max_values=1),
         lambda: Pipeline().map_batches(list).reduce(append, list, max_values=1),
         lambda: folding.for_each(print, by="key"),
-    ):
+    )
+    for wrong in wrongs:
         with pytest.raises(ConfigError, match=r"reduce\(\)"):
             wrong()
