@@ -42,6 +42,18 @@ class WatchedMember(Protocol):
         """Whether no handler runs, no write is under way, and no fault holds the member."""
 
 
+class _Journal:
+    """What the brokers keep: the watch looks at stored offsets."""
+
+    def __init__(self, watch: GroupWatch) -> None:
+        self._watch = watch
+
+    def write(self, kind: str, key: Any, value: Any) -> None:
+        """See `JournalWriter`."""
+        if kind == "offset" and key[0] == self._watch.group_id and value is not None:
+            self._watch.kept((key[1], key[2]), Committed(*value[:-1]))
+
+
 class GroupWatch:
     """Watches one group. `is_calm`: whether no fault is going on that excuses a zombie or a slow rebalance."""
 
@@ -50,7 +62,7 @@ class GroupWatch:
         self.incarnations: dict[str, int] = {}
         self.calm_from_s = 0.0
         self.leads_from_s = 0.0  # a classic group's leader waits for metadata until then
-        self._world, self._group_id, self._history = world, group_id, history
+        self._world, self.group_id, self._history = world, group_id, history
         self._coordinator = world.state.part(GroupCoordinator)
         self._store = world.state.part(OffsetStore)
         self._asking = ""
@@ -63,7 +75,7 @@ class GroupWatch:
 
     @property
     def _group(self) -> Any:
-        return self._coordinator.groups.get(self._group_id)
+        return self._coordinator.groups.get(self.group_id)
 
     def _assignments(self) -> Mapping[str, set[Where]]:
         """Members by their client ids, and the partitions that the coordinator lists for each."""
@@ -97,21 +109,22 @@ class GroupWatch:
                 self._asking = "" if member is None else member.client_id
 
         self._world.state.interceptors.insert(0, note)
-        add, keep = self._store.add_pending, self._store._keep
+        add = self._store.add_pending
 
         def pending(group: str, producer_id: int, epoch: int, place: Where, committed: Committed) -> None:
             self._pending[place, committed] = self._asking, self.owners(place)
             add(group, producer_id, epoch, place, committed)
 
-        def kept(group: str, place: Where, committed: Committed, number: int) -> None:
-            keep(group, place, committed, number)
-            now = self._asking, self.owners(place)
-            by, owners = self._pending.pop((place, committed), now)
-            if group == self._group_id and by:
-                now_s, which = self._world.loop.time(), self.incarnations.get(place[0], 0)
-                self._history.commits.append(Commit(now_s, by, place, committed.offset, owners, which))
+        self._store.add_pending = pending  # type: ignore[method-assign]
+        self._world.state.journal = _Journal(self)
 
-        self._store.add_pending, self._store._keep = pending, kept
+    def kept(self, place: Where, committed: Committed) -> None:
+        """The coordinator stored an offset, at once or at the end of its transaction."""
+        now = self._asking, self.owners(place)
+        by, owners = self._pending.pop((place, committed), now)
+        if by:
+            now_s, which = self._world.loop.time(), self.incarnations.get(place[0], 0)
+            self._history.commits.append(Commit(now_s, by, place, committed.offset, owners, which))
 
     # --- looking again and again
 
