@@ -10,7 +10,7 @@
 # make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/producing.md
 # make fuzz     fuzz every decoder, with sanitizers too, which needs clang (SECONDS=60, SEED=random; FUZZ=targets)
 # make soak     run producers under faults, read everything back, and make rebalances (MINUTES=3, SEED=random, RATE=1, SECURITY=sasl_ssl; DETACH=1; RESUME=folder)
-# make rebalances  force rebalances of groups under load (REBALANCES=30, SEED=random, CLIENT=confluent, EXACTLY_ONCE=1)
+# make rebalances  force rebalances of groups under load (REBALANCES=30, SEED=random, CLIENT=confluent, EXACTLY_ONCE=1; LATE=1: half of the members revoke late)
 # make hidden-inputs  stop transactions while their coordinators are killed, and read everything back (CYCLES=10, SEED=random; RESUME=folder)
 # make soak-status  show the progress of the last soak
 # make simulate run clients, and then groups, in simulated worlds, each decided by its seed, under random faults (SEEDS=200, SEED=0)
@@ -40,6 +40,7 @@ RESUME ?=
 REBALANCES ?= 30
 CYCLES ?=
 COUNT ?= 60
+LATE ?=
 SEEDS ?= 200
 KAFKA ?=
 AREA ?=
@@ -107,7 +108,7 @@ soak: build $(VENV)/has-test jars
 	$(if $(RESUME)$(DETACH),,$(BIN)/python -m tests.soak.rebalances --rebalances $(REBALANCES) $(if $(SEED),--seed $(SEED)))
 
 rebalances: build $(VENV)/has-test jars
-	$(BIN)/python -m tests.soak.rebalances --rebalances $(REBALANCES) $(if $(SEED),--seed $(SEED)) $(if $(CLIENT),--client $(CLIENT)) $(if $(EXACTLY_ONCE),--exactly-once)
+	$(BIN)/python -m tests.soak.rebalances --rebalances $(REBALANCES) $(if $(SEED),--seed $(SEED)) $(if $(CLIENT),--client $(CLIENT)) $(if $(EXACTLY_ONCE),--exactly-once) $(if $(LATE),--late)
 
 hidden-inputs: build $(VENV)/has-test jars
 	$(BIN)/python -m tests.soak.hidden_inputs $(if $(RESUME),--resume $(RESUME),$(if $(SEED),--seed $(SEED))) $(if $(CYCLES),--cycles $(CYCLES))

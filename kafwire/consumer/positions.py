@@ -37,10 +37,11 @@ class Positions:
         """Hand a batch's rest out again, unless its log was cut meanwhile and reading goes on before it."""
         cursor = self._fetcher.cursors.get(rest.where)
         queue = self._fetcher.queue
-        if cursor is None or rest.offset >= rest.end or queue.position(cursor.number) < rest.end:
+        if cursor is None or queue.position(cursor.number) < rest.end:
             return
         processed = max(queue.processed(cursor.number), rest.processed)
-        self._fetcher.seek(cursor, rest.offset)
+        if rest.offset < rest.end:
+            self._fetcher.seek(cursor, rest.offset)
         queue.process(cursor.number, min(processed, rest.offset))
 
     def fetch_again(self, number: int, generation: int, offset: int) -> None:

@@ -65,6 +65,7 @@ OTHER_READERS = (
     ("confluent-kafka", "read_uncommitted"),
 )
 _TELL_S = 10.0
+LATE_WINDOW_MS = 100
 _CALL_MS = 30_000
 
 Tell = Callable[[str], None]
@@ -78,6 +79,13 @@ def options_of(protocol: str, client: str) -> dict[str, Any]:
     if client == "confluent":
         return options | {"max_poll_interval_ms": REBALANCE_MS}
     return options | {"rebalance_timeout_ms": REBALANCE_MS, "request_timeout_ms": 5_000}
+
+
+def late_options(number: int) -> dict[str, Any]:
+    """What has every second member give partitions up with records in hand."""
+    if number % 2 == 0:
+        return {}
+    return {"on_revocation": "discard"} if number % 4 == 1 else {"revocation_timeout_ms": LATE_WINDOW_MS}
 
 
 class Run:
@@ -159,7 +167,8 @@ class Run:
                     "name": f"{group}-{number}",
                     "how": next(order),
                     "seed": options.seed,
-                    "options": options_of(group, options.client),
+                    "options": options_of(group, options.client)
+                    | (late_options(number + 2 * self._names.index(group)) if options.late else {}),
                 },
                 self._folder,
             )
@@ -240,6 +249,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--protocols", default=",".join(PROTOCOLS), help="the groups (default: all of %(default)s)")
     parser.add_argument("--client", choices=["kafwire", "confluent"], default="kafwire", help="what members are")
     parser.add_argument("--exactly-once", action="store_true", help="members write on what they read, in transactions")
+    parser.add_argument("--late", action="store_true", help="every second member revokes late, or discards")
     parser.add_argument("--no-strikes", dest="strikes", action="store_false", help="leave the nodes alone")
     parser.add_argument("--folder", type=Path, help="where journals are kept (default: a new one)")
     return parser

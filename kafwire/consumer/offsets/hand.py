@@ -117,11 +117,12 @@ class Hand:
         return self.rest() if length_hint(self.records) else None
 
     def put_back(self, only: Iterable[TopicPartition] | None = None) -> UnreadRemainder | None:
-        """Let go of what is in hand (of these partitions); what is left of it is to be fetched again."""
+        """Let go of the records that were not handed out (of these partitions): they are to be fetched again."""
         rest, batch = self.rest(), self.records.batch
         if rest is not None and only is not None and rest[0] not in only:
             return None
         processed = self.records.offset
+        self._keep_current()
         self.records.drop()
         return (
             UnreadRemainder(*rest, batch.next_offset, processed)
@@ -137,9 +138,13 @@ class Hand:
         """
         batch = self._batch
         if batch is not None and (batch.topic, batch.partition) == where:
-            if self._cursor is not None and self.records.batch is batch and self.records.offset >= 0:
-                self._whole = [*self._whole, Handed(self._cursor, self.records.next_offset, 1)]
+            self._keep_current()
             self.records.refuse(batch)
+
+    def _keep_current(self) -> None:
+        """The record that was handed out last stays in hand, without the batch that it came out of."""
+        if self._cursor is not None and self.records.batch is self._batch and self.records.offset >= 0:
+            self._whole = [*self._whole, Handed(self._cursor, self.records.next_offset, 1)]
 
     # --- what is processed, and what is not -------------------------------------------------------------------------
 
