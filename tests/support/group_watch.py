@@ -115,7 +115,7 @@ class GroupWatch:
             self._pending[place, committed] = self._asking, self.owners(place)
             add(group, producer_id, epoch, place, committed)
 
-        self._store.add_pending = pending  # type: ignore[method-assign]
+        self._store.add_pending = pending
         self._world.state.journal = _Journal(self)
 
     def kept(self, place: Where, committed: Committed) -> None:
