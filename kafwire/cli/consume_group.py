@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafwire.cli.consume_source import SILENCE_S, Piece, Wanted, ends_of, moment, rows_before
-from kafwire.errors import CommitFailedError, ConfigError
+from kafwire.errors import CommitFailedError, ConfigError, KafkaError
 from kafwire.types import Offset, Tail, TopicPartition
 
 if TYPE_CHECKING:
@@ -70,7 +70,10 @@ class GroupReading:
             click.echo(f"kafwire: {error}", err=True)
 
     def close(self) -> None:
-        """Commit what was processed, and leave the group."""
+        """Commit what was written, and leave the group: the next member reads the rest of what is in hand."""
+        with suppress(KafkaError):
+            for where, offset in self._consumer.processed().items():
+                self._consumer.seek(where, offset)  # the rest is not in hand any more
         self._consumer.close()
 
 

@@ -87,7 +87,6 @@ class CardError(Exception):
         ({"until_ms": 1107}, False),
         ({"errors": {"CardError"}, "partitions": {1}}, False),
     ],
-    ids=str,
 )
 def test_filters(chosen: dict[str, Any], takes: bool) -> None:
     given: dict[str, Any] = {name: frozenset(one) if isinstance(one, set) else one for name, one in chosen.items()}

@@ -119,7 +119,7 @@ async def no(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("arguments", [{"key": 7}, {"value": no}], ids=str)
+@pytest.mark.parametrize("arguments", [{"key": 7}, {"value": no}], ids=["key", "value"])
 def test_wrong_functions_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="TopicTable"):
         TopicTable(MemorySource(), **arguments)
