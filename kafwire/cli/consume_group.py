@@ -70,10 +70,10 @@ class GroupReading:
             click.echo(f"kafwire: {error}", err=True)
 
     def close(self) -> None:
-        """Commit what was written, and leave the group: the next member reads the rest of what is in hand."""
+        """Commit the written records, and leave the group: the next member reads the others in hand."""
         with suppress(KafkaError):
             for where, offset in self._consumer.processed().items():
-                self._consumer.seek(where, offset)  # the rest is not in hand any more
+                self._consumer.seek(where, offset)  # the others are not in hand any more
         self._consumer.close()
 
 

@@ -275,7 +275,7 @@ class ConsumerCore:
     async def commit_claimed(
         self, claim: Claim, what: Batch | Record | None = None, handed: Collection[Handed] = ()
     ) -> None:
-        """Commit how far a claimed partition is processed, with what was `handed` out of it, or up to a batch's end."""
+        """Commit how far a claimed partition is processed, with the rows `handed` out of it, or up to a batch's end."""
         if claim.cursor is None and self.config.group_id is not None:
             raise lost_to_others([claim.where], self.config.group_id)
         await self.commits.commit(what, only=[] if claim.cursor is None else [claim.cursor], handed=handed)
@@ -301,15 +301,15 @@ class ConsumerCore:
         self.fetcher.arrived()
 
     def processed(self, hand: Hand, *, in_hand: bool) -> dict[TopicPartition, int]:
-        """How far each partition is processed, for a transaction; with what the caller has in hand if it reads."""
+        """How far each partition is processed, for a transaction; with the rows in hand of a caller that reads."""
         self.commits.ledger.advance(hand.passed())
         found = self.commits.processed(self.covered(hand) if in_hand else ())
         return found if self.membership is None else self.membership.transactions.processed(found)
 
     def covered(self, hand: Hand, caller: object = None) -> list[Handed]:
-        """What a commit without arguments covers of a hand: all of it if the caller reads, outside of its handlers.
+        """Return the rows that a commit without arguments covers: the whole hand if the caller reads.
 
-        Outside of handlers, as a partition that goes late is still in hand when its `on_revoked` is called.
+        Not within a handler: a partition that goes late is still in hand when its `on_revoked` is called.
         """
         caller = hand.caller() if caller is None else caller
         if self.membership is not None and self.membership.handlers.are_running:

@@ -525,7 +525,7 @@ class GroupMembership:
             self._stays_out = True
             log.warning(
                 "this member leaves group %r, as %s has run for longer than max_poll_interval_ms (%d); it joins again "
-                "when that call returns. What was in hand is not committed, and another member processes it",
+                "when that call returns. The records in hand are not committed: another member processes them",
                 self.group_id,
                 name,
                 limit_ms,

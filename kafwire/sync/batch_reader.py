@@ -51,7 +51,7 @@ class BatchReader:
         return self._read(timeout_ms)
 
     def _settle(self) -> None:
-        """The user asks for what follows: what is in hand is processed."""
+        """The user asks for more: the rows in hand are processed."""
         self.hand.ask()
         self.hand.read_by(self.hand.caller())
         self._reader.settle()

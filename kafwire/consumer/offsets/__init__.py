@@ -1,1 +1,1 @@
-"""A consumer's offsets: how far each partition is processed, what is in hand, what the group has committed."""
+"""A consumer's offsets: how far each partition is processed, in hand, and committed."""

@@ -47,7 +47,7 @@ class OffsetCommits:
         handed: Collection[Handed] = (),
         timeout_ms: float | None = None,
     ) -> None:
-        """Commit what the user says, or how far everything (`only` these) is processed, with what was `handed` out.
+        """Commit the user's offsets, or how far everything (`only` these) is processed, with the rows `handed` out.
 
         Raises `CommitFailedError` for rows in hand of a partition that went, once the others are committed.
         """

@@ -1,4 +1,4 @@
-"""`Hand`: what one reader handed out to its user, and the user has not asked beyond."""
+"""`Hand`: the records of one reader that its user has, and has not asked beyond."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Handed(NamedTuple):
 
 
 class UnreadRemainder(NamedTuple):
-    """What is left of a batch that is handed out record by record."""
+    """The rest of a batch that is handed out record by record."""
 
     where: TopicPartition
     offset: int
@@ -77,7 +77,7 @@ class Hand:
             self._whole.append(Handed(cursor, batch.next_offset, len(batch)))
 
     def ask(self) -> None:
-        """The user asks for what follows: the whole batches are not in hand any more."""
+        """The user asks for more: the whole batches are not in hand any more."""
         self._whole = []
 
     def seek(self, partitions: Iterable[TopicPartition] | None) -> None:
@@ -131,7 +131,7 @@ class Hand:
         )
 
     def forget(self, where: TopicPartition) -> None:
-        """The partition is not read any more: what is left of its batch is not handed out. May be called in any thread.
+        """The partition is not read any more: the rest of its batch is not handed out. May be called in any thread.
 
         The group may have given it to another member already, which reads those records. The rows in hand stay named
         until more is asked for, so that a commit can refuse them.
@@ -146,7 +146,7 @@ class Hand:
         if self._cursor is not None and self.records.batch is self._batch and self.records.offset >= 0:
             self._whole = [*self._whole, Handed(self._cursor, self.records.next_offset, 1)]
 
-    # --- what is processed, and what is not -------------------------------------------------------------------------
+    # --- processed, and in hand -------------------------------------------------------------------------------------
 
     def passed(self) -> list[Handed]:
         """The records before the one that was handed out last: the user asked beyond them."""
@@ -166,7 +166,7 @@ class Hand:
 
 
 def rests_of(batches: Iterable[Batch]) -> list[UnreadRemainder]:
-    """What has to come again if the user gets none of these batches; of each partition only the first."""
+    """Rests to be fetched again if the user gets none of these batches; of each partition only the first."""
     found: dict[TopicPartition, UnreadRemainder] = {}
     for batch in batches:
         if batch.topic is not None and batch.partition is not None:

@@ -2,9 +2,9 @@
 
 A record is *processed* once its user asked for what follows it, completed it (`explicit=True`), or committed it.
 Readers write the first of these into the partition's place in the fetch queue, in C and without the GIL
-(`native/queue.c`: `position` is what was handed out, `processed` how far the reader asked beyond). The ledger holds the
-others, and answers every question about them. Everything that commits, revokes or hands offsets to a transaction asks
-it, and keeps no offset of its own.
+(`native/queue.c`: `position` follows the handed-out records, `processed` the reader's next question). The ledger holds
+the others, and answers every question about them. Everything that commits, revokes, or hands offsets to a
+transaction asks it, and keeps no offset of its own.
 
 Facts of one partition, each kept once, by its cursor; a partition that comes back has a new cursor:
 
@@ -52,7 +52,7 @@ class Ledger:
         return hand
 
     def part(self, hand: Hand) -> None:
-        """The hand's stream is closed; `close` of the consumer still reports what is left over."""
+        """The hand's stream is closed; `close` of the consumer still reports its rows."""
         self._left.update((handed.cursor, handed) for handed in hand.in_hand())
         self._hands.discard(hand)
 
@@ -66,7 +66,7 @@ class Ledger:
         return self._queue.in_hand(cursor.number) or (progress is not None and progress.uncommitted > 0)
 
     def left_over(self) -> list[Handed]:
-        """What users have in hand, or left in hand, and neither committed nor handed over to a transaction."""
+        """Return the rows in hand, or left in hand, that are neither committed nor handed over to a transaction."""
         found = [*self._left.values(), *(handed for hand in list(self._hands) for handed in hand.in_hand())]
         return [
             handed
@@ -76,7 +76,7 @@ class Ledger:
         ]
 
     def warn_not_covered(self, handed: Iterable[Handed], reader: str) -> None:
-        """Warn once that a commit without arguments leaves out what another thread or task has in hand."""
+        """Warn once that a commit without arguments leaves out rows in hand of another thread or task."""
         rows = sum(each.rows for each in handed)
         if rows and not self._has_warned:
             self._has_warned = True
@@ -122,7 +122,7 @@ class Ledger:
         return self._handed_over
 
     def _covers(self, cursor: FetchCursor, next_offset: int) -> bool:
-        """Return whether an offset lies in what was handed out of this cursor and is not processed."""
+        """Return whether an offset lies among the handed-out records of this cursor that are not processed."""
         return self._queue.processed(cursor.number) < next_offset <= self._queue.position(cursor.number)
 
     def _is_read(self, cursor: FetchCursor) -> bool:
@@ -170,7 +170,7 @@ class Ledger:
         self._committed.clear()
 
     def hand_over(self) -> None:
-        """A transaction takes what was handed out, unless its user asks `processed_of_all` how far that goes."""
+        """A transaction takes all handed-out records, unless its user asks `processed_of_all` how far it goes."""
         if not self._asks_processed:
             self._handed_over = {c: self._queue.position(c.number) for c in list(self._fetcher.cursors.values())}
 

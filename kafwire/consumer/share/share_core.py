@@ -133,7 +133,7 @@ class ShareCore:
     # --- records
 
     async def next(self, timeout_ms: float | None, silence: Silence | None = None) -> list[FetchedRange]:
-        """What was acquired; waits for it. An empty list when the time is up; in a loop, after its silence."""
+        """Acquired ranges; waits for them. An empty list when the time is up; in a loop, after its silence."""
         found = await self.fetcher.next(timeout_ms)
         while not found and silence is not None:
             left_ms = silence.left_ms(self.cluster.engine.now_ms(), self._assigned_since_ms)
