@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafwire.records._records import Batch, Record
+from kafwire.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,11 @@ def covers(
     return found
 
 
+def described(step: str, origin: Origin, where: TopicPartition) -> str:
+    """A call of a step, as logs and errors name it."""
+    return f"{step} of the record at offset {first_of(origin)} of {where.topic}-{where.partition}"
+
+
 class Element:
     """One value on its way through workers and sink. It is finished when all that came of it is stored."""
 
@@ -118,6 +124,7 @@ class Element:
         "pending",
         "problem",
         "run",
+        "since",
         "value",
         "write_lane",
     )
@@ -134,8 +141,23 @@ class Element:
         self.pending = 1  # itself, and each value that a sink has not stored
         self.run: Any = None  # of the steps after the handler, once it has returned
         self.output: list[Any] | None = None  # what the sink has not taken yet, once all steps are done
+        self.since = 0.0  # when the call began that runs for it now
         self.is_done = False
         self.is_failed = False  # skipped, or written to another topic
+
+    def age_s(self, now: float) -> float:
+        """For how many seconds the call has run that runs for it. From any thread."""
+        return now - self.since
+
+    @property
+    def step(self) -> str:
+        """The step that it is in once a worker has it. From any thread."""
+        if self.output is not None:
+            return "sink"
+        return str(self.owner.handler_name if self.run is None else self.run.step)
+
+    def __str__(self) -> str:
+        return described(self.step, self.origin, self.owner.where)
 
     def finish(self) -> None:
         """It, or one of its values, is done with."""

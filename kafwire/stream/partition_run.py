@@ -114,6 +114,11 @@ class PartitionRun:
         while self.in_flight and not self.partition.is_lost:
             await self._sleep(None)
 
+    @property
+    def handler_name(self) -> str:
+        """The step that workers call."""
+        return "" if self._stream.pool is None else self._stream.pool.name
+
     # --- ownership --------------------------------------------------------------------------------------------------
 
     @property

@@ -149,20 +149,28 @@ class PartitionWriter:
         """
         if not self._take_turn(element):
             return
-        output, sink = element.output, self._stream.sink
+        output, sink, calls = element.output, self._stream.sink, self._stream.calls
+        is_workers, partition = element in calls.running, self._run.partition
         while output and sink is not None:
-            self._run.check()
+            if partition.is_lost:
+                raise Abandoned
             value = output[0]
             if isinstance(value, list) and getattr(sink, "splits_lists", False):
                 output[:1] = value
                 continue
-            stored = None if value is None else await self.write_to(sink, value, element.origin)
+            stored = None
+            if value is not None and is_workers:
+                element.since = calls.clock.monotonic()
+                stored = await sink.write(value)
+            elif value is not None:
+                stored = await self.write_to(sink, value, element.origin)
             output.pop(0)
             if stored is not None:
                 self._await_stored(stored, element, value)
                 if element.write_lane is not None:
                     break  # the others follow when it is stored
-        self._run.check()
+        if partition.is_lost:
+            raise Abandoned
         element.finish()
 
     async def write_to(self, sink: AnySink, value: Any, origin: Origin) -> Awaitable[object] | None:

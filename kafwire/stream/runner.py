@@ -318,9 +318,10 @@ class StreamRun:
 
         A value that is written again must not come behind later ones of its key.
         """
-        step, where, origin = self.plan.for_each, element.owner.where, element.origin
+        step = self.plan.for_each
         if not self._orders_writes or (step is not None and step.by is None):
             return None
+        where, origin = element.owner.where, element.origin
         if step is not None and step.by != "partition":
             lane: Hashable | None = element.lane
             return lane

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from kafwire.runtime.interfaces import Clock
-from kafwire.stream.elements import Origin, first_of
+from kafwire.stream.elements import Element, Origin, described
 from kafwire.types import TopicPartition
 
 
@@ -57,8 +57,7 @@ class Call:
         return now - self._since
 
     def __str__(self) -> str:
-        offset = first_of(self._origin())
-        return f"{self._step()} of the record at offset {offset} of {self._where.topic}-{self._where.partition}"
+        return described(self._step(), self._origin(), self._where)
 
 
 class RunningCalls:
@@ -69,7 +68,16 @@ class RunningCalls:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.running: dict[Call, None] = {}
+        self.running: dict[Call | Element, None] = {}  # an element stands for the calls that a worker makes for it
+
+    def begin(self, element: Element) -> None:
+        """A worker calls something for an element, until `end`."""
+        element.since = self.clock.monotonic()
+        self.running[element] = None
+
+    def end(self, element: Element) -> None:
+        """The worker is done with the element. A second end does nothing."""
+        self.running.pop(element, None)
 
     def call(
         self,

@@ -38,7 +38,7 @@ class WorkerPool:
         self._postponed: dict[Element, tuple[asyncio.TimerHandle, bool]] = {}  # and whether its partition is paused
         self._invocation = invocation(step)
         self._tasks: list[asyncio.Task[None]] = []
-        self._running: dict[Element, None] = {}
+        self._failing: dict[Element, None] = {}
 
     @property
     def name(self) -> str:
@@ -52,10 +52,11 @@ class WorkerPool:
 
     def place_of(self, owner: object, offset: int) -> tuple[str, bool] | None:
         """The step that an offset of a partition is in, and whether it only waits; None: no worker had it."""
-        for elements, waits in ((tuple(self._running), False), (tuple(self._postponed), True)):
+        running = [each for each in tuple(self._stream.calls.running) if isinstance(each, Element)]
+        for elements, waits in (([*running, *tuple(self._failing)], False), (tuple(self._postponed), True)):
             for element in elements:
                 if element.owner is owner and element.cover.has(offset):
-                    return self._step_of(element), waits
+                    return element.step, waits
         return None
 
     def start(self) -> None:
@@ -95,8 +96,9 @@ class WorkerPool:
                 return
 
     async def _work(self) -> None:
-        loop = asyncio.get_running_loop()
-        while not is_cancelled():  # a handler may have caught it
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        while not task.cancelling():  # a handler may have caught it
             while not self._ready:
                 waiter = loop.create_future()
                 self._idle.append(waiter)
@@ -110,29 +112,34 @@ class WorkerPool:
             del element  # its partition may go while this waits for the next
 
     async def _attempt(self, element: Element) -> None:
-        self._running[element] = None
-        try:
-            await self._try(element)
-        finally:
-            del self._running[element]
-
-    async def _try(self, element: Element) -> None:
+        calls = self._stream.calls
+        calls.begin(element)
         try:
             await self._handle(element)
-        except Abandoned:
-            self._give_up(element)
-        except NotNow as later:
-            self._postpone(element, later.seconds, is_paused=True)
-        except Interrupted:
-            self._postpone(element, 0.0, is_paused=False)
-        except Exception as error:  # noqa: BLE001  # whatever a handler raises
-            await self._on_failure(element, error)
         except asyncio.CancelledError:
-            if is_cancelled():  # the worker is, and not what the handler awaited
+            if is_cancelled():  # the worker is, and not what the handler awaited: it may go on in a thread
                 raise
+            calls.end(element)
             await self._on_failure(element, cancelled_within("the handler" if element.output is None else "the write"))
+            return
+        except BaseException as problem:  # noqa: BLE001  # whatever a handler raises
+            calls.end(element)
+            await self._on_problem(element, problem)
+            return
+        calls.end(element)
+        self._leave(element)
+
+    async def _on_problem(self, element: Element, problem: BaseException) -> None:
+        if isinstance(problem, Abandoned):
+            self._give_up(element)
+        elif isinstance(problem, NotNow):
+            self._postpone(element, problem.seconds, is_paused=True)
+        elif isinstance(problem, Interrupted):
+            self._postpone(element, 0.0, is_paused=False)
+        elif isinstance(problem, Exception):
+            await self._on_failure(element, problem)
         else:
-            self._leave(element)
+            raise problem
 
     async def _handle(self, element: Element) -> None:
         """The handler, then the steps after it, then the sink; what has been done is not done again."""
@@ -140,45 +147,34 @@ class WorkerPool:
             if element.problem is not None:
                 raise element.problem
             if element.run is None:
-                result = await self._call(element)
-                element.owner.check()
+                result = await self._invocation.call(element.value)
+                if element.owner.partition.is_lost:
+                    raise Abandoned
                 values: list[Any] = [] if result is None else [result]
                 element.run = SectionRun(self._after, values, [element.origin] * len(values))
                 element.attempt = 1
+                if self._after:
+                    element.since = self._stream.clock.monotonic()
             run: SectionRun = element.run
-            with self._stream.calls.call(element.owner.where, lambda: run.step, lambda: element.origin):
-                is_over = run.run()
-            if not is_over:
+            if not run.run():
                 assert run.error is not None
                 raise run.error
-            element.output = list(element.run.values)
+            element.output = list(run.values)
             element.attempt = 1
         await element.owner.writer.write(element)
 
-    async def _call(self, element: Element) -> Any:
-        call = self._stream.calls.call(element.owner.where, lambda: self.name, lambda: element.origin)
-        call.begin()
-        try:
-            result = await self._invocation.call(element.value)
-        except asyncio.CancelledError:
-            if not is_cancelled():
-                call.end()
-            raise  # otherwise it ends in `restart`, as it may go on in a thread until then
-        except BaseException:
-            call.end()
-            raise
-        call.end()
-        return result
-
     async def _on_failure(self, element: Element, error: Exception) -> None:
+        self._failing[element] = None
         try:
             element.owner.check()
             after_s = await self._stream.failures.handle(
-                element.owner, element.origin, error, element.attempt, self._step_of(element)
+                element.owner, element.origin, error, element.attempt, element.step
             )
         except Abandoned:
             self._give_up(element)
             return
+        finally:
+            del self._failing[element]
         if after_s is None:
             element.is_failed = True
             element.finish()
@@ -186,12 +182,6 @@ class WorkerPool:
             return
         element.attempt += 1
         self._postpone(element, after_s, is_paused=False)
-
-    def _step_of(self, element: Element) -> str:
-        """The step that an element is in once a worker has it."""
-        if element.output is not None:
-            return "sink"
-        return name_of(self._step) if element.run is None else str(element.run.step)
 
     def _postpone(self, element: Element, seconds: float, *, is_paused: bool) -> None:
         if element.owner.leaves_waiting:
