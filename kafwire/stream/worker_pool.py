@@ -39,6 +39,7 @@ class WorkerPool:
         self._invocation = invocation(step)
         self._tasks: list[asyncio.Task[None]] = []
         self._failing: dict[Element, None] = {}
+        self._is_waking = False  # a worker was woken, and has not begun yet
 
     @property
     def name(self) -> str:
@@ -89,11 +90,18 @@ class WorkerPool:
 
     def _put(self, element: Element) -> None:
         self._ready.append(element)
-        while self._idle:
+        self._wake_one()
+
+    def _wake_one(self) -> None:
+        """Wake a worker, unless one is on its way: it wakes the next if there is more than it can take.
+
+        So handlers that do not wait run in a few workers, and those that wait run in as many as there are elements.
+        """
+        while self._idle and not self._is_waking:
             waiter = self._idle.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                return
+                self._is_waking = True
 
     async def _work(self) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -103,7 +111,10 @@ class WorkerPool:
                 waiter = loop.create_future()
                 self._idle.append(waiter)
                 await waiter
+                self._is_waking = False
             element = self._ready.popleft()
+            if self._ready:
+                self._wake_one()
             if element.is_done or element.owner.partition.is_lost:
                 element.abandon()
                 self._leave(element)
@@ -256,6 +267,7 @@ class WorkerPool:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._is_waking = False
 
 
 def _key_of(element: Element) -> bytes | None:
