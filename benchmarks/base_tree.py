@@ -74,7 +74,9 @@ def _extract(root: Path, commit: str, folder: Path) -> None:
         subprocess.run(["git", "-C", str(root), "archive", commit], stdout=archive, check=True)
         archive.seek(0)
         with tarfile.open(fileobj=archive) as files:
-            files.extractall(folder, filter="data")
+            if hasattr(tarfile, "data_filter"):  # not in every CPython 3.11
+                files.extraction_filter = tarfile.data_filter
+            files.extractall(folder)
 
 
 def _run(command: Sequence[str], failure: str, folder: Path | None = None) -> str:

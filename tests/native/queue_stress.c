@@ -175,7 +175,7 @@ static void one_round(dice *d) {
             kw_place_fail(all.queue, all.places[i], generation[i]);
             failed[i] = 1;
             break;
-        case 7: kw_place_process(all.queue, all.places[i], kw_place_position(all.queue, all.places[i])); break;
+        case 7: kw_place_process(all.queue, all.places[i], kw_place_position(all.queue, all.places[i]), -1); break;
         case 8: { /* from then on only the order within slices is known */
             __atomic_store_n(&all.cut[i][generation[i]], 1, __ATOMIC_RELAXED);
             int64_t to = kw_place_position(all.queue, all.places[i]) + (int64_t)below(d, 60);

@@ -101,7 +101,8 @@ def returns(one: Documented) -> bool:
     """Whether a function says that it returns something, other than whether something holds."""
     if inspect.isclass(one.value) or isinstance(one.value, property):
         return False
-    return getattr(one.function, "__annotations__", {}).get("return", "None") not in {"None", "bool", None, bool}
+    nothing = {"None", "bool", None, bool, "Coroutine[Any, Any, None]"}
+    return getattr(one.function, "__annotations__", {}).get("return", "None") not in nothing
 
 
 def raises(one: Documented) -> bool:

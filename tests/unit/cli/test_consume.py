@@ -113,11 +113,14 @@ class FakeConsumer:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.processed: dict[TopicPartition, int] = {}
+        self.done: dict[TopicPartition, int] = {}
         self.sought: dict[TopicPartition, int] = {}
 
     def seek(self, tp: TopicPartition, offset: int) -> None:
-        self.sought[tp] = self.processed[tp] = offset
+        self.sought[tp] = self.done[tp] = offset
+
+    def processed(self) -> dict[TopicPartition, int]:
+        return dict(self.done)
 
     def batches(self, timeout: float) -> Iterator[Batch]:
         assert 0 < timeout < 1
@@ -132,7 +135,7 @@ class FakeConsumer:
                 assert where not in self.world.paused
                 self.world.positions[where] = batch.next_offset
                 yield batch
-                self.processed[where] = self.sought.pop(where, batch.next_offset)
+                self.done[where] = self.sought.pop(where, batch.next_offset)
 
     @property
     def assignment(self) -> set[TopicPartition]:
@@ -158,7 +161,7 @@ class FakeConsumer:
 
     def close(self) -> None:
         if "group_id" in self.world.asked["consumer"]:
-            self.world.stored |= self.processed
+            self.world.stored |= self.done
         self.world.closed.append("consumer")
 
 
