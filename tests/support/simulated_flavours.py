@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import gc
 import importlib
-from collections.abc import AsyncIterator, Awaitable, Iterable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, NoReturn
 
 import pytest
 
+from tests.support.deadlines import ended
 from tests.support.simulated import World
 
 KINDS = ("sync", "aio")
@@ -84,6 +86,21 @@ class Flavour:
         if hasattr(said, "__aiter__"):
             return self.world.run(_some(said, count))
         return [next(said) for _ in range(count)]
+
+    def elsewhere(self, work: Callable[[], Any]) -> Any:
+        """Run a call in another thread, or, with asyncio, in a task of its own."""
+        if not self.blocks:
+
+            async def call() -> Any:
+                found = work()
+                return await found if isinstance(found, Awaitable) else found
+
+            return self.world.run(call())
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.append(work()))
+        thread.start()
+        ended(thread)
+        return found[0]
 
     def outcome(self, delivery: Any) -> Any:
         """What becomes of what was sent, once that is decided."""

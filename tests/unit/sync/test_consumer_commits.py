@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ import pytest
 import kafwire
 from kafwire.errors import ConfigError
 from kafwire.types import TopicPartition
-from tests.support.deadlines import ended
+from tests.support.committing_consumer import committed
 from tests.support.simulated_consumer import fill, write
 from tests.support.simulated_flavours import Flavour
 
@@ -42,26 +41,6 @@ def take(flavour: Flavour, source: Any, count: int) -> list[Any]:
     return [flavour.get(anext(source)) for _ in range(count)]
 
 
-def committed(flavour: Flavour) -> dict[int, int]:
-    return {number: kept.offset for (_, number), kept in flavour.world.committed.get("g", {}).items()}
-
-
-def elsewhere(flavour: Flavour, work: Callable[[], Any]) -> Any:
-    """Run a call in another thread, or, with asyncio, in a task of its own."""
-    if not flavour.blocks:
-
-        async def call() -> Any:
-            found = work()
-            return await found if hasattr(found, "__await__") else found
-
-        return flavour.world.run(call())
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(work()))
-    thread.start()
-    ended(thread)
-    return found[0]
-
-
 only_asyncio = pytest.mark.parametrize("flavour", ["aio"], indirect=True)
 
 
@@ -69,7 +48,7 @@ def test_commit_covers_all_of_the_last_poll(flavour: Flavour) -> None:
     consumer = ready(flavour, reading(flavour, partitions=2))
     assert len(flavour.get(consumer.poll())) == 4
     flavour.get(consumer.commit())
-    assert committed(flavour) == {0: 6, 1: 6}
+    assert committed(flavour.world) == {0: 6, 1: 6}
 
 
 def test_commit_covers_the_batch_of_the_body(flavour: Flavour) -> None:
@@ -77,10 +56,10 @@ def test_commit_covers_the_batch_of_the_body(flavour: Flavour) -> None:
     batches = consumer.batches(timeout=0)
     take(flavour, batches, 1)
     flavour.get(consumer.commit())
-    assert committed(flavour) == {0: 3}
+    assert committed(flavour.world) == {0: 3}
     take(flavour, batches, 1)
     flavour.get(consumer.commit())
-    assert committed(flavour) == {0: 6}
+    assert committed(flavour.world) == {0: 6}
 
 
 def test_commit_covers_records_up_to_the_current_one(flavour: Flavour) -> None:
@@ -89,7 +68,7 @@ def test_commit_covers_records_up_to_the_current_one(flavour: Flavour) -> None:
     for count, last in ((2, 1), (1, 2), (2, 4)):
         assert take(flavour, records, count)[-1].offset == last
         flavour.get(consumer.commit())
-        assert committed(flavour) == {0: last + 1}
+        assert committed(flavour.world) == {0: last + 1}
     assert consumer.processed() == {T0: 5}, "committed by its reader: processed"
 
 
@@ -105,8 +84,8 @@ def test_commit_elsewhere_leaves_out_what_is_in_hand(
     else:
         take(flavour, iter(consumer) if flavour.blocks else aiter(consumer), 2)
     for _ in range(2):
-        elsewhere(flavour, consumer.commit)
-    assert committed(flavour) == {0: {"poll": 0, "batches": 0, "records": 1}[way]}
+        flavour.elsewhere(consumer.commit)
+    assert committed(flavour.world) == {0: {"poll": 0, "batches": 0, "records": 1}[way]}
     warnings = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 1, "one, however often"
     assert "commit(batches)" in warnings[0]
@@ -115,8 +94,8 @@ def test_commit_elsewhere_leaves_out_what_is_in_hand(
 def test_a_commit_without_rows_in_hand_warns_of_nothing(flavour: Flavour, caplog: pytest.LogCaptureFixture) -> None:
     consumer = ready(flavour, reading(flavour))
     flavour.all(consumer.batches(timeout=0))
-    elsewhere(flavour, consumer.commit)
-    assert committed(flavour) == {0: 6}
+    flavour.elsewhere(consumer.commit)
+    assert committed(flavour.world) == {0: 6}
     assert not caplog.records
 
 
@@ -125,7 +104,7 @@ def test_after_a_seek_nothing_of_the_partition_is_in_hand(flavour: Flavour) -> N
     flavour.get(consumer.poll())
     flavour.get(consumer.seek(T0, 2))
     flavour.get(consumer.commit())
-    assert committed(flavour) == {0: 2, 1: 6}
+    assert committed(flavour.world) == {0: 2, 1: 6}
 
 
 def test_another_reader_does_not_move_what_is_in_hand_after_a_seek(flavour: Flavour) -> None:
@@ -137,7 +116,7 @@ def test_another_reader_does_not_move_what_is_in_hand_after_a_seek(flavour: Flav
     take(flavour, stream, 1)
     flavour.world.pass_time(1)
     flavour.get(consumer.commit())
-    assert committed(flavour) == {0: 1}, "the stream's batch is in the stream's hand alone"
+    assert committed(flavour.world) == {0: 1}, "the stream's batch is in the stream's hand alone"
 
 
 def test_a_streams_reader_commits_its_batch_and_the_consumer_does_not(flavour: Flavour) -> None:
@@ -148,9 +127,9 @@ def test_a_streams_reader_commits_its_batch_and_the_consumer_does_not(flavour: F
         flavour.world.pass_time(1)
     take(flavour, stream, 1)
     flavour.get(consumer.commit())
-    assert committed(flavour) == {0: 0}
+    assert committed(flavour.world) == {0: 0}
     flavour.get(stream.commit())
-    assert committed(flavour) == {0: 3}
+    assert committed(flavour.world) == {0: 3}
 
 
 def test_an_explicit_stream_commits_up_to_the_first_gap(flavour: Flavour) -> None:
@@ -164,18 +143,18 @@ def test_an_explicit_stream_commits_up_to_the_first_gap(flavour: Flavour) -> Non
     stream.complete(2, 3)
     flavour.get(stream.commit())
     flavour.get(consumer.commit())
-    assert committed(flavour) == {0: 1}
+    assert committed(flavour.world) == {0: 1}
 
 
 def test_batches_and_records_are_committed_to_the_highest_of_each_partition(flavour: Flavour) -> None:
     consumer = ready(flavour, reading(flavour, partitions=2))
     found = flavour.get(consumer.poll())
     flavour.get(consumer.commit(found[0][1]))
-    assert committed(flavour) == {found[0].partition: 2}
+    assert committed(flavour.world) == {found[0].partition: 2}
     flavour.get(consumer.commit(list(reversed(found))))
-    assert committed(flavour) == {0: 6, 1: 6}
+    assert committed(flavour.world) == {0: 6, 1: 6}
     flavour.get(consumer.commit([found[0], found[0][0]]))
-    assert committed(flavour)[found[0].partition] == found[0].next_offset
+    assert committed(flavour.world)[found[0].partition] == found[0].next_offset
     flavour.get(consumer.commit([]))
 
 
@@ -212,16 +191,16 @@ def test_processed_follows_commit(flavour: Flavour) -> None:
     assert consumer.processed() == {T0: 0}
     assert consumer.processed(in_hand=True) == {T0: 3}
     assert consumer.processed() == {T0: 0}, "asking does not process"
-    assert elsewhere(flavour, lambda: consumer.processed(in_hand=True)) == {T0: 0}
+    assert flavour.elsewhere(lambda: consumer.processed(in_hand=True)) == {T0: 0}
 
 
 def test_automatic_commits_leave_out_what_is_in_hand(flavour: Flavour, caplog: pytest.LogCaptureFixture) -> None:
     consumer = ready(flavour, reading(flavour, enable_auto_commit=True))
     take(flavour, consumer.batches(timeout=0), 1)
     flavour.world.pass_time(20)
-    assert committed(flavour) == {0: 0}
+    assert committed(flavour.world) == {0: 0}
     flavour.get(consumer.close())
-    assert committed(flavour) == {0: 0}
+    assert committed(flavour.world) == {0: 0}
     [warning] = [record.message for record in caplog.records]
     assert (
         warning == "closed with 3 rows of t-0 in hand, which are not committed: call commit() once they are processed"
@@ -235,7 +214,7 @@ def test_close_after_an_error_names_what_comes_again(flavour: Flavour, caplog: p
         consumer.__exit__(ValueError, ValueError(), None)
     else:
         flavour.world.run(consumer.__aexit__(ValueError, ValueError(), None))
-    assert committed(flavour) == {0: 1}
+    assert committed(flavour.world) == {0: 1}
     [warning] = [record.message for record in caplog.records]
     assert warning.startswith("closed after an error with 1 rows of t-0 in hand")
     assert warning.endswith("they will be delivered again")
@@ -270,15 +249,15 @@ def test_the_task_that_calls_is_the_reader(flavour: Flavour, wrap: str) -> None:
         batches = consumer.batches()
         await around(anext(batches))
         await around(consumer.commit())
-        assert committed(flavour) == {0: 3}
+        assert committed(flavour.world) == {0: 3}
         await around(consumer.poll(10))
         await around(consumer.commit())
-        assert committed(flavour) == {0: 6}
+        assert committed(flavour.world) == {0: 6}
         await consumer.seek(T0, 0)
         records = aiter(consumer)
         assert (await around(anext(records))).offset == 0
         await around(consumer.commit())
-        assert committed(flavour) == {0: 1}
+        assert committed(flavour.world) == {0: 1}
 
     flavour.world.run(main())
 
@@ -296,10 +275,10 @@ def test_a_record_belongs_to_the_task_that_asked_for_it(flavour: Flavour) -> Non
         assert await take() == 0
         assert await asyncio.create_task(take()) == 1
         await consumer.commit()
-        assert committed(flavour) == {0: 1}, "record 1 is another task's"
+        assert committed(flavour.world) == {0: 1}, "record 1 is another task's"
         assert await take() == 2
         await consumer.commit()
-        assert committed(flavour) == {0: 3}
+        assert committed(flavour.world) == {0: 3}
 
     flavour.world.run(main())
 

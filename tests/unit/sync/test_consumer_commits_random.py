@@ -7,9 +7,9 @@ from typing import Any
 
 from kafwire.types import TopicPartition
 from tests.support import seeds
+from tests.support.committing_consumer import committed
 from tests.support.simulated_consumer import fill
 from tests.support.simulated_flavours import Flavour
-from tests.unit.sync.test_consumer_commits import committed, elsewhere
 
 PLACES = [TopicPartition("t", 0), TopicPartition("t", 1)]
 STEPS = 40
@@ -71,7 +71,7 @@ class Program:
         self.judge(self.processed)
 
     def commit_elsewhere(self) -> None:
-        elsewhere(self.flavour, self.consumer.commit)
+        self.flavour.elsewhere(self.consumer.commit)
         self.judge(self.processed)
 
     def seek(self) -> None:
@@ -94,7 +94,7 @@ class Program:
         self.flavour.get(self.consumer.resume(place))
 
     def judge(self, expected: dict[int, int]) -> None:
-        assert committed(self.flavour) == expected, self.log
+        assert committed(self.flavour.world) == expected, self.log
 
     def step(self) -> None:
         name = self.chance.choice(
