@@ -1,4 +1,4 @@
-"""kafwire's members of groups that commit after each record: what is processed, or an offset.
+"""kafwire's members of groups that commit after each record: processed records, or an offset.
 
 A pass begins with the second record, when the member has joined and its coordinator is known.
 """

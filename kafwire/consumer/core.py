@@ -306,15 +306,14 @@ class ConsumerCore:
         found = self.commits.processed(self.covered(hand) if in_hand else ())
         return found if self.membership is None else self.membership.transactions.processed(found)
 
-    def covered(self, hand: Hand, caller: object = None) -> list[Handed]:
+    def covered(self, hand: Hand) -> list[Handed]:
         """Return the rows that a commit without arguments covers: the whole hand if the caller reads.
 
         Not within a handler: a partition that goes late is still in hand when its `on_revoked` is called.
         """
-        caller = hand.caller() if caller is None else caller
         if self.membership is not None and self.membership.handlers.are_running:
             return hand.passed()
-        if hand.is_read_by(caller):
+        if hand.is_read_by(hand.caller()):
             return [*hand.passed(), *hand.in_hand()]
         self.commits.ledger.warn_not_covered(hand.in_hand(), hand.reader_kind)
         return hand.passed()

@@ -61,10 +61,13 @@ class Hand:
 
     def is_read_by(self, caller: object) -> bool:
         """Return whether the caller is the one that the rows in hand were handed out to."""
-        reader = self._reader
-        if self.records.batch is not None and self.records.row:
-            reader = self.records.context if self._by_task else self.records.thread
+        is_by_record = self.records.batch is not None and self.records.row
+        reader = self._reader_of_records if is_by_record else self._reader
         return caller is reader if self._by_task else caller == reader  # contexts of equal variables are equal
+
+    @property
+    def _reader_of_records(self) -> object:
+        return self.records.context if self._by_task else self.records.thread
 
     # --- whole batches ----------------------------------------------------------------------------------------------
 
@@ -93,6 +96,7 @@ class Hand:
 
     def begin(self, batch: Batch) -> None:
         """The records of this batch come next."""
+        self.records.refuse(None)
         self._batch = batch  # before its partition is looked at: `forget` may come in between
         self._cursor = self._fetcher.cursors.get((str(batch.topic), int(batch.partition or 0)))
         if self._cursor is None:
@@ -124,6 +128,7 @@ class Hand:
         processed = self.records.offset
         self._keep_current()
         self.records.drop()
+        self._batch = None
         return (
             UnreadRemainder(*rest, batch.next_offset, processed)
             if rest is not None and isinstance(batch, Batch)
@@ -145,6 +150,7 @@ class Hand:
         """The record that was handed out last stays in hand, without the batch that it came out of."""
         if self._cursor is not None and self.records.batch is self._batch and self.records.offset >= 0:
             self._whole = [*self._whole, Handed(self._cursor, self.records.next_offset, 1)]
+            self._reader = self._reader_of_records
 
     # --- processed, and in hand -------------------------------------------------------------------------------------
 

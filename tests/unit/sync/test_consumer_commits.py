@@ -284,6 +284,25 @@ def test_a_record_belongs_to_the_task_that_asked_for_it(flavour: Flavour) -> Non
 
 
 @only_asyncio
+def test_a_pause_leaves_a_record_to_the_task_that_asked_for_it(flavour: Flavour) -> None:
+    consumer = reading(flavour)
+
+    async def main() -> None:
+        records = aiter(consumer)
+
+        async def take() -> int:
+            return int((await anext(records)).offset)
+
+        assert await take() == 0
+        assert await asyncio.create_task(take()) == 1
+        await consumer.pause(T0)
+        await consumer.commit()
+        assert committed(flavour.world) == {0: 1}, "record 1 is another task's"
+
+    flavour.world.run(main())
+
+
+@only_asyncio
 def test_a_cancelled_anext_does_not_end_batches(flavour: Flavour) -> None:
     consumer = reading(flavour)
 
