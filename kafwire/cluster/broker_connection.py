@@ -132,6 +132,7 @@ class BrokerConnection:
         self._address: SocketAddress | None = None
         self._causes: list[str] = []  # of the last attempt to connect
         self._not_before_ms = 0.0
+        self._openings = 0  # of the host's connections, when the last attempt failed
         self._ready = False
         self._closed = ""  # why it is closed for good
         # What `stats` tells, over all sockets that it has had.
@@ -279,12 +280,12 @@ class BrokerConnection:
                 self._config.reconnect_backoff_max_ms,
                 self._engine.random.random(),
             )
-            self._not_before_ms = self._engine.now_ms() + wait
+            self._not_before_ms, self._openings = self._engine.now_ms() + wait, self.blame.openings
 
     async def _open(self) -> None:
         wait = self._not_before_ms - self._engine.now_ms()
-        if wait > 0:
-            await asyncio.sleep(wait / 1000)
+        if wait > 0 and self.blame.openings == self._openings:
+            await self.blame.back_off(wait / 1000)
         timeout = self._config.socket_connection_setup_timeout_ms / 1000
         self._causes = []
         problems: list[tuple[str, str]] = []
@@ -317,6 +318,7 @@ class BrokerConnection:
                 problems.append((f"{address[0]}: ", f"{NO_ANSWER} within {timeout:g} s{self._stage}"))
             else:
                 self.failures = 0
+                self.blame.reached()
                 self._ready = True
                 self._greeted = self.responses
                 self._heard_ms = self._used_ms = self._engine.now_ms()

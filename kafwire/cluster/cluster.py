@@ -103,8 +103,8 @@ class Cluster:
 
         Neither of two such answers says which one is older.
         """
-        connection = self._node(node).find("control")
-        if node not in self.metadata.brokers or (connection is not None and connection.failures):
+        fails = any(connection.failures for connection in self._node(node).connections)
+        if node not in self.metadata.brokers or fails:
             known = self.metadata.brokers.get(node)
             self.metadata.brokers[node] = BrokerAddress(host, port, None if known is None else known.rack)
 

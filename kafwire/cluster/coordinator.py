@@ -12,6 +12,9 @@ from kafwire.cluster.hedging import first_answer
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaConnectionError, KafkaTimeoutError, ProtocolError, broker_error
 
+# The role of the connection to a coordinator. A broker responds to the requests of one connection in their order: a
+# heartbeat waits behind nothing but other requests to the coordinator, and not behind slow Metadata.
+COORDINATOR = "coordinator"
 GROUP = 0
 # What says that the coordinator is somewhere else now. One that is loading its state (14) is the right one: ask again.
 COORDINATOR_ERRORS = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
@@ -25,6 +28,7 @@ class Coordinator:
         self._cluster = cluster
         self._key = key
         self._key_type = key_type
+        self._role = "control" if getattr(cluster.config, "single_socket", False) else COORDINATOR
         self._node: int | None = None
         self._finding = asyncio.Lock()
 
@@ -34,7 +38,7 @@ class Coordinator:
         return self._node
 
     async def connection(self) -> BrokerConnection:
-        """The open control connection of the coordinator: nothing on it waits behind a Fetch.
+        """The open connection of role `COORDINATOR`; with `single_socket`, the broker's only connection.
 
         Raises `BrokerError` (retriable while there is no coordinator yet), `KafkaConnectionError`,
         `KafkaTimeoutError`.
@@ -44,7 +48,7 @@ class Coordinator:
                 self._node = await self._find()
             node = self._node
         try:
-            connection = self._cluster.connection(node, "control")
+            connection = self._cluster.connection(node, self._role)
             await connection.open()
         except (KafkaConnectionError, KafkaTimeoutError):
             self.forget(node)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -13,9 +15,14 @@ if TYPE_CHECKING:
 
 
 class AddressBlame:
-    """The addresses of a host that failed. Others are tried before them (KIP-302)."""
+    """The addresses of a host that failed. Others are tried before them (KIP-302).
+
+    A connection that opens ends the back-off of the host's other connections (`reached`).
+    """
 
     def __init__(self) -> None:
+        self.openings = 0
+        self._opened = asyncio.Event()
         self._turns: dict[SocketAddress, int] = {}  # of those that failed, in the order in which they did
         self._last_turn = 0
 
@@ -23,6 +30,18 @@ class AddressBlame:
         """It refused, hung, or broke off while a response was owed; closing an idle connection is what brokers do."""
         self._last_turn += 1
         self._turns[address] = self._last_turn
+
+    def reached(self) -> None:
+        """A connection to the host has opened."""
+        self.openings += 1
+        self._opened.set()
+        self._opened.clear()
+
+    async def back_off(self, seconds: float) -> None:
+        """Wait, unless a connection to the host opens before."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._opened.wait()
 
     def order(self, found: Iterable[tuple[int, SocketAddress]]) -> list[tuple[int, SocketAddress]]:
         """What a host resolves to now: addresses that never failed, then the others, the latest to fail last."""

@@ -106,11 +106,12 @@ def test_the_coordinator_is_looked_up_once(world: World) -> None:
     assert offsets.coordinator == world.coordinator("g")
 
 
-def test_groups_traffic_keeps_to_the_control_connection(world: World) -> None:
-    """Heartbeat and OffsetCommit never share a socket with Fetch."""
+def test_requests_to_the_coordinator_have_a_connection(world: World) -> None:
+    """Heartbeat and OffsetCommit never share a socket with Fetch or Metadata."""
     offsets = make(world)
     commit(world, offsets, {("t", 0): 5})
-    assert len(world.connections) == 1
+    assert world.made("OffsetCommit")[-1].connection != world.made("Metadata")[-1].connection
+    assert len(world.connections) == 2
     connection = offsets._cluster.connection(world.coordinator("g"), "fetch")
     world.run(connection.open())
     fetching = world.calls[-1].connection

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from typing import Any
 
@@ -54,6 +55,30 @@ def test_what_one_connection_learns_of_an_address_the_others_know() -> None:
         assert [connection.node.host for connection in world.connections] == ["10.9.9.9", "10.0.0.2"]
         world.run(node.connection("fetch", address).open())
         assert [connection.node.host for connection in world.connections[2:]] == ["10.0.0.2"]
+
+
+@pytest.mark.parametrize("waits_already", [False, True], ids=["later", "waiting"])
+def test_a_connection_that_opens_ends_the_back_off_of_the_others(waits_already: bool) -> None:
+    """A heartbeat does not wait for seconds after a fetch has reached the broker again."""
+
+    async def main() -> None:
+        address = BrokerAddress(world.nodes[1].host, 9092, None)
+        fails, opens = node.connection("coordinator", address), node.connection("fetch", address)
+        world.nodes[1].down = True
+        for _ in range(8):
+            with pytest.raises(KafkaConnectionError):
+                await fails.open()
+        world.nodes[1].down = False
+        began = world.engine.now_ms()
+        waiting = asyncio.ensure_future(fails.open()) if waits_already else None
+        await asyncio.sleep(0)
+        await opens.open()
+        await (fails.open() if waiting is None else waiting)
+        assert world.engine.now_ms() - began < 100
+
+    with World() as world:
+        node = make_node(world)
+        world.run(main())
 
 
 def test_a_role_is_one_connection_until_it_is_released_or_the_broker_moves() -> None:

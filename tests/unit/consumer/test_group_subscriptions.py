@@ -67,9 +67,11 @@ def test_a_consumer_that_is_closed_while_it_subscribes_joins_no_more() -> None:
         async def main() -> None:
             consumer = group.member(topics=None, assign=[FIRST], enable_auto_commit=False).consumer
             assert await consumer.poll(1.0) == []  # there is a fetch session to be ended
-            asking = group.world.state.part(Faults).delay("DescribeGroups", 0.5, times=1)
+            faults = group.world.state.part(Faults)
+            asking = faults.delay("DescribeGroups", 0.2, times=1)
             subscribing = asyncio.ensure_future(consumer.subscribe("t"))
             await group.until(lambda: asking.times > 0)
+            faults.delay("Fetch", 1.0, times=2)  # the end of the session comes after the response
             await consumer.close()
             with pytest.raises(KafkaError, match="was closed while"):
                 await subscribing
