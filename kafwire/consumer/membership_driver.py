@@ -43,6 +43,8 @@ from kafwire.errors import (
 
 log = logging.getLogger("kafwire")
 
+KNOWN_TOPICS_WAIT_S = 2.0  # for metadata of topics that are known already, before a leader assigns their partitions
+
 
 class AssignedPartitions(Protocol):
     """What has to follow a membership's assignments."""
@@ -243,12 +245,23 @@ class MembershipDriver:
     # --- topics
 
     async def _look_up(self, topics: Sequence[str]) -> None:
-        """What of these topics there is: a topic that does not exist has no partitions to be assigned."""
+        """Look up the topics' partitions. A topic that does not exist has no partitions to be assigned.
+
+        Slow metadata do not hold up the group's rebalance where each topic is known: the leader assigns the partitions
+        that are known, and again when later metadata show others.
+        """
+        is_known = len(self.known(topics)) == len(set(topics))
+        refresh = self._begin(self._refresh(topics))
+        await asyncio.wait([refresh], timeout=KNOWN_TOPICS_WAIT_S if is_known else None)
+        if not refresh.done():
+            log.debug("kafwire: metadata are slow: the group's leader assigns the partitions that are known")
+        self._do(self.membership.found(self.known(topics), self._engine.now_ms()))
+
+    async def _refresh(self, topics: Sequence[str]) -> None:
         try:
             await self._cluster.refresh(topics, at_once=True)
         except KafkaError as error:
             log.debug("kafwire: metadata could not be refreshed: %s", error)
-        self._do(self.membership.found(self.known(topics), self._engine.now_ms()))
 
     async def _look_up_ids(self, topic_ids: Sequence[Any]) -> None:
         try:

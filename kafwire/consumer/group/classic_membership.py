@@ -126,8 +126,9 @@ class ClassicMembership:
         return self._rejoin(now)
 
     def changed(self, topics: Topics, now: float) -> list[Action]:
-        """See `Membership`. Only the leader minds: it assigns again."""
-        if not self._is_leader or self._counts is None or self.state is not State.STABLE:
+        """See `Membership`. Only the leader minds: it assigns again, after its SyncGroup if one is in flight."""
+        is_syncing = self.state is State.JOINING and isinstance(self._in_flight, protocol.SyncGroupRequest)
+        if not self._is_leader or self._counts is None or not (is_syncing or self.state is State.STABLE):
             return []
         if all(len(topics[name]) == self._counts.get(name, 0) for name in topics):
             return []

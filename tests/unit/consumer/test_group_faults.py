@@ -6,8 +6,10 @@ Numbers are those of librdkafka's tests (0106), and of issues of the projects na
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ import kafwire
 from kafwire import protocol as kafka
 from kafwire.errors import BrokerError, CommitFailedError
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.request import Request
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import CONSUMER, GROUP, PROTOCOLS, GroupWorld, Member
 
@@ -60,6 +63,80 @@ async def in_hand(group: GroupWorld, **options: Any) -> tuple[Member, kafwire.re
     await group.until(lambda: len(member.consumer.assignment) == 1)
     (batch,) = await member.consumer.poll(30.0)
     return member, batch
+
+
+class SlowMetadata:
+    """The Metadata responses to some clients come late; `beats` are the times of each client's heartbeats."""
+
+    def __init__(self, group: GroupWorld, seconds: float) -> None:
+        self.clients: set[str] = set()
+        self.seen = 0
+        self.beats: defaultdict[str, list[float]] = defaultdict(list)
+        self._seconds, self._loop = seconds, group.world.loop
+        group.world.state.interceptors.insert(0, self._intercept)
+
+    def _intercept(self, request: Request) -> None:
+        name = request.client_id or ""
+        if request.name == "Metadata" and name in self.clients:
+            request.delay_ms = self._seconds * 1000
+            self.seen += 1
+        if request.name in ("Heartbeat", "ConsumerGroupHeartbeat"):
+            self.beats[name].append(self._loop.time())
+
+
+# --- slow metadata
+
+
+def test_heartbeats_do_not_wait_behind_metadata(protocol: dict[str, Any]) -> None:
+    with GroupWorld() as group:
+        slow = SlowMetadata(group, 25.0)
+
+        async def main() -> None:
+            members = await group.add(2, **protocol, metadata_max_age_ms=5_000)
+            await group.balanced(members, 4)
+            slow.clients.update(member.name for member in members)
+            slow.beats.clear()
+            await group.until(lambda: slow.seen >= 6, 200.0)
+            for member in members:
+                beats = slow.beats[member.name]
+                assert max(later - earlier for earlier, later in pairwise(beats)) < 10.0
+
+        group.world.run(main())
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"], indirect=True)
+def test_slow_metadata_hold_up_no_rebalance(protocol: dict[str, Any]) -> None:
+    """The group's leader knows the topic, and its metadata are fetched 25 s long."""
+    with GroupWorld() as group:
+        slow = SlowMetadata(group, 25.0)
+
+        async def main() -> None:
+            (leader,) = await group.add(1, **protocol)
+            await group.balanced([leader], 4)
+            slow.clients.add(leader.name)
+            await group.add(1, **protocol)
+            await group.balanced(group.members, 4, 12.0)
+            assert slow.seen
+
+        group.world.run(main())
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"], indirect=True)
+def test_partitions_in_slow_metadata_are_assigned_once_they_come(protocol: dict[str, Any]) -> None:
+    with GroupWorld() as group:
+        slow = SlowMetadata(group, 25.0)
+
+        async def main() -> None:
+            (leader,) = await group.add(1, **protocol)
+            await group.balanced([leader], 4)
+            topics = group.world.state.topics
+            topics.add_partitions(topics.by_name["t"], 2, 1)
+            slow.clients.add(leader.name)
+            await group.add(1, **protocol)
+            await group.balanced(group.members, 4, 12.0)
+            await group.balanced(group.members, 6, 40.0)
+
+        group.world.run(main())
 
 
 # --- sessions

@@ -160,6 +160,18 @@ def test_only_the_leader_joins_again_for_new_partitions() -> None:
     assert revoke == Revoke((("t", 0),))
 
 
+def test_partitions_that_come_during_the_sync_are_assigned_after_it() -> None:
+    leader = Member()
+    leader.subscribe("t")
+    leader.let_in(leader="me", members=[GroupMember("me", ["t"])])
+    leader.did(leader.membership.found({"t": [NO_RACK]}, 0.0))
+    (log,) = leader.did(leader.membership.changed({"t": [NO_RACK] * 4}, 0.0))
+    assert isinstance(log, Log)
+    assert leader.sync(("t", 0)) == [Assign((("t", 0),)), Revoke((("t", 0),))]
+    assert leader.released() == []
+    assert isinstance(leader.last, protocol.JoinGroupRequest)
+
+
 # --- rebalances
 
 
