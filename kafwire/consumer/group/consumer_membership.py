@@ -67,6 +67,7 @@ class ConsumerMembership:
         self._failures = 0
         self._interval_ms = float(options.heartbeat_interval_ms)
         self._prompt_ms = PROMPT_MS
+        self._regular_ms = NEVER  # a member without partitions sends its next regular heartbeat then
         self._beat_ms = NEVER
 
     # --- what others see
@@ -192,7 +193,7 @@ class ConsumerMembership:
             self._target = frozenset(
                 (topic.topic_id, number) for topic in answer.assignment.topic_partitions for number in topic.partitions
             )
-        self._beat_ms = now if has_news else now + self._pause_ms()
+        self._beat_ms = now if has_news else now + self._pause_ms(now)
         return self._reconcile(now)
 
     def failed(self, message: Any, error: KafkaError, now: float) -> list[Action]:
@@ -209,17 +210,23 @@ class ConsumerMembership:
 
     # --- heartbeats
 
-    def _pause_ms(self) -> float:
+    def _pause_ms(self, now: float) -> float:
         """The time up to the next heartbeat.
 
         A coordinator assigns some time after a member joined, and only a heartbeat brings the assignment: a member
-        without partitions sends heartbeats more often at first.
+        without partitions sends heartbeats more often at first, besides the regular ones.
         """
         if self._owned or self._target:
             self._prompt_ms = PROMPT_MS
             return self._interval_ms
-        pause_ms = min(self._prompt_ms, self._interval_ms)
-        self._prompt_ms = 2 * pause_ms
+        if self._prompt_ms == PROMPT_MS:
+            self._regular_ms = now + self._interval_ms
+        left_ms = self._regular_ms - now
+        if left_ms <= 0:
+            self._prompt_ms = NEVER
+            return self._interval_ms
+        pause_ms = min(self._prompt_ms, left_ms)
+        self._prompt_ms *= 2
         return pause_ms
 
     def _beat_at(self, now: float) -> list[Action]:
