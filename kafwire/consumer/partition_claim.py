@@ -45,13 +45,13 @@ class Claim:
         self.is_read = False  # its reader has begun
         self.is_ending = False  # nothing more of it is handed out
         self.on_change: Callable[[], object] | None = None  # called on the engine: it is ending, or the partition goes
-        self._ownership = ownership
+        self.ownership = ownership
         self._engine = engine
         self._release = release
 
     def take(self, cursor: FetchCursor) -> None:
         """Hold this cursor. On the engine."""
-        self.cursor, self.number, self._ownership = cursor, cursor.number, cursor.ownership
+        self.cursor, self.number, self.ownership = cursor, cursor.number, cursor.ownership
 
     def tell(self) -> None:
         """Report that the claim is ending, or that the partition is gone. On the engine."""
@@ -61,12 +61,12 @@ class Claim:
     @property
     def is_over(self) -> bool:
         """Whether the partition is not the consumer's any more. From any thread."""
-        return self._ownership is not None and not self._ownership.is_owned
+        return self.ownership is not None and not self.ownership.is_owned
 
     @property
     def is_lost(self) -> bool:
         """Whether another member processes what is in hand of the partition. From any thread."""
-        return self._ownership is not None and self._ownership.is_lost
+        return self.ownership is not None and self.ownership.is_lost
 
     def close(self) -> None:
         """Let others read the partition. From any thread; a second close does nothing."""

@@ -170,7 +170,7 @@ class _Partition:
     ) -> None:
         self.topic, self.partition = stream.topic, stream.partition
         self.deserializers = deserializers  # the stream calls them: what they raise is a failure of its record
-        self._stream = stream
+        self._stream, self._claim = stream, stream._claim
         stream._is_bounded = False  # a list of `batch`, or a transaction, may be longer than its `max_uncommitted`
         self._on_end = on_end
         self._committed = committed
@@ -184,11 +184,12 @@ class _Partition:
 
     @property
     def is_lost(self) -> bool:
-        return self._stream.is_lost
+        ownership = self._claim.ownership
+        return ownership is not None and ownership.is_lost
 
     @property
     def is_ending(self) -> bool:
-        return self._stream._claim.is_ending
+        return self._claim.is_ending
 
     def on_change(self, function: Callable[[], object]) -> None:
         loop = asyncio.get_running_loop()
@@ -197,7 +198,7 @@ class _Partition:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(function)
 
-        self._stream._claim.on_change = call
+        self._claim.on_change = call
 
     def complete(self, first_offset: int, next_offset: int) -> None:
         self._stream.complete(first_offset, next_offset)
@@ -209,7 +210,7 @@ class _Partition:
         self._stream.resume()
 
     def position(self) -> int:
-        return self._stream._core.position(self._stream._claim)
+        return self._stream._core.position(self._claim)
 
     async def committed(self) -> int | None:
         return await self._committed(TopicPartition(self.topic, self.partition))

@@ -468,8 +468,9 @@ class PartitionRun:
         lane, element.write_lane = element.write_lane, None
         if lane is not None:
             self.writer.write_next(lane, leaves=element.pending < 0 and not self.partition.is_lost)
-        if succeeded:
-            self.on_success()
+        window = self._stream.failures.window
+        if succeeded and window is not None:
+            window.on_success()
         self.in_flight -= 1
         self.wake()
         if not self.in_flight:

@@ -7,7 +7,6 @@ import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from functools import partial
-from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import TransactionAbortableError
@@ -17,6 +16,7 @@ from kafwire.stream.elements import Abandoned, Element, Origin, covers, first_of
 from kafwire.stream.errors import NotNow
 from kafwire.stream.interfaces import AnySink
 from kafwire.stream.message import Message
+from kafwire.stream.running_calls import SerialCalls
 
 if TYPE_CHECKING:
     from kafwire.stream.partition_run import PartitionRun
@@ -36,6 +36,7 @@ class PartitionWriter:
     def __init__(self, stream: StreamRun, run: PartitionRun) -> None:
         self._stream = stream
         self._run = run
+        self._calls = SerialCalls(run.where, SINK)
         self._acks: deque[tuple[Awaitable[object], Element, Any]] = deque()
         self._confirming: asyncio.Task[None] | None = None
         self._writing: dict[asyncio.Task[None], Element] = {}  # in the order of their lanes
@@ -57,20 +58,18 @@ class PartitionWriter:
         """What runs."""
         return [task for task in (self._confirming, *self._writing) if task is not None]
 
-    async def write_all(self, values: Sequence[Any], origins: Sequence[Any], first_offset: int) -> None:
-        """Values in order to the sink. As long as it stores each at once, nothing has to be known of them."""
-        sink, stored, error = self._stream.sink, None, None
+    async def write_all(self, values: Sequence[Any], origins: Sequence[Origin], first_offset: int) -> None:
+        """Values in order to the sink. While it stores each value at once, no value needs an element."""
+        stream, run = self._stream, self._run
+        sink, stored, error = stream.sink, None, None
         assert sink is not None
-        partition, splits = self._run.partition, getattr(sink, "splits_lists", False)
-        left = iter(values)
-
-        def at() -> int:
-            return len(values) - length_hint(left) - 1
-
-        if values and self._stream.writes:  # a value of a lane may have to wait
+        partition, splits = run.partition, getattr(sink, "splits_lists", False)
+        if values and stream.writes:  # a value of a lane may have to wait
             await self._write_rest(values, origins, first_offset, None, None)
             return
-        with self._stream.calls.call(self._run.where, lambda: SINK, lambda: origins[at()], at):
+        left = self._calls.over(values, origins)
+        stream.calls.begin(self._calls)
+        try:
             for value in left:
                 if splits and isinstance(value, list):
                     break
@@ -84,37 +83,64 @@ class PartitionWriter:
                 if stored is not None:
                     break
             else:
-                self._run.check()
+                run.check()
                 if values:
-                    self._run.on_success()
-                self._run.complete(first_offset, self._run.covered)
+                    run.on_success()
+                run.complete(first_offset, run.covered)
                 return
-        await self._write_rest(values[at() :], origins[at() :], first_offset, stored, error)
+        finally:
+            stream.calls.end(self._calls)
+        at = self._calls.index
+        await self._write_rest(values[at:], origins[at:], first_offset, stored, error)
 
     async def _write_rest(
         self,
         values: Sequence[Any],
-        origins: Sequence[Any],
+        origins: Sequence[Origin],
         first_offset: int,
         stored: Awaitable[object] | None,
         error: Exception | None,
     ) -> None:
         """Values of which each is an element; the first one is written already, or has failed, or is a list."""
+        stream, run = self._stream, self._run
+        sink, splits = stream.sink, getattr(stream.sink, "splits_lists", False)
+        assert sink is not None
         start = first_of(origins[0])
-        self._run.complete(first_offset, start)
-        found = covers(self._run.complete, max(first_offset, start), origins, self._run.covered)
-        for value, origin, cover in zip(values, origins, found, strict=True):
-            if self._run.is_torn:
-                return
-            element = Element(value, origin, cover, self._run)
-            self._run.in_flight += 1
-            element.output = [value]
-            if stored is not None:
-                element.output = []
-                self._take_turn(element)
-                self._await_stored(stored, element, value)
-            await self.write_in_place(element, error)
-            stored = error = None
+        run.complete(first_offset, start)
+        found = covers(run.complete, max(first_offset, start), origins, run.covered)
+        in_lanes, partition = stream.orders_writes, run.partition
+        stream.calls.begin(self._calls)
+        try:
+            for value, origin, cover in zip(self._calls.over(values, origins), origins, found, strict=True):
+                if run.is_torn:
+                    return
+                element = Element(value, origin, cover, run)
+                run.in_flight += 1
+                in_place = error is not None or in_lanes or (splits and isinstance(value, list))
+                if stored is None and not in_place and value is not None:
+                    if partition.is_lost:
+                        element.abandon()
+                        raise Abandoned
+                    try:
+                        stored = await sink.write(value)
+                    except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a sink's
+                        error = _sinks_error(problem)
+                        in_place = True
+                if stored is not None and not in_lanes:
+                    self._confirm_later(stored, element, value)
+                elif stored is None and not in_place:
+                    element.finish()
+                else:
+                    element.output = [] if stored is not None else [value]
+                    if stored is not None:
+                        self._take_turn(element)
+                        self._await_stored(stored, element, value)
+                    stream.calls.end(self._calls)  # a wait for the next attempt is no call
+                    await self.write_in_place(element, error)
+                    stream.calls.begin(self._calls)
+                stored = error = None
+        finally:
+            stream.calls.end(self._calls)
 
     async def write_in_place(self, element: Element, error: Exception | None) -> None:
         """Write it until the sink takes it, or it is a failure; `error` is what the first attempt has raised."""
@@ -147,10 +173,11 @@ class PartitionWriter:
 
         An element whose lane has values that are not stored yet is written when they are.
         """
-        if not self._take_turn(element):
+        stream = self._stream
+        if stream.orders_writes and not self._take_turn(element):
             return
-        output, sink, calls = element.output, self._stream.sink, self._stream.calls
-        is_workers, partition = element in calls.running, self._run.partition
+        output, sink, calls = element.output, stream.sink, stream.calls
+        is_workers, partition, stored = element in calls.running, self._run.partition, None
         while output and sink is not None:
             if partition.is_lost:
                 raise Abandoned
@@ -169,7 +196,7 @@ class PartitionWriter:
                 self._await_stored(stored, element, value)
                 if element.write_lane is not None:
                     break  # the others follow when it is stored
-        if partition.is_lost:
+        if stored is None and partition.is_lost:  # after a handler or a write that has just returned
             raise Abandoned
         element.finish()
 
@@ -185,6 +212,9 @@ class PartitionWriter:
         if element.write_lane is not None:
             self._begin(partial(self._deliver, element, value, stored), element)
             return
+        self._confirm_later(stored, element, value)
+
+    def _confirm_later(self, stored: Awaitable[object], element: Element, value: Any) -> None:
         self._acks.append((stored, element, value))
         if self._confirming is None or self._confirming.done():
             self._confirming = asyncio.ensure_future(self._confirm())
@@ -195,11 +225,21 @@ class PartitionWriter:
         while self._acks:
             stored, element, value = self._acks[0]
             try:
-                element.is_failed |= not await self._store(element, value, stored)
-            except Abandoned:
-                element.abandon()
+                await stored
+            except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a delivery's
+                try:
+                    element.is_failed |= not await self._store(element, value, error=self._refused(problem))
+                except Abandoned:
+                    element.abandon()
             self._acks.popleft()
             element.finish()
+
+    def _refused(self, problem: Exception | asyncio.CancelledError) -> Exception:
+        """What an awaited delivery has raised. Exactly once it aborts the transaction."""
+        error = _sinks_error(problem)
+        if self._stream.is_exactly_once:
+            raise TransactionAbortableError("a result could not be stored: see the cause") from error
+        return error
 
     async def _store(
         self, element: Element, value: Any, stored: Awaitable[object] | None = None, error: Exception | None = None
@@ -222,9 +262,7 @@ class PartitionWriter:
                     await stored
                 return True
             except (Exception, asyncio.CancelledError) as problem:  # noqa: BLE001  # a delivery's
-                error, stored = _sinks_error(problem), None
-                if self._stream.is_exactly_once:
-                    raise TransactionAbortableError("a result could not be stored: see the cause") from error
+                error, stored = self._refused(problem), None
 
     # --- in order within a lane -------------------------------------------------------------------------------------
 

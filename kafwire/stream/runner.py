@@ -92,7 +92,8 @@ class StreamRun:
         self.retry_topics = {one.topic for one in settings.failures.retry_topics}
         self.hooks = HookCalls(settings.hooks)
         # A delivery is written again if there are retries. Exactly once it aborts the transaction instead.
-        self._orders_writes = settings.failures.attempts > 1 and settings.guarantee != "exactly_once"
+        repeats = settings.failures.attempts > 1 and settings.guarantee != "exactly_once"
+        self.orders_writes = repeats and (self.plan.for_each is None or self.plan.for_each.by is not None)
         self.writes: KeyOrder[Element] = KeyOrder()
         self.calls = RunningCalls(clock)
         watch_calls = getattr(source, "watch_calls", None)
@@ -319,7 +320,7 @@ class StreamRun:
         A value that is written again must not come behind later ones of its key.
         """
         step = self.plan.for_each
-        if not self._orders_writes or (step is not None and step.by is None):
+        if not self.orders_writes:
             return None
         where, origin = element.owner.where, element.origin
         if step is not None and step.by != "partition":

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from operator import length_hint
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from kafwire.runtime.interfaces import Clock
 from kafwire.stream.elements import Element, Origin, described
@@ -60,6 +61,43 @@ class Call:
         return described(self._step(), self._origin(), self._where)
 
 
+class SerialCalls:
+    """The calls of one step for consecutive values, each from when the call before it has returned.
+
+    Progress is the iterator of the values: no call of its own has to begin or end.
+    """
+
+    __slots__ = ("_left", "_origins", "_seen", "_step", "_where", "since")
+
+    def __init__(self, where: TopicPartition, step: str) -> None:
+        self._where = where
+        self._step = step
+        self._origins: Sequence[Origin] = ()
+        self._left: Iterator[Any] = iter(())
+        self._seen = 0
+        self.since = 0.0
+
+    def over(self, values: Sequence[Any], origins: Sequence[Origin]) -> Iterator[Any]:
+        """Return an iterator of the values. The value that it gave last is the one of the call that runs."""
+        self._origins, self._left, self._seen = origins, iter(values), len(values) - 1
+        return self._left
+
+    @property
+    def index(self) -> int:
+        """The index of the value that the iterator gave last."""
+        return max(len(self._origins) - length_hint(self._left) - 1, 0)
+
+    def age_s(self, now: float) -> float:
+        """For how many seconds the call has run. Progress is noticed when this is called. From any thread."""
+        left = length_hint(self._left)
+        if left != self._seen:
+            self._seen, self.since = left, now
+        return now - self.since
+
+    def __str__(self) -> str:
+        return described(self._step, self._origins[self.index], self._where)
+
+
 class RunningCalls:
     """The calls of one stream. A wait for a worker, a key, the next attempt, or until a record is due is no call.
 
@@ -68,16 +106,17 @@ class RunningCalls:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.running: dict[Call | Element, None] = {}  # an element stands for the calls that a worker makes for it
+        # An element stands for the calls that a worker makes for it.
+        self.running: dict[Call | SerialCalls | Element, None] = {}
 
-    def begin(self, element: Element) -> None:
-        """A worker calls something for an element, until `end`."""
-        element.since = self.clock.monotonic()
-        self.running[element] = None
+    def begin(self, calls: SerialCalls | Element) -> None:
+        """Calls begin: those of a worker for an element, or those of a step for consecutive values."""
+        calls.since = self.clock.monotonic()
+        self.running[calls] = None
 
-    def end(self, element: Element) -> None:
-        """The worker is done with the element. A second end does nothing."""
-        self.running.pop(element, None)
+    def end(self, calls: SerialCalls | Element) -> None:
+        """The calls have returned. A second end does nothing."""
+        self.running.pop(calls, None)
 
     def call(
         self,

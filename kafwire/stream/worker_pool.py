@@ -159,8 +159,8 @@ class WorkerPool:
                 raise element.problem
             if element.run is None:
                 result = await self._invocation.call(element.value)
-                if element.owner.partition.is_lost:
-                    raise Abandoned
+                if self._after:
+                    element.owner.check()
                 values: list[Any] = [] if result is None else [result]
                 element.run = SectionRun(self._after, values, [element.origin] * len(values))
                 element.attempt = 1

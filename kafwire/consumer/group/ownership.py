@@ -52,25 +52,20 @@ class OwnershipState(enum.Enum):
 class PartitionOwnership:
     """One assignment of one partition. The engine changes it; any thread may read it."""
 
-    __slots__ = ("_state",)
+    __slots__ = ("_state", "is_lost", "is_owned")
 
     def __init__(self) -> None:
         self._state = OwnershipState.OWNED
+        # Attributes and no properties: streams ask several times for each record.
+        self.is_owned = True
+        """Whether this consumer may read, write results for, and commit the partition."""
+        self.is_lost = False
+        """Whether another member processes the records in hand: nothing may be written, replayed or committed."""
 
     @property
     def state(self) -> OwnershipState:
         """How far this assignment has come."""
         return self._state
-
-    @property
-    def is_owned(self) -> bool:
-        """Whether this consumer may read, write results for, and commit the partition."""
-        return self._state is OwnershipState.OWNED
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether another member processes the records in hand: nothing may be written, replayed or committed."""
-        return self._state in (OwnershipState.REVOKED_LATE, OwnershipState.LOST)
 
     def release(self) -> None:
         """End the ownership in time: nothing is in hand."""
@@ -88,6 +83,8 @@ class PartitionOwnership:
         # The first end counts: a partition that was lost while it was revoked stays lost.
         if self._state is OwnershipState.OWNED:
             self._state = state
+            self.is_lost = state is not OwnershipState.RELEASED
+            self.is_owned = False
 
     def __repr__(self) -> str:
         return f"<PartitionOwnership: {self._state.value}>"

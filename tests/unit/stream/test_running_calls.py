@@ -7,7 +7,7 @@ import pytest
 from kafwire.records import Record
 from kafwire.runtime._interfaces import Clock
 from kafwire.stream.elements import Origin
-from kafwire.stream.running_calls import RunningCalls
+from kafwire.stream.running_calls import RunningCalls, SerialCalls
 from kafwire.stream.steps import Map
 from kafwire.stream.transforms import SectionRun, section
 from kafwire.types import TopicPartition
@@ -89,3 +89,19 @@ def test_a_short_call_that_does_not_return_is_seen() -> None:
         assert calls.oldest() == (50_000.0, "map(parse) of the record at offset 0 of orders-0")
         place[0] = 1
         assert calls.oldest() == (0.0, "map(parse) of the record at offset 1 of orders-0")
+
+
+def test_calls_for_consecutive_values_count_from_when_one_before_was_seen() -> None:
+    clock, records = Standing(), [record(offset) for offset in range(3)]
+    calls, sink = RunningCalls(clock), SerialCalls(ORDERS, "sink")
+    left = sink.over(records, records)
+    calls.begin(sink)
+    for offset in range(3):
+        assert next(left) is records[offset]
+        clock.now += 50.0
+        waits_ms = 0.0 if offset else 50_000.0  # the first call began when all did
+        assert calls.oldest() == (waits_ms, f"sink of the record at offset {offset} of orders-0")
+        clock.now += 10.0
+        assert calls.oldest() == (waits_ms + 10_000.0, f"sink of the record at offset {offset} of orders-0")
+    calls.end(sink)
+    assert calls.oldest() is None
