@@ -46,7 +46,8 @@ class Program:
         """See `WatchedMember`."""
         if self._consumer is None or self.is_over:
             return set()
-        return {(where.topic, where.partition) for where in self._consumer.assignment}
+        fetched = self._consumer._core.fetcher.cursors
+        return {(topic, partition) for topic, partition in (*self._consumer.assignment, *fetched)}
 
     @property
     def only_waits(self) -> bool:

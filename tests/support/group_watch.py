@@ -35,7 +35,7 @@ class WatchedMember(Protocol):
 
     @property
     def reads(self) -> set[Where]:
-        """The partitions that its consumer lists as assigned."""
+        """The partitions that its consumer lists as assigned, or fetches."""
 
     @property
     def only_waits(self) -> bool:

@@ -121,6 +121,7 @@ class ShareSchedule:
         self.dead: list[ShareProgram] = []
         self.events: list[str] = []
         self._names = 0
+        self._slowest_s = 0.0
         self._mute: set[str] = set()
         self.world.state.interceptors.insert(0, self._intercept)
 
@@ -172,6 +173,7 @@ class ShareSchedule:
         node, late_s = self.chance.randrange(1, self.brokers + 1), self.chance.choice(SLOW_S)
         self.say(f"broker {node} answers {late_s:.2f} s late")
         self.world.link(node).latency_s = late_s
+        self._slowest_s = max(self._slowest_s, late_s)
 
     async def _heal(self) -> None:
         self.say("no broker is slow")
@@ -203,7 +205,9 @@ class ShareSchedule:
             step: Callable[[], Awaitable[None]] = getattr(self, name)
             await step()
             await asyncio.sleep(self.chance.choice([0.0, 0.5, 5.0, 20.0]))
-        self.history.wait_s += len(self.history.written) * self.longest_s
+        # One member with `max_poll_records=1` fetches, works on, and commits record by record.
+        round_trips_s = 2 * 2 * self._slowest_s
+        self.history.wait_s += len(self.history.written) * (self.longest_s + round_trips_s)
         end_s = self.now_s + self.history.wait_s + WAITS_S
         while self.now_s < end_s and not self._all_is_seen():  # noqa: ASYNC110 - simulated time costs nothing
             await asyncio.sleep(LOOK_S)
