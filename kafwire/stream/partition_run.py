@@ -235,6 +235,8 @@ class PartitionRun:
             self.is_parked = True
             self._stream.on_parked()
             while self._stream.is_closing_transaction:
+                if self.is_ending and not self.taken:  # the transaction has nothing of it
+                    raise Abandoned
                 await self._sleep(None)
             self.is_parked = False
 
@@ -250,6 +252,9 @@ class PartitionRun:
         if self.offsets is None:
             self.offsets = CompletedOffsets(batch.base_offset)
             self.covered = self._seen = self.committed = batch.base_offset
+            commit_start = getattr(self.partition, "commit_start", None)
+            if stream.is_exactly_once and commit_start is not None:
+                await commit_start()  # otherwise the first commit is that of a transaction
         if not await stream.on_batch(self, batch):
             return False
         self.check()

@@ -248,7 +248,7 @@ class StreamRun:
         if self._cycle is None:
             await self.hooks.revoked(run)  # before its last commit, which says that its state is right
         if self._cycle is not None:
-            if not self.is_stopping:
+            if run.taken and not self.is_stopping:
                 await self._cycle.commit_now()
                 run.taken = []  # but for what it did not come to
         elif not run.partition.is_lost and (not self.is_stopping or run.has_no_more()):

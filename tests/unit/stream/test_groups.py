@@ -236,6 +236,25 @@ def test_a_wait_in_another_partition_holds_up_no_revocation_exactly_once(protoco
         group.world.run(main())
 
 
+def test_a_partition_without_records_leaves_a_transaction_that_ends(protocol: dict[str, Any]) -> None:
+    """The transaction is due, and waits for a record of another partition."""
+    with StreamGroup() as group:
+
+        async def main() -> None:
+            first = group.add(by_key, not_now, guarantee="exactly_once", **protocol)
+            await group.until(lambda: len(first.assigned) == 2)
+            async with group.producer() as producer:
+                await (await producer.send("in", b"bad", partition=0))
+            await group.until(lambda: len(group.calls) == 1)
+            await asyncio.sleep(5.0)
+            second = group.add(by_key, not_now, guarantee="exactly_once", **protocol)
+            assert await group.until(group.shared_out([first, second], 2)) < 7.0
+            for member in (first, second):
+                await member.leave()
+
+        group.world.run(main())
+
+
 def test_at_most_once_a_wait_keeps_the_window(protocol: dict[str, Any]) -> None:
     attempts: list[float] = []
 
