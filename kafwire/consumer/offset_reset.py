@@ -32,6 +32,8 @@ class OffsetReset:
     """Finds where the cursors of one fetcher go on."""
 
     def __init__(self, fetcher: Fetcher) -> None:
+        # Called with a cursor whose reading begins at another offset than the log's first one.
+        self.on_begun: Callable[[FetchCursor], object] | None = None
         self.count = 0  # positions that had to be looked up again, for metrics
         self._fetcher = fetcher
         self._cluster = fetcher.cluster
@@ -77,10 +79,12 @@ class OffsetReset:
         """Log where reading begins in a new partition, once that is known, and why there."""
         self._new[cursor] = why
 
-    def begin(self, cursor: FetchCursor, offset: int) -> None:
+    def begin(self, cursor: FetchCursor, offset: int, *, is_earliest: bool = False) -> None:
         """Nothing was read of it: reading begins at `offset`."""
         why = self._new.pop(cursor, None)
         self._fetcher.seek(cursor, offset)
+        if self.on_begun is not None and not is_earliest:
+            self.on_begun(cursor)
         if why is not None:
             self._begun.setdefault((cursor.topic, why), {})[cursor.partition] = offset
             self._tasks.soon(self._log_begun)
@@ -132,7 +136,7 @@ class OffsetReset:
         if self._awaited.get(cursor) != place:
             return
         if self._fetcher.queue.position(cursor.number) < 0:  # nothing was read: it begins there
-            self.begin(cursor, offset)
+            self.begin(cursor, offset, is_earliest=place == EARLIEST)
         else:
             self._fetcher.go_on_at(cursor, offset)
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from kafwire.aio.consumer import AsyncConsumer
 from kafwire.aio.partition_stream import AsyncPartitionStream
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError
 from kafwire.records._records import Batch
 from kafwire.serializer_calls import Deserializers
 from kafwire.stream.argument_checks import is_seconds
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
-
-log = logging.getLogger("kafwire")
 
 
 class ConsumerSource:
@@ -57,6 +54,8 @@ class ConsumerSource:
         deserializers = consumer._core.deserializers
         if deserializers is not None and deserializers.is_async:
             raise ConfigError("a stream awaits nothing before for_each: leave out the consumer's async deserializer")
+        if consumer._core.config.group_id is not None:
+            consumer._core.commits.commit_starts()
         self._consumer = consumer
         self._idle_s = idle_s
         self._running: set[_Partition] = set()
@@ -217,18 +216,6 @@ class _Partition:
 
     async def committed(self) -> int | None:
         return await self._committed(TopicPartition(self.topic, self.partition))
-
-    async def commit_start(self) -> None:
-        """Commit where reading begins, if the group has committed nothing.
-
-        Otherwise `latest` would skip records: the ones that come before the first commit, if the partition is assigned
-        again in between.
-        """
-        try:
-            if await self.committed() is None:
-                await self._stream.commit()
-        except KafkaError as error:
-            log.debug("kafwire: %s-%d: where reading begins is not committed: %s", self.topic, self.partition, error)
 
     async def commit(self) -> None:
         await self._stream.commit()

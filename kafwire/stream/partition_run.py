@@ -252,9 +252,6 @@ class PartitionRun:
         if self.offsets is None:
             self.offsets = CompletedOffsets(batch.base_offset)
             self.covered = self._seen = self.committed = batch.base_offset
-            commit_start = getattr(self.partition, "commit_start", None)
-            if stream.is_exactly_once and commit_start is not None:
-                await commit_start()  # otherwise the first commit is that of a transaction
         if not await stream.on_batch(self, batch):
             return False
         self.check()

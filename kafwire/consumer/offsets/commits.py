@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._records import Batch, Record
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
+
+log = logging.getLogger("kafwire")
 
 # Brokers forget what a group without members has not committed for a week: what does not change is committed again.
 COMMIT_AGAIN_MS = 6 * 3600 * 1000
@@ -38,6 +41,30 @@ class OffsetCommits:
         self.is_automatic = self.group is not None and config.enable_auto_commit
         self.ledger = Ledger(fetcher, is_automatic=self.is_automatic)
         self._all_since_ms = self._engine.now_ms()
+        self._begun: list[FetchCursor] = []  # their starts are to be committed
+
+    def commit_starts(self) -> None:
+        """Commit from now on where reading begins by a reset.
+
+        A group that has committed nothing begins at the end again, with `latest`, when the partition is assigned again:
+        the records in between would be skipped.
+        """
+        self._fetcher.offset_reset.on_begun = self._on_begun
+
+    def _on_begun(self, cursor: FetchCursor) -> None:
+        self._begun.append(cursor)
+        self._fetcher.tasks.soon(self._begin_commit)
+
+    def _begin_commit(self) -> None:
+        begun, self._begun = self._begun, []
+        if begun:
+            self._fetcher.tasks.begin(self._commit_starts(begun))
+
+    async def _commit_starts(self, cursors: list[FetchCursor]) -> None:
+        try:
+            await self.commit(None, only=[cursor for cursor in cursors if cursor.ownership.is_owned])
+        except KafkaError as error:
+            log.debug("kafwire: where reading begins is not committed: %s", error)
 
     async def commit(
         self,

@@ -94,7 +94,7 @@ class Ledger:
         # Before the progress: a batch that is taken meanwhile is not in it.
         processed = self._queue.processed(cursor.number)
         progress = self._progress.get(cursor)
-        if progress is None:
+        if progress is None or progress.committable < 0:  # nothing was handed out
             return processed
         return max(processed, progress.committable) if progress.is_finished else progress.committable
 

@@ -201,3 +201,24 @@ def test_a_leader_that_is_gone_delays_the_start_of_no_other_partition(protocol: 
             group.world.link(gone).heal()
 
         group.world.run(main())
+
+
+def test_auto_commit_keeps_where_an_explicit_stream_begins(protocol: dict[str, Any]) -> None:
+    """Nothing was handed out: a record that comes while the partition is another member's next is not skipped."""
+    with GroupWorld(partitions=1) as group:
+
+        async def main() -> None:
+            async with group.producing(3):
+                pass
+            member = group.member(**protocol, auto_offset_reset="latest", auto_commit_interval_ms=500)
+            streams = member.consumer.partitions(explicit=True)
+            stream = await anext(streams)
+            reading = asyncio.ensure_future(anext(aiter(stream), None))
+            await asyncio.sleep(5.0)
+            assert group.committed() == {("t", 0): 3}
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+            await stream.aclose()
+            await streams.aclose()
+
+        group.world.run(main())

@@ -132,6 +132,25 @@ def test_an_idle_exactly_once_stream_commits_as_the_current_member(protocol: dic
         group.world.run(main())
 
 
+@pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
+@pytest.mark.parametrize(("reset", "offset"), [("latest", 1), ("earliest", None)])
+def test_a_stream_commits_where_it_begins(
+    protocol: dict[str, Any], guarantee: Any, reset: str, offset: int | None
+) -> None:
+    """Otherwise `latest` skips what comes before the first commit, when the partition is assigned again."""
+    with StreamGroup(partitions=1) as group:
+
+        async def main() -> None:
+            await group.send(1, partitions=[0])
+            waits = group.add(by_key, not_now_at_all, guarantee=guarantee, auto_offset_reset=reset, **protocol)
+            await group.until(lambda: len(waits.assigned) == 1)
+            await asyncio.sleep(5.0)
+            assert group.committed().get(("in", 0)) == offset
+            await waits.leave()
+
+        group.world.run(main())
+
+
 # --- what waits
 
 
@@ -143,6 +162,10 @@ async def refuse(record: Record) -> None:
 async def not_now(record: Record) -> None:
     if record.value == b"bad":
         raise NotNow(3600.0)
+
+
+async def not_now_at_all(_: Record) -> None:
+    raise NotNow(3600.0)
 
 
 def steps_of(handle: Handle) -> Pipeline:
