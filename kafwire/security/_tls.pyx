@@ -50,6 +50,7 @@ cdef extern from "kafwire/security/native/tls.h" nogil:
         int max_version
         int verify
         int verify_name
+        int kernel
     ctypedef struct kw_tls_statistics:
         uint64_t handshakes
         uint64_t resumed
@@ -57,6 +58,7 @@ cdef extern from "kafwire/security/native/tls.h" nogil:
     kw_tls_context *kw_tls_context_new(
         const kw_openssl *openssl, const kw_tls_settings *settings, int *problem, char *reason)
     void kw_tls_context_unref(kw_tls_context *context)
+    int kw_tls_allows_kernel(const kw_tls_context *context)
     void kw_tls_get_statistics(const kw_tls_context *context, kw_tls_statistics *statistics)
     kw_stream *kw_tls_stream_new(kw_tls_context *context, const char *host, int is_address, int port)
     int kw_tls_read_pkcs12(
@@ -146,6 +148,7 @@ cdef class Context:
     def __cinit__(
         self, *, bytes trusted=None, bytes certificates=None, bytes key=None, bytes password=None, bytes revoked=None,
         bytes ciphers=None, bytes suites=None, tuple versions=(2, 3), bint verify=True, bint verify_name=True,
+        bint kernel=False,
     ):
         cdef kw_tls_settings settings
         cdef char reason[KW_REASON_SIZE]
@@ -161,6 +164,7 @@ cdef class Context:
         settings.max_version = KW_TLS_1_2 if versions[1] == 2 else KW_TLS_1_3
         settings.verify = verify
         settings.verify_name = verify_name
+        settings.kernel = kernel
         self.context = kw_tls_context_new(bind(), &settings, &problem, reason)
         if self.context is NULL:
             raise UnusableSettings(PROBLEMS[problem], (<bytes> reason).decode("utf-8", "replace"))
@@ -171,6 +175,11 @@ cdef class Context:
     def source(self, str host not None, bint is_address, int port):
         """TLS to one server: its certificate has to be for `host`, a name or a numeric address."""
         return TlsSource(self, host.encode("ascii" if is_address else "idna"), is_address, port)
+
+    @property
+    def allows_kernel(self):
+        """True if the kernel may encrypt, where it can (kTLS)."""
+        return bool(kw_tls_allows_kernel(self.context))
 
     def statistics(self):
         """How many handshakes succeeded, how many of them resumed a session, and how many use the kernel's TLS."""

@@ -43,7 +43,8 @@ _PROBLEMS = {
 # sessions, and the system's trust store, which takes OpenSSL some 20 ms to read, is read once.
 _contexts: weakref.WeakValueDictionary[bytes, _tls.Context] = weakref.WeakValueDictionary()
 
-# "python": TLS runs by Python's module ssl, whatever there is; for comparisons, and where libssl misbehaves.
+# "python": TLS runs by Python's module ssl, whatever there is; for comparisons, and where libssl misbehaves. "kernel": the
+# kernel encrypts where it can (kTLS), which no test of kafwire has run yet.
 VARIABLE = "KAFWIRE_TLS"
 
 # Why TLS is Python's, as far as it was said in this process.
@@ -167,6 +168,7 @@ class Tls:
             "suites": suites.encode() or None,
             "versions": (min(versions), max(versions)),
             "verify": verify,
+            "kernel": os.environ.get(VARIABLE) == "kernel",
             "verify_name": verify and config.ssl_endpoint_identification_algorithm == "https",
         }
         # No local has the key or its password: a report of an error may show these.

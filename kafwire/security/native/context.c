@@ -101,7 +101,8 @@ static int on_session(SSL *ssl, SSL_SESSION *session) { return kw_tls_keep_sessi
 static int configure(kw_tls_context *context, const kw_tls_settings *settings) {
     const kw_openssl *openssl = context->openssl;
     SSL_CTX *ssl = context->ssl;
-    openssl->SSL_CTX_set_options(ssl, KW_OP_NO_COMPRESSION | KW_OP_NO_RENEGOTIATION | KW_OP_ENABLE_KTLS);
+    uint64_t kernel = settings->kernel ? KW_OP_ENABLE_KTLS : 0;
+    openssl->SSL_CTX_set_options(ssl, KW_OP_NO_COMPRESSION | KW_OP_NO_RENEGOTIATION | kernel);
     openssl->SSL_CTX_ctrl(ssl, KW_CTRL_MODE, KW_MODE_PARTIAL_WRITE | KW_MODE_MOVING_BUFFER, NULL);
     /* One system call brings several records. */
     openssl->SSL_CTX_ctrl(ssl, KW_CTRL_READ_AHEAD, 1, NULL);
@@ -114,7 +115,8 @@ static int configure(kw_tls_context *context, const kw_tls_settings *settings) {
     if ((settings->ciphers && openssl->SSL_CTX_set_cipher_list(ssl, settings->ciphers) != 1) ||
         (settings->suites && openssl->SSL_CTX_set_ciphersuites(ssl, settings->suites) != 1))
         return KW_TLS_CIPHERS;
-    openssl->SSL_CTX_set_verify(ssl, settings->verify ? KW_VERIFY_PEER : KW_VERIFY_NONE, kw_tls_on_verify);
+    openssl->SSL_CTX_set_verify(ssl, settings->verify ? KW_VERIFY_PEER : KW_VERIFY_NONE,
+                                settings->verify ? kw_tls_on_verify : NULL);
     if (settings->trusted.data) {
         if (read_trusted(context, &settings->trusted) < 1) return KW_TLS_TRUSTED;
     } else if (openssl->SSL_CTX_set_default_verify_paths(ssl) != 1)
@@ -163,6 +165,10 @@ void kw_tls_context_unref(kw_tls_context *context) {
     context->openssl->SSL_CTX_free(context->ssl);
     pthread_mutex_destroy(&context->lock);
     free(context);
+}
+
+int kw_tls_allows_kernel(const kw_tls_context *context) {
+    return (context->openssl->SSL_CTX_get_options(context->ssl) & KW_OP_ENABLE_KTLS) != 0;
 }
 
 void kw_tls_get_statistics(const kw_tls_context *context, kw_tls_statistics *statistics) {

@@ -39,6 +39,7 @@ typedef int password_callback(char *buffer, int size, int writing, void *data);
     F(void, SSL_CTX_free, (SSL_CTX *))                                                                                 \
     F(long, SSL_CTX_ctrl, (SSL_CTX *, int, long, void *))                                                              \
     F(uint64_t, SSL_CTX_set_options, (SSL_CTX *, uint64_t))                                                            \
+    F(uint64_t, SSL_CTX_get_options, (const SSL_CTX *))                                                                \
     F(void, SSL_CTX_set_verify, (SSL_CTX *, int, verify_callback *))                                                   \
     F(int, SSL_CTX_set_cipher_list, (SSL_CTX *, const char *))                                                         \
     F(int, SSL_CTX_set_ciphersuites, (SSL_CTX *, const char *))                                                        \
@@ -159,6 +160,10 @@ enum {
     KW_HOST_MISMATCH = 62,
     KW_IP_MISMATCH = 64,
     KW_REASON_MASK = 0x7FFFFF,
+    KW_LIBRARY_SHIFT = 23,
+    KW_LIBRARY_MASK = 0xFF,
+    KW_LIBRARY_SSL = 20,
+    KW_REASON_VERIFY_FAILED = 134,
     KW_REASON_WRONG_VERSION_NUMBER = 267,
     KW_REASON_UNEXPECTED_EOF = 294,
     KW_REASON_ALERT = 1000, /* and the alert's number (RFC 8446, section 6) */

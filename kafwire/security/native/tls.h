@@ -25,6 +25,7 @@ typedef struct kw_tls_settings {
     const char *ciphers, *suites; /* of TLS 1.2 and of TLS 1.3; NULL: the library's */
     int min_version, max_version;
     int verify, verify_name;
+    int kernel; /* whether the kernel may encrypt, where it can (kTLS) */
 } kw_tls_settings;
 
 /* What of the settings is not usable. */
@@ -40,6 +41,8 @@ void kw_tls_context_unref(kw_tls_context *context);
 typedef struct kw_tls_statistics {
     uint64_t handshakes, resumed, kernel;
 } kw_tls_statistics;
+/* Whether the kernel may encrypt. */
+int kw_tls_allows_kernel(const kw_tls_context *context);
 void kw_tls_get_statistics(const kw_tls_context *context, kw_tls_statistics *statistics);
 
 /* A stream to a server of this name (SNI, and what its certificate has to be for) or numeric address. Sessions are resumed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import logging
 import random
@@ -402,17 +403,7 @@ def test_bytes_that_are_no_record(client: Client) -> None:
     """After the handshake: whatever OpenSSL makes of them ends the connection, and nothing else."""
 
     def lie(raw: socket.socket) -> None:
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        session = server_context(OWN).wrap_bio(incoming, outgoing, server_side=True)
-        while True:
-            try:
-                session.do_handshake()
-            except ssl.SSLWantReadError:
-                raw.sendall(outgoing.read())
-                incoming.write(raw.recv(65536))
-            else:
-                break
-        raw.sendall(outgoing.read())
+        raw.sendall(in_memory(raw, server_context(OWN)))
         raw.sendall(b"\x17\x03\x03\x00\x40" + b"\xaa" * 64)
         raw.recv(65536)
 
@@ -420,6 +411,81 @@ def test_bytes_that_are_no_record(client: Client) -> None:
         what, number, said = client.outcome(made(), server.port)
     assert what == "closed"
     assert number == errno.EPROTO, said
+
+
+def in_memory(raw: socket.socket, context: ssl.SSLContext) -> bytes:
+    """Do a server's handshake over a socket; return the bytes that the server has still to send."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = context.wrap_bio(incoming, outgoing, server_side=True)
+    while True:
+        try:
+            session.do_handshake()
+        except ssl.SSLWantReadError:
+            raw.sendall(outgoing.read())
+            incoming.write(raw.recv(65536))
+        else:
+            return outgoing.read()
+
+
+def small_records(context: ssl.SSLContext) -> ssl.SSLContext:
+    """Cut the messages of a server into records of 512 bytes, which Python's module ssl has no call for."""
+    control = ctypes.CDLL("libssl.so.3").SSL_CTX_ctrl
+    control.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_void_p]
+    pointer = ctypes.c_void_p.from_address(id(context) + object.__basicsize__).value
+    assert control(pointer, 52, 512, None) == 1  # SSL_CTRL_SET_MAX_SEND_FRAGMENT
+    return context
+
+
+def test_a_connection_s_tls_error_stays_its_own(client: Client) -> None:
+    """SSL_shutdown fails inside a session ticket; the error in the thread's queue is not another connection's."""
+    stopped = threading.Event()
+
+    def stop_in_a_ticket(raw: socket.socket) -> None:
+        tickets = in_memory(raw, small_records(server_context(OWN, CA)))
+        size = 5 + int.from_bytes(tickets[3:5], "big")
+        assert size < len(tickets)
+        raw.sendall(tickets[:size])
+        stopped.set()
+        raw.recv(65536)
+
+    with serve() as server, SocketServer(stop_in_a_ticket) as hostile:
+        healthy, notes = client.connect(made(), server.port)
+        assert client.run(notes.next()) == ("connected",)
+        other, others = client.connect(made(**of_client(CA.issue(name="client"))), hostile.port)
+        assert client.run(others.next()) == ("connected",)
+        assert stopped.wait(PATIENCE_S)
+        for number in range(20):  # (the ticket is read meanwhile)
+            client.submit(healthy, number, b"hello")
+            assert client.run(notes.next())[:2] == ("response", number)
+        client.run(closed(other))
+        assert client.run(others.next())[:2] == ("closed", 0)
+        for number in range(20, 23):
+            client.submit(healthy, number, b"hello")
+            assert client.run(notes.next())[:2] == ("response", number)
+        client.run(closed(healthy))
+
+
+@pytest.mark.usefixtures("kind")
+def test_without_verification_no_error_is_the_certificate_s(client: Client) -> None:
+    def lie(raw: socket.socket) -> None:
+        raw.sendall(in_memory(raw, server_context(certificates.of_unknown_ca())))
+        raw.sendall(b"\x17\x03\x03\x00\x40" + b"\xaa" * 64)
+        raw.recv(65536)
+
+    with SocketServer(lie) as server:
+        trusting = made(enable_ssl_certificate_verification=False)
+        what, number, said = client.outcome(trusting, server.port)
+    assert (what, number) == ("closed", errno.EPROTO), said
+    assert "certificate" not in said
+
+
+@pytest.mark.parametrize(("value", "allowed"), [(None, False), ("kernel", True)])
+def test_the_kernel_encrypts_only_if_it_is_asked_to(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, allowed: bool
+) -> None:
+    if value is not None:
+        monkeypatch.setenv(tls_module.VARIABLE, value)
+    assert made()._context.allows_kernel is allowed
 
 
 @pytest.mark.usefixtures("kind")
