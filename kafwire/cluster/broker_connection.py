@@ -383,6 +383,8 @@ class BrokerConnection:
             await self._connecting
         finally:
             self._connecting = None
+        if self._tls is not None:
+            self._tls.on_connected()
         self._stage = ""
 
     async def _greet(self, family: int, address: SocketAddress) -> None:

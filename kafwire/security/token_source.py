@@ -54,7 +54,7 @@ class TokenSource:
             return kept
 
     def forget(self) -> None:
-        """Drop the token that is kept: a broker refused it. A provider that keeps credentials itself drops them, too."""
+        """Drop the token that is kept: a broker refused it. A provider that keeps credentials drops them, too."""
         self._kept = None
         forget = getattr(self._provider, "forget", None)
         if callable(forget):

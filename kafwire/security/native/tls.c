@@ -13,6 +13,7 @@ typedef struct tls_stream {
     kw_tls_context *context;
     SSL *ssl;
     kw_tls_session *session;
+    int by_host; /* the certificate has to be for a host's name */
     int begun;  /* the socket is known to OpenSSL */
     int failed; /* the error that ended it, told by the next call if bytes came before it */
     int ended;  /* the peer closed */
@@ -173,6 +174,24 @@ static int begin(tls_stream *tls, int fd) {
     return 0;
 }
 
+/* Note a certificate that names no host and was accepted by its common name, as by Java and librdkafka. */
+static void note_common_name(tls_stream *tls) {
+    const kw_openssl *openssl = tls->context->openssl;
+    unsigned int names_only = KW_NO_PARTIAL_WILDCARDS | KW_NEVER_CHECK_SUBJECT;
+    X509 *certificate = openssl->SSL_get1_peer_certificate(tls->ssl);
+    if (certificate && openssl->X509_check_host(certificate, tls->session->host, 0, names_only, NULL) != 1) {
+        BIO *bio = openssl->BIO_new(openssl->BIO_s_mem());
+        if (bio) {
+            openssl->X509_NAME_print_ex(bio, openssl->X509_get_subject_name(certificate), 0, KW_NAME_ONE_LINE);
+            pthread_mutex_lock(&tls->context->lock);
+            take_text(openssl, bio, tls->context->common_name, sizeof tls->context->common_name);
+            pthread_mutex_unlock(&tls->context->lock);
+            openssl->BIO_free(bio);
+        }
+    }
+    openssl->X509_free(certificate);
+}
+
 static int tls_handshake(kw_stream *stream, int fd) {
     tls_stream *tls = of(stream);
     if (!tls->begun && begin(tls, fd)) return -ENOMEM;
@@ -182,7 +201,10 @@ static int tls_handshake(kw_stream *stream, int fd) {
     stream->wants_write = 0;
     kw_tls_statistics *statistics = &tls->context->statistics;
     __atomic_fetch_add(&statistics->handshakes, 1, __ATOMIC_RELAXED);
-    if (openssl->SSL_session_reused(tls->ssl)) __atomic_fetch_add(&statistics->resumed, 1, __ATOMIC_RELAXED);
+    if (openssl->SSL_session_reused(tls->ssl))
+        __atomic_fetch_add(&statistics->resumed, 1, __ATOMIC_RELAXED);
+    else if (tls->by_host && tls->session)
+        note_common_name(tls);
     if (openssl->BIO_ctrl(openssl->SSL_get_wbio(tls->ssl), KW_BIO_KTLS_SEND, 0, NULL) > 0)
         __atomic_fetch_add(&statistics->kernel, 1, __ATOMIC_RELAXED);
     return 0;
@@ -312,6 +334,7 @@ kw_stream *kw_tls_stream_new(kw_tls_context *context, const char *host, int is_a
         made = is_address ? openssl->X509_VERIFY_PARAM_set1_ip_asc(parameters, host)
                           : openssl->X509_VERIFY_PARAM_set1_host(parameters, host, 0);
     }
+    tls->by_host = context->verify_name && !is_address;
     tls->session = made ? kw_tls_session_of(context, host, port) : NULL;
     openssl->ERR_clear_error();
     if (made) return &tls->stream;
