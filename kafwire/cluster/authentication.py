@@ -10,6 +10,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthenticationError, KafkaConnectionError, broker_error
+from kafwire.foreign_text import printable
 from kafwire.runtime.interfaces import Engine
 from kafwire.security.login import Login
 from kafwire.security.sasl.exchange import Exchange
@@ -122,7 +123,7 @@ class Authentication:
             )
         response = await send(protocol.SaslHandshakeRequest(mechanism=mechanism), HANDSHAKE_VERSION)
         if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            offered = ", ".join(response.mechanisms) or "none"
+            offered = printable(", ".join(response.mechanisms)) or "none"
             raise AuthenticationError(
                 f"{where} does not offer sasl_mechanism={mechanism} on this listener; it offers {offered}"
             )
@@ -135,7 +136,7 @@ class Authentication:
 
     def _refusal(self, code: int, message: str | None, where: str) -> Exception:
         if code == ErrorCode.SASL_AUTHENTICATION_FAILED:
-            said = f": {message}" if message else ""
+            said = f": {printable(message)}" if message else ""
             return AuthenticationError(f"{where} refused {self._login.identity} by {self.mechanism}{said}")
         error = broker_error(code, f"{self.mechanism} with {where}" + (f": {message}" if message else ""))
         return KafkaConnectionError(str(error)) if error.retriable else AuthenticationError(str(error))

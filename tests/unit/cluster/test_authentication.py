@@ -18,9 +18,11 @@ from kafwire.cluster.broker_connection import GREETING_MAX_FRAME, BrokerConnecti
 from kafwire.config import ClientConfig
 from kafwire.errors import AuthenticationError, ErrorCode, KafkaConnectionError
 from kafwire.security.client_security import ClientSecurity
+from kafwire.security.login import Login
 from kafwire.security.oauth_token import OAuthToken
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from kafwire.testing.simulation.links import LATENCY_S
+from tests.support.login_options import Options
 from tests.support.simulated import World
 
 LIFETIME_MS = 100_000
@@ -104,6 +106,14 @@ def test_the_next_attempt_is_the_next_call_s_after_a_pause() -> None:
         assert world.engine.now_ms() - began > 500
 
 
+def test_a_broker_s_text_is_escaped() -> None:
+    with World() as world:
+        refuse(world, message="no\nERROR \x1b[2J")
+        with pytest.raises(AuthenticationError) as refused:
+            world.run(make_connection(world).open())
+        assert str(refused.value).endswith(r": no\nERROR \x1b[2J")
+
+
 class Tokens:
     """A provider, and brokers that accept one of its tokens."""
 
@@ -168,14 +178,9 @@ def test_connections_that_are_refused_together_count_once() -> None:
 
     with World() as world:
         tokens = Tokens(world)
-        connection = by_token(world, tokens)
-        other = by_token(world, tokens)
-        other._authentication = Authentication(
-            world.engine,
-            connection._authentication._login,
-            connection.host,
-            1000,  # type: ignore[union-attr]
-        )
+        options = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token_provider": tokens}
+        shared = Login(Options(**options))
+        connection, other = (make_connection(world, login=shared) for _ in range(2))
         world.run(open_both(connection, other))
         tokens.now = tokens.good = "B"
         connection._drop("cut")
