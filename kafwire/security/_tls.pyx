@@ -141,8 +141,9 @@ cdef kw_pem pem_of(bytes text) noexcept:
     return result
 
 
-cdef int fill(kw_pem_objects *objects, tuple texts) except -1:
+cdef int fill(kw_pem_objects *objects, given) except -1:
     cdef size_t at
+    cdef tuple texts = (given,) if isinstance(given, bytes) else given
     objects.each = NULL
     objects.count = 0
     if not texts:
@@ -172,7 +173,7 @@ cdef list unusable(const kw_openssl *openssl, str part, const kw_pem_objects *ob
 cdef class Context:
     """What all connections of one configuration share: keys, trust, and the sessions that can be resumed.
 
-    Texts are PEM, one object each in the tuples; None: there is none, and for `trusted` the system's trust store.
+    Texts are PEM, one object each, or a tuple of them; None: there is none, and for `trusted` the system's trust store.
     `unreadable` has (part, index, reason) of objects that were left out. `versions` are 2 and 3 for TLS 1.2
     and 1.3, lowest and highest. Raises `UnusableSettings`, LookupError where there is no OpenSSL to use.
     """
@@ -182,8 +183,8 @@ cdef class Context:
     cdef readonly tuple unreadable
 
     def __cinit__(
-        self, *, tuple trusted=None, tuple certificates=None, bytes key=None, bytes password=None,
-        tuple revoked=None, bytes ciphers=None, bytes suites=None, tuple versions=(2, 3), bint verify=True, bint verify_name=True,
+        self, *, trusted=None, certificates=None, bytes key=None, bytes password=None,
+        revoked=None, bytes ciphers=None, bytes suites=None, tuple versions=(2, 3), bint verify=True, bint verify_name=True,
         bint kernel=False,
     ):
         cdef kw_tls_settings settings

@@ -178,7 +178,7 @@ def test_connections_that_are_refused_together_count_once() -> None:
 
     with World() as world:
         tokens = Tokens(world)
-        options = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token_provider": tokens}
+        options: dict[str, Any] = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token_provider": tokens}
         shared = Login(Options(**options))
         connection, other = (make_connection(world, login=shared) for _ in range(2))
         world.run(open_both(connection, other))
