@@ -21,11 +21,25 @@ def parse_servers(value: Any) -> tuple[tuple[str, int], ...]:
     texts = [value] if isinstance(value, str) else list(value)
     if not all(isinstance(text, str) for text in texts):
         raise TypeError(f"a list of text is needed, each {FORMS}")
+    if any("@" in text for text in texts):
+        raise ValueError(
+            f"user name and password are options of their own, sasl_username and sasl_password; write {FORMS}"
+        )
     parts = [part.strip() for text in texts for part in text.split(",")]
     servers = tuple(_parse(part) for part in parts if part)
     if not servers:
         raise ValueError("at least one host:port is needed")
     return servers
+
+
+def shown_servers(value: Any) -> str:
+    """The option as errors show it: `***` stands for all before the last `@`, which may have a password."""
+    if isinstance(value, str):
+        return repr(f"***{value[value.rindex('@') :]}" if "@" in value else value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(shown_servers, value))}]"
+    shown = repr(value)
+    return "***" if "@" in shown else shown
 
 
 def _parse(part: str) -> tuple[str, int]:

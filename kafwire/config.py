@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from kafwire.bootstrap import parse_servers
+from kafwire.bootstrap import parse_servers, shown_servers
 from kafwire.config_names import hint, respell, translate
 from kafwire.errors import ConfigError
 from kafwire.option_checks import OneOf, any_text, flag, function, maybe, number, option, some_text
@@ -102,7 +102,7 @@ def duration_ms(policy: str) -> int | None:
 class ClientConfig(SecurityConfig):
     """What every client has. Times in milliseconds, sizes in bytes."""
 
-    bootstrap_servers: tuple[tuple[str, int], ...] = field(metadata={"check": parse_servers})
+    bootstrap_servers: tuple[tuple[str, int], ...] = field(metadata={"check": parse_servers, "shown": shown_servers})
     client_id: str = option("kafwire", any_text)
     # One request, from handing it to the socket to its answer; a connection that passes it is closed.
     request_timeout_ms: int = option(30_000, number(1))
@@ -142,7 +142,8 @@ class ClientConfig(SecurityConfig):
             try:
                 checked[name] = known[name].metadata["check"](value)
             except (TypeError, ValueError, AttributeError) as error:
-                shown = "" if known[name].metadata.get("hidden") else f"={value!r}"
+                metadata = known[name].metadata
+                shown = "" if metadata.get("hidden") else f"={metadata.get('shown', repr)(value)}"
                 raise ConfigError(f"option {name}{shown}: {error}") from None
         if "bootstrap_servers" not in checked:
             raise ConfigError(_NO_SERVERS)

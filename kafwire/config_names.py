@@ -15,6 +15,7 @@ from typing import Any
 
 from kafwire.errors import ConfigError
 from kafwire.jaas import parse_jaas
+from kafwire.secret import Secret
 
 log = logging.getLogger("kafwire")
 
@@ -387,7 +388,7 @@ def _partitioner(name: str, value: Any) -> str:
 
 def _said_by_jaas(name: str, value: Any, mechanism: Any) -> Mapping[str, Any]:
     """The options that a text of JAAS stands for, with the mechanism where it is for one only."""
-    if not isinstance(value, str):
+    if not isinstance(value, str | Secret):
         raise ConfigError(f"option {name}: text is needed")
     entry = parse_jaas(value)
     if mechanism is not None and mechanism not in entry.mechanisms:

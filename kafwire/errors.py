@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafwire.error_codes import ErrorCode
+from kafwire.foreign_text import printable
 from kafwire.permissions import RESOURCE_TYPES, needed
 
 __all__ = [
@@ -208,8 +209,8 @@ class BrokerError(KafkaError):
         self.code = int(code)  # a plain number, whoever made the error: it travels to other builds
         self.name = name
         self.retriable = retriable
-        self.message = message
-        super().__init__(f"{name} ({code}): {message}" if message else f"{name} ({code})")
+        self.message = printable(message)  # a broker's words may be in it
+        super().__init__(f"{name} ({code}): {self.message}" if message else f"{name} ({code})")
 
     def __reduce__(self) -> tuple[object, ...]:
         return BrokerError, (self.code, self.name, self.retriable, self.message)

@@ -89,11 +89,11 @@ _KERBEROS_SWITCHES = ("useKeyTab", "useTicketCache")
 _EXTENSION = re.compile(r"extension_(.+)", re.DOTALL)
 
 
-def parse_jaas(text: str) -> JaasEntry:
+def parse_jaas(text: str | Secret) -> JaasEntry:
     """The entry of `sasl.jaas.config`.
 
     Args:
-        text: one entry, ended by a semicolon.
+        text: one entry, ended by a semicolon; no frame of an error has the text of a `Secret` as a local.
 
     Returns:
         Its module, mechanisms and options.
@@ -106,7 +106,17 @@ def parse_jaas(text: str) -> JaasEntry:
         >>> parse_jaas(text).options
         {'sasl_username': 'u', 'sasl_password': Secret('***')}
     """
-    name, given = _entry([*_tokens(text)])
+    text = Secret(text)
+    try:
+        return _read(text)
+    except ConfigError as error:
+        problem = str(error)
+    # The frames below have passwords as locals, which a report of an error may show: they end here.
+    raise ConfigError(problem)
+
+
+def _read(text: Secret) -> JaasEntry:
+    name, given = _entry([*_tokens(text.reveal())])
     module = _MODULES.get(name)
     if module is None:
         known = ", ".join(known.rpartition(".")[2] for known in _MODULES)

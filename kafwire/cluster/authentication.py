@@ -10,6 +10,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthenticationError, KafkaConnectionError, broker_error
+from kafwire.foreign_text import printable
 from kafwire.runtime.interfaces import Engine
 from kafwire.security.login import Login
 from kafwire.security.sasl.exchange import Exchange
@@ -34,6 +35,7 @@ class Prepared:
 
     exchange: Exchange
     message: bytes | None = field(repr=False)
+    epoch: int = 0
 
 
 class Authentication:
@@ -52,6 +54,7 @@ class Authentication:
         self._host = host
         self._timeout_ms = timeout_ms
         self._hung = 0
+        self._has_others = False
 
     @property
     def mechanism(self) -> str:
@@ -63,8 +66,15 @@ class Authentication:
 
         Raises `AuthenticationError`: no token, ticket or credentials, or none in time.
         """
+        self._has_others = False
+        epoch = self._login.epoch
         exchange = await self._login.exchange(self._engine, self._host)
-        return Prepared(exchange, await self._step(exchange, exchange.first))
+        return Prepared(exchange, await self._step(exchange, exchange.first), epoch)
+
+    @property
+    def has_other_credentials(self) -> bool:
+        """Whether the broker refused the last exchange, and the next one has other credentials."""
+        return self._has_others
 
     async def run(self, prepared: Prepared, send: Send, versions: dict[int, tuple[int, int]], where: str) -> float:
         """Have the broker accept it; returns for how many milliseconds, 0: without a limit.
@@ -77,19 +87,29 @@ class Authentication:
         version = min(high, AUTHENTICATE_VERSIONS[1])
         if version < low:
             raise AuthenticationError(f"{where} has no version of SaslAuthenticate that this client has")
+        try:
+            lifetime_ms = await self._talk(prepared, send, version, where)
+        except AuthenticationError as refusal:
+            now = self._engine.clock.time_ns() / 1e9
+            self._has_others = self._login.refused(self._host, prepared.epoch, now, str(refusal))
+            raise
+        if self._login.is_by_delegation_token and version > 0 and lifetime_ms <= 0:
+            # Brokers accept such a token, and then close the connection at the first request.
+            raise AuthenticationError(
+                f"{where} says that the delegation token {self._login.identity} has expired: get another one"
+            )
+        self._login.accepted(self._host)
+        return float(lifetime_ms)
+
+    async def _talk(self, prepared: Prepared, send: Send, version: int, where: str) -> int:
         lifetime_ms = 0
         while prepared.message is not None:
             response = await send(protocol.SaslAuthenticateRequest(auth_bytes=prepared.message), version)
             if response.error_code:
                 raise self._refusal(response.error_code, response.error_message, where)
             lifetime_ms = response.session_lifetime_ms
-            prepared.message = await self._step(exchange, exchange.respond, response.auth_bytes)
-        if self._login.is_by_delegation_token and version > 0 and lifetime_ms <= 0:
-            # Brokers accept such a token, and then close the connection at the first request.
-            raise AuthenticationError(
-                f"{where} says that the delegation token {self._login.identity} has expired: get another one"
-            )
-        return float(lifetime_ms)
+            prepared.message = await self._step(prepared.exchange, prepared.exchange.respond, response.auth_bytes)
+        return lifetime_ms
 
     def renew_in_ms(self, lifetime_ms: float) -> float:
         """When to authenticate again: before the session ends, and not at the same time as all other connections."""
@@ -103,7 +123,7 @@ class Authentication:
             )
         response = await send(protocol.SaslHandshakeRequest(mechanism=mechanism), HANDSHAKE_VERSION)
         if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-            offered = ", ".join(response.mechanisms) or "none"
+            offered = printable(", ".join(response.mechanisms)) or "none"
             raise AuthenticationError(
                 f"{where} does not offer sasl_mechanism={mechanism} on this listener; it offers {offered}"
             )
@@ -116,7 +136,7 @@ class Authentication:
 
     def _refusal(self, code: int, message: str | None, where: str) -> Exception:
         if code == ErrorCode.SASL_AUTHENTICATION_FAILED:
-            said = f": {message}" if message else ""
+            said = f": {printable(message)}" if message else ""
             return AuthenticationError(f"{where} refused {self._login.identity} by {self.mechanism}{said}")
         error = broker_error(code, f"{self.mechanism} with {where}" + (f": {message}" if message else ""))
         return KafkaConnectionError(str(error)) if error.retriable else AuthenticationError(str(error))

@@ -296,12 +296,13 @@ class BrokerConnection:
         for family, address in addresses:
             self._address = address
             try:
-                prepared = None if self._authentication is None else await self._authentication.prepare()
-                async with asyncio.timeout(timeout):
-                    await self._greet(family, address)
-                    if self._authentication is not None and prepared is not None:
-                        self._stage = f" ({self._authentication.mechanism} authentication)"
-                        await self._authenticate(prepared)
+                try:
+                    await self._establish(family, address, timeout)
+                except AuthenticationError:
+                    if self._authentication is None or not self._authentication.has_other_credentials:
+                        raise
+                    self._drop("authentication failed")
+                    await self._establish(family, address, timeout)
                 if self._socket is None:
                     # It was closed with the last answer, or while that was looked at: no request was pending that the
                     # error could be told to.
@@ -328,6 +329,15 @@ class BrokerConnection:
             self._blame_address()
             self._drop()
         raise self._unreached(problems)
+
+    async def _establish(self, family: int, address: SocketAddress, timeout_s: float) -> None:
+        """Connect to one address, negotiate and log in."""
+        prepared = None if self._authentication is None else await self._authentication.prepare()
+        async with asyncio.timeout(timeout_s):
+            await self._greet(family, address)
+            if self._authentication is not None and prepared is not None:
+                self._stage = f" ({self._authentication.mechanism} authentication)"
+                await self._authenticate(prepared)
 
     def _unreached(self, problems: list[tuple[str, str]]) -> KafkaConnectionError:
         """The error of an attempt, by what went wrong at each address."""
@@ -373,6 +383,8 @@ class BrokerConnection:
             await self._connecting
         finally:
             self._connecting = None
+        if self._tls is not None:
+            self._tls.on_connected()
         self._stage = ""
 
     async def _greet(self, family: int, address: SocketAddress) -> None:

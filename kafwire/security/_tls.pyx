@@ -6,7 +6,7 @@ This file converts. What the texts are, and where they come from, is `tls.py`'s 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport uint64_t
-from libc.stdlib cimport free
+from libc.stdlib cimport calloc, free
 
 from kafwire.runtime._interfaces cimport StreamSource, kw_stream
 
@@ -16,6 +16,7 @@ from importlib import import_module
 cdef extern from "kafwire/security/native/openssl.h" nogil:
     ctypedef struct kw_openssl:
         const char *(*OpenSSL_version)(int what)
+        const char *(*ERR_reason_error_string)(unsigned long error)
     enum:
         KW_TLS_1_2
         KW_TLS_1_3
@@ -38,18 +39,25 @@ cdef extern from "kafwire/security/native/tls.h" nogil:
     ctypedef struct kw_pem:
         const char *data
         size_t size
+    ctypedef struct kw_pem_object:
+        kw_pem text
+        unsigned long error
+    ctypedef struct kw_pem_objects:
+        kw_pem_object *each
+        size_t count
     ctypedef struct kw_tls_settings:
-        kw_pem trusted
-        kw_pem certificates
+        kw_pem_objects trusted
+        kw_pem_objects certificates
         kw_pem key
         kw_pem password
-        kw_pem revoked
+        kw_pem_objects revoked
         const char *ciphers
         const char *suites
         int min_version
         int max_version
         int verify
         int verify_name
+        int kernel
     ctypedef struct kw_tls_statistics:
         uint64_t handshakes
         uint64_t resumed
@@ -57,6 +65,8 @@ cdef extern from "kafwire/security/native/tls.h" nogil:
     kw_tls_context *kw_tls_context_new(
         const kw_openssl *openssl, const kw_tls_settings *settings, int *problem, char *reason)
     void kw_tls_context_unref(kw_tls_context *context)
+    int kw_tls_allows_kernel(const kw_tls_context *context)
+    int kw_tls_take_common_name(kw_tls_context *context, char *subject)
     void kw_tls_get_statistics(const kw_tls_context *context, kw_tls_statistics *statistics)
     kw_stream *kw_tls_stream_new(kw_tls_context *context, const char *host, int is_address, int port)
     int kw_tls_read_pkcs12(
@@ -131,39 +141,84 @@ cdef kw_pem pem_of(bytes text) noexcept:
     return result
 
 
+cdef int fill(kw_pem_objects *objects, given) except -1:
+    cdef size_t at
+    cdef tuple texts = (given,) if isinstance(given, bytes) else given
+    objects.each = NULL
+    objects.count = 0
+    if not texts:
+        return 0
+    objects.each = <kw_pem_object *> calloc(len(texts), sizeof(kw_pem_object))
+    if objects.each is NULL:
+        raise MemoryError("no memory for certificates")
+    objects.count = len(texts)
+    for at in range(objects.count):
+        objects.each[at].text = pem_of(texts[at])
+    return 0
+
+
+cdef list unusable(const kw_openssl *openssl, str part, const kw_pem_objects *objects):
+    cdef size_t at
+    cdef const char *reason
+    found = []
+    for at in range(objects.count):
+        if objects.each[at].error:
+            reason = openssl.ERR_reason_error_string(objects.each[at].error)
+            found.append((part, at, "no reason is known" if reason is NULL else (<bytes> reason).decode()))
+    return found
+
+
 @cython.final
 @cython.auto_pickle(False)
 cdef class Context:
     """What all connections of one configuration share: keys, trust, and the sessions that can be resumed.
 
-    Texts are PEM; None: there is none, and for `trusted` the system's trust store. `versions` are 2 and 3 for TLS 1.2
+    Texts are PEM, one object each, or a tuple of them; None: there is none, and for `trusted` the system's trust store.
+    `unreadable` has (part, index, reason) of objects that were left out. `versions` are 2 and 3 for TLS 1.2
     and 1.3, lowest and highest. Raises `UnusableSettings`, LookupError where there is no OpenSSL to use.
     """
 
     cdef kw_tls_context *context
     cdef object __weakref__
+    cdef readonly tuple unreadable
 
     def __cinit__(
-        self, *, bytes trusted=None, bytes certificates=None, bytes key=None, bytes password=None, bytes revoked=None,
-        bytes ciphers=None, bytes suites=None, tuple versions=(2, 3), bint verify=True, bint verify_name=True,
+        self, *, trusted=None, certificates=None, bytes key=None, bytes password=None,
+        revoked=None, bytes ciphers=None, bytes suites=None, tuple versions=(2, 3), bint verify=True, bint verify_name=True,
+        bint kernel=False,
     ):
         cdef kw_tls_settings settings
         cdef char reason[KW_REASON_SIZE]
         cdef int problem = 0
-        settings.trusted = pem_of(trusted)
-        settings.certificates = pem_of(certificates)
         settings.key = pem_of(key)
         settings.password = pem_of(password)
-        settings.revoked = pem_of(revoked)
         settings.ciphers = NULL if ciphers is None else PyBytes_AS_STRING(ciphers)
         settings.suites = NULL if suites is None else PyBytes_AS_STRING(suites)
         settings.min_version = KW_TLS_1_2 if versions[0] == 2 else KW_TLS_1_3
         settings.max_version = KW_TLS_1_2 if versions[1] == 2 else KW_TLS_1_3
         settings.verify = verify
         settings.verify_name = verify_name
-        self.context = kw_tls_context_new(bind(), &settings, &problem, reason)
-        if self.context is NULL:
-            raise UnusableSettings(PROBLEMS[problem], (<bytes> reason).decode("utf-8", "replace"))
+        settings.kernel = kernel
+        cdef const kw_openssl *openssl = bind()
+        for part, texts in (("trusted", trusted), ("certificates", certificates), ("revoked", revoked)):
+            if texts is not None and not texts:  # nothing trusted must not become the system's trust store
+                raise UnusableSettings(part, "there is none")
+        settings.trusted.each = settings.certificates.each = settings.revoked.each = NULL
+        try:
+            fill(&settings.trusted, trusted)
+            fill(&settings.certificates, certificates)
+            fill(&settings.revoked, revoked)
+            self.context = kw_tls_context_new(openssl, &settings, &problem, reason)
+            if self.context is NULL:
+                raise UnusableSettings(PROBLEMS[problem], (<bytes> reason).decode("utf-8", "replace"))
+            self.unreadable = tuple(
+                unusable(openssl, "trusted", &settings.trusted)
+                + unusable(openssl, "certificates", &settings.certificates)
+                + unusable(openssl, "revoked", &settings.revoked))
+        finally:
+            free(settings.trusted.each)
+            free(settings.certificates.each)
+            free(settings.revoked.each)
 
     def __dealloc__(self):
         kw_tls_context_unref(self.context)
@@ -171,6 +226,18 @@ cdef class Context:
     def source(self, str host not None, bint is_address, int port):
         """TLS to one server: its certificate has to be for `host`, a name or a numeric address."""
         return TlsSource(self, host.encode("ascii" if is_address else "idna"), is_address, port)
+
+    @property
+    def allows_kernel(self):
+        """True if the kernel may encrypt, where it can (kTLS)."""
+        return bool(kw_tls_allows_kernel(self.context))
+
+    def take_common_name(self):
+        """The subject of a certificate that was accepted by its common name since the last call; None: there was none."""
+        cdef char subject[KW_REASON_SIZE]
+        if not kw_tls_take_common_name(self.context, subject):
+            return None
+        return (<bytes> subject).decode("utf-8", "replace")
 
     def statistics(self):
         """How many handshakes succeeded, how many of them resumed a session, and how many use the kernel's TLS."""

@@ -32,12 +32,17 @@ class AmbientCredentials:
             import botocore.session
         except ImportError:
             raise ConfigError(INSTALL) from None
-        self._session = session if session is not None else botocore.session.Session()
+        self._new_session = botocore.session.Session
+        self._given = session
+        self._session = session if session is not None else self._new_session()
         self._found: Any = None
+        self._refused = False
 
     def __call__(self) -> AwsCredentials:
         """Credentials that are good now. Raises `AuthenticationError` if there are none."""
         try:
+            if self._refused:
+                self._refused, self._found = False, self._look_again()
             if self._found is None:
                 self._found = self._session.get_credentials()
             frozen = self._found.get_frozen_credentials() if self._found is not None else None
@@ -50,6 +55,17 @@ class AmbientCredentials:
             )
         token = Secret(frozen.token) if frozen.token else None
         return AwsCredentials(frozen.access_key, Secret(frozen.secret_key), token)
+
+    def forget(self) -> None:
+        """Look the credentials up again at the next call: a broker refused these."""
+        self._refused = True
+
+    def _look_again(self) -> Any:
+        """Sessions keep what they found: take another one, or ask the resolver of the user's."""
+        if self._given is None:
+            self._session = self._new_session()
+            return None
+        return self._given.get_component("credential_provider").load_credentials()
 
 
 class AwsTokenProvider:
@@ -74,3 +90,7 @@ class AwsTokenProvider:
         """A token that is good for 15 minutes. Raises `AuthenticationError` if there are no credentials."""
         now = time.time()
         return OAuthToken(bearer_token(self._credentials(), region=self._region, now=now), int(now) + EXPIRES_S)
+
+    def forget(self) -> None:
+        """Look the credentials up again at the next call: a broker refused a token that they signed."""
+        self._credentials.forget()

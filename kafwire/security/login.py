@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from kafwire.errors import AuthenticationError, ConfigError
 from kafwire.runtime.interfaces import Engine
 from kafwire.secret import Secret
+from kafwire.security.refusals import Refusals
 from kafwire.security.sasl import aws_msk_iam, gssapi, oauthbearer, plain, scram
 from kafwire.security.sasl.exchange import Exchange
 from kafwire.security.sasl.sigv4 import AwsCredentials
@@ -157,7 +158,9 @@ class Login:
         self._options = options
         self._timeout_s = timeout_s
         self._keys = scram.ScramKeys()
-        self._cache = f"MEMORY:kafwire-{secrets.token_hex(8)}"
+        self._cache = _new_cache()
+        self._refusals = Refusals()
+        self._forget: Callable[[], None] | None = None
         self._tokens: TokenSource | None = None
         self._credentials: SharedCall[AwsCredentials] | None = None
         self._extensions: dict[str, str] = {}
@@ -169,6 +172,8 @@ class Login:
             self._prepare_credentials()
         elif self.mechanism == gssapi.MECHANISM:
             _check_kerberos()
+            if options.sasl_kerberos_keytab is not None:
+                self._forget = self._forget_tickets
         elif not options.sasl_username or not options.sasl_password:
             missing = "sasl_password" if options.sasl_username else "sasl_username"
             raise ConfigError(f"sasl_mechanism {self.mechanism} needs {missing}")
@@ -196,6 +201,33 @@ class Login:
         """Whether user and password are those of a delegation token."""
         return self._options.sasl_tokenauth
 
+    @property
+    def epoch(self) -> int:
+        """Grows when a refusal makes the credentials invalid."""
+        return self._refusals.epoch
+
+    def refused(self, host: str, epoch: int, now: float, why: str) -> bool:
+        """Drop the token, AWS credentials or tickets that a broker refused.
+
+        Args:
+            host: the broker's name.
+            epoch: `epoch` before the exchange was made.
+            now: seconds since 1970.
+            why: what the broker said.
+
+        Returns:
+            True if the next exchange has other credentials; False for a password or a delegation token.
+        """
+        if self._forget is None:
+            return False
+        if self._refusals.add(host, epoch, now, why):
+            self._forget()
+        return True
+
+    def accepted(self, host: str) -> None:
+        """A broker has accepted this client."""
+        self._refusals.clear(host)
+
     async def exchange(self, engine: Engine, host: str) -> Exchange:
         """A new exchange with one broker; also to authenticate again. On the engine only.
 
@@ -204,9 +236,11 @@ class Login:
             host: the broker's name, as the client was given it: not its address.
 
         Raises:
-            AuthenticationError: there is no token, or there are no credentials.
+            AuthenticationError: there is no token, or there are no credentials, or this broker has refused several and
+                the pause before the next lasts.
         """
         options = self._options
+        self._refusals.check(host, engine.clock.time_ns() / 1e9)
         if self.mechanism in scram.HASHES:
             assert options.sasl_username is not None
             assert options.sasl_password is not None
@@ -259,6 +293,7 @@ class Login:
             if not callable(provider):
                 raise ConfigError("sasl_oauthbearer_token_provider is a function without arguments")
             self._tokens = TokenSource(provider, timeout_s=self._timeout_s)
+            self._forget = self._tokens.forget
             return
         from kafwire.security.token_endpoint import CLIENT_CREDENTIALS, TokenEndpoint
 
@@ -275,6 +310,7 @@ class Login:
             timeout_s=0.95 * self._timeout_s,  # it says more of the reason than whoever waits for it
         )
         self._tokens = TokenSource(endpoint, timeout_s=self._timeout_s, what=f"the token endpoint {endpoint.name}")
+        self._forget = self._tokens.forget
 
     def _prepare_credentials(self) -> None:
         from kafwire.security.aws_credentials import AmbientCredentials
@@ -285,7 +321,17 @@ class Login:
                 raise AuthenticationError("there are no AWS credentials")
             return found
 
-        self._credentials = SharedCall("botocore", AmbientCredentials(), accept, self._timeout_s)
+        ambient = AmbientCredentials()
+        self._credentials = SharedCall("botocore", ambient, accept, self._timeout_s)
+        self._forget = ambient.forget
+
+    def _forget_tickets(self) -> None:
+        """Take tickets from the keytab again, into another cache."""
+        self._cache = _new_cache()
+
+
+def _new_cache() -> str:
+    return f"MEMORY:kafwire-{secrets.token_hex(8)}"
 
 
 def _assertion(options: LoginOptions) -> Any:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import base64
 import json
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kafwire.errors import ConfigError
 from kafwire.secret import Secret
 
 __all__ = ["OAuthToken"]
+
+# In seconds since 1970 this is the year 33658; in milliseconds it was 2001.
+_LATEST = 1e12
 
 
 @dataclass(frozen=True, init=False)
@@ -26,7 +31,8 @@ class OAuthToken:
         extensions: SASL extensions that are sent with it (KIP-342), such as `logicalCluster`.
 
     Raises:
-        TypeError: `value` is no text.
+        TypeError: `value` is no text, or `expires_at` no number.
+        ConfigError: `expires_at` is not in seconds since 1970, but in milliseconds, for example.
 
     Example:
         >>> kafwire.OAuthToken("c2VjcmV0", expires_at=1_900_000_000)
@@ -49,7 +55,7 @@ class OAuthToken:
         extensions: Mapping[str, str] | None = None,
     ) -> None:
         secret = Secret(value)
-        ends = expiry_of_jwt(secret.reveal()) if expires_at is None else float(expires_at)
+        ends = expiry_of_jwt(secret.reveal()) if expires_at is None else _seconds(expires_at)
         object.__setattr__(self, "value", secret)
         object.__setattr__(self, "expires_at", ends)
         object.__setattr__(self, "principal", principal)
@@ -58,6 +64,18 @@ class OAuthToken:
 
 
 OAuthToken.__module__ = "kafwire"
+
+
+def _seconds(expires_at: object) -> float:
+    if isinstance(expires_at, bool) or not isinstance(expires_at, int | float):
+        if isinstance(expires_at, bool) or not hasattr(expires_at, "__index__"):  # (numpy's integers have it)
+            raise TypeError(f"expires_at is a number of seconds since 1970, not {type(expires_at).__name__!r}")
+        expires_at = operator.index(expires_at)
+    if math.isnan(expires_at) or _LATEST < expires_at < math.inf:
+        raise ConfigError(
+            f"expires_at={expires_at} is not in seconds since 1970: divide milliseconds by 1000, nanoseconds by 1e9"
+        )
+    return float(expires_at)
 
 
 def expiry_of_jwt(token: str) -> float | None:
@@ -77,4 +95,6 @@ def expiry_of_jwt(token: str) -> float | None:
         seconds = float(ends)
     except OverflowError:
         return None
+    if seconds > _LATEST:  # an issuer that writes milliseconds against RFC 7519
+        seconds /= 1000
     return seconds if math.isfinite(seconds) else None

@@ -10,14 +10,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kafwire.errors import ConfigError
+from kafwire.security import pem
 from kafwire.security.key_material import KeyMaterial
 from kafwire.security_config import SecurityConfig
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
-def make_context(config: SecurityConfig, material: KeyMaterial) -> ssl.SSLContext:
-    """What `_tls.Context` is, as an `ssl.SSLContext`. Raises `ConfigError`."""
+Unreadable = tuple[str, int, str]  # part, index and reason, as `_tls.Context.unreadable` has them
+
+
+def make_context(config: SecurityConfig, material: KeyMaterial) -> tuple[ssl.SSLContext, list[Unreadable]]:
+    """Make an `ssl.SSLContext` with the settings of `_tls.Context`; return it with the objects that were left out.
+
+    Raises:
+        ConfigError: nothing of one kind can be used.
+    """
+    unreadable: list[Unreadable] = []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     verifies = config.enable_ssl_certificate_verification
     context.check_hostname = verifies and config.ssl_endpoint_identification_algorithm == "https"
@@ -26,18 +35,53 @@ def make_context(config: SecurityConfig, material: KeyMaterial) -> ssl.SSLContex
     versions = [_VERSIONS[version] for version in config.ssl_enabled_protocols]
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     _choose_ciphers(context, config.ssl_cipher_suites)
-    try:
-        if material.trusted is not None:
-            context.load_verify_locations(cadata=material.trusted.decode("ascii", "ignore"))
-        else:
-            context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-    except ssl.SSLError as error:
-        raise ConfigError(f"ssl_ca_location or ssl_ca_pem: there is no certificate in it ({error.reason})") from None
+    if hasattr(context, "hostname_checks_common_name"):
+        context.hostname_checks_common_name = True  # of certificates without subjectAltName
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # any certificate of the trust store is an anchor
+    if material.trusted is not None:
+        bad = trust(context, material.trusted)
+        if bad is None:
+            raise ConfigError("ssl_ca_location or ssl_ca_pem: there is no certificate in it that can be read")
+        unreadable += [("trusted", at, reason) for at, reason in bad]
+    else:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     if material.revoked is not None:
-        _load_revoked(context, material.revoked)
+        unreadable += [("revoked", at, reason) for at, reason in _load_revoked(context, material.revoked)]
     if material.certificates is not None and material.key is not None:
-        _load_chain(context, material)
-    return context
+        chain, bad = _readable_chain(material.certificates)
+        unreadable += [("certificates", at, reason) for at, reason in bad]
+        _load_chain(context, material, chain)
+    return context, unreadable
+
+
+def trust(context: ssl.SSLContext, text: bytes) -> list[tuple[int, str]] | None:
+    """Trust each certificate of a PEM text that can be read.
+
+    Returns:
+        The others: index and reason. None: no certificate can be read.
+    """
+    found = pem.objects(text, pem.CERTIFICATES)
+    bad = []
+    for at, each in enumerate(found):
+        try:
+            context.load_verify_locations(cadata=each.text.decode("ascii", "ignore"))
+        except ssl.SSLError as error:
+            bad.append((at, _reason(error)))
+    return bad if len(bad) < len(found) else None
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or str(error)).replace("_", " ").lower()
+
+
+def _readable_chain(text: bytes) -> tuple[bytes, list[tuple[int, str]]]:
+    """The certificates of this client that can be read, and index and reason of the others."""
+    bad = trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), text)
+    if bad is None or any(at == 0 for at, _ in bad):
+        raise ConfigError("ssl_certificate_location or ssl_certificate_pem: the client's certificate cannot be read")
+    left_out = {at for at, _ in bad}
+    found = pem.objects(text, pem.CERTIFICATES)
+    return b"".join(each.text for at, each in enumerate(found) if at not in left_out), bad
 
 
 def _choose_ciphers(context: ssl.SSLContext, names: str | None) -> None:
@@ -54,22 +98,27 @@ def _choose_ciphers(context: ssl.SSLContext, names: str | None) -> None:
         raise ConfigError("ssl_cipher_suites: OpenSSL has none of these") from None
 
 
-def _load_revoked(context: ssl.SSLContext, revoked: bytes) -> None:
-    try:
-        with _file(revoked) as name:
-            context.load_verify_locations(cafile=name)
-    except ssl.SSLError as error:
-        raise ConfigError(f"ssl_crl_location: there is no revocation list in it ({error.reason})") from None
+def _load_revoked(context: ssl.SSLContext, revoked: bytes) -> list[tuple[int, str]]:
+    found = pem.objects(revoked, pem.REVOCATION_LISTS)
+    bad = []
+    for at, each in enumerate(found):
+        try:
+            with _file(each.text) as name:
+                context.load_verify_locations(cafile=name)
+        except ssl.SSLError as error:
+            bad.append((at, _reason(error)))
+    if len(bad) == len(found):
+        raise ConfigError("ssl_crl_location: there is no revocation list in it that can be read")
     context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    return bad
 
 
-def _load_chain(context: ssl.SSLContext, material: KeyMaterial) -> None:
-    assert material.certificates is not None
+def _load_chain(context: ssl.SSLContext, material: KeyMaterial, chain: bytes) -> None:
     assert material.key is not None
     password = "" if material.key_password is None else material.key_password.reveal()
     key = material.key.reveal()
     try:
-        with _file(material.certificates) as certificates, _file(key.encode()) as key_name:
+        with _file(chain) as certificates, _file(key.encode()) as key_name:
             # Without a password OpenSSL would ask for it on the terminal.
             context.load_cert_chain(certificates, key_name, lambda: password)
     except ssl.SSLError as error:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
-from kafwire.errors import AuthenticationError
+from kafwire.errors import AuthenticationError, KafkaError
 from kafwire.runtime.interfaces import Engine
 
 _T = TypeVar("_T")
@@ -97,8 +97,8 @@ class SharedCall(Generic[_T]):
         return AuthenticationError(f"{self._what} did not answer within {self._timeout_s:g} s")
 
     def _failed(self, error: BaseException) -> AuthenticationError:
-        """Its text is not repeated: it may name a secret. It is the cause."""
-        if isinstance(error, AuthenticationError):
+        """The text of a foreign error is not repeated: it may name a secret. It is the cause."""
+        if isinstance(error, KafkaError):  # kafwire's own texts show no secret
             return AuthenticationError(str(error))
         return AuthenticationError(f"{self._what} raised {type(error).__name__}")
 

@@ -11,14 +11,14 @@ import ipaddress
 import logging
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import ConfigError
 from kafwire.runtime.interfaces import SslSource, StreamSource
 from kafwire.secret import Secret
-from kafwire.security import _tls, key_material
+from kafwire.security import _tls, key_material, pem
 from kafwire.security.key_material import KeyMaterial
 from kafwire.security_config import SecurityConfig
 
@@ -43,10 +43,11 @@ _PROBLEMS = {
 # sessions, and the system's trust store, which takes OpenSSL some 20 ms to read, is read once.
 _contexts: weakref.WeakValueDictionary[bytes, _tls.Context] = weakref.WeakValueDictionary()
 
-# "python": TLS runs by Python's module ssl, whatever there is; for comparisons, and where libssl misbehaves.
+# "python": TLS runs by Python's module ssl, whatever there is; for comparisons, and where libssl misbehaves. "kernel":
+# the kernel encrypts where it can (kTLS), which no test of kafwire has run yet.
 VARIABLE = "KAFWIRE_TLS"
 
-# Why TLS is Python's, as far as it was said in this process.
+# What was said once in this process: why TLS is Python's, and which certificates were accepted by their common name.
 told: set[str] = set()
 
 
@@ -112,6 +113,17 @@ class Tls:
             return self._context.source(name, _is_address(name), port)
         return SslSource(self._context, name)
 
+    def on_connected(self) -> None:
+        """Report a certificate that names no host and was accepted by its common name, once in a process."""
+        subject = self._context.take_common_name() if isinstance(self._context, _tls.Context) else None
+        if subject is not None and subject not in told:
+            told.add(subject)
+            log.warning(
+                "the certificate %s of a broker has no subjectAltName and was accepted by its common name (CN), which "
+                "other clients refuse: issue one with the host in subjectAltName",
+                subject,
+            )
+
     def statistics(self) -> dict[str, int]:
         """Handshakes that succeeded, how many of them resumed a session, and how many use the kernel's TLS.
 
@@ -150,7 +162,35 @@ class Tls:
         if self._config.ssl_context is not None:
             context: ssl.SSLContext = self._config.ssl_context
             return context
-        return make_context(self._config, material)
+        made, unreadable = make_context(self._config, material)
+        self._report(material, unreadable)
+        return made
+
+    def _report(self, material: KeyMaterial, unreadable: Iterable[tuple[str, int, str]]) -> None:
+        """Name the objects that OpenSSL could not read."""
+        config = self._config
+        for part, at, reason in unreadable:
+            text, names = {
+                "trusted": (material.trusted, ("ssl_ca_location", "ssl_ca_pem")),
+                "certificates": (
+                    material.certificates,
+                    ("ssl_certificate_location", "ssl_keystore_location", "ssl_certificate_pem"),
+                ),
+                "revoked": (material.revoked, ("ssl_crl_location",)),
+            }[part]
+            kinds = pem.REVOCATION_LISTS if part == "revoked" else pem.CERTIFICATES
+            found = pem.objects(text or b"", kinds)
+            option = next((name for name in names if getattr(config, name) is not None), names[0])
+            log.warning(
+                "option %s%s: %s %d of %d (line %d) cannot be read (%s): it is left out",
+                option,
+                f"={getattr(config, option)!r}" if option.endswith("_location") else "",
+                "revocation list" if part == "revoked" else "certificate",
+                at + 1,
+                len(found),
+                found[at].line,
+                reason,
+            )
 
     def _make_native(self, material: KeyMaterial) -> _tls.Context:
         config = self._config
@@ -160,13 +200,14 @@ class Tls:
         versions = [_VERSIONS[version] for version in config.ssl_enabled_protocols]
         verify = config.enable_ssl_certificate_verification
         settings: dict[str, Any] = {
-            "trusted": material.trusted,
-            "certificates": material.certificates,
-            "revoked": material.revoked,
+            "trusted": _texts(material.trusted, pem.CERTIFICATES),
+            "certificates": _texts(material.certificates, pem.CERTIFICATES),
+            "revoked": _texts(material.revoked, pem.REVOCATION_LISTS),
             "ciphers": ciphers.encode() or None,
             "suites": suites.encode() or None,
             "versions": (min(versions), max(versions)),
             "verify": verify,
+            "kernel": os.environ.get(VARIABLE) == "kernel",
             "verify_name": verify and config.ssl_endpoint_identification_algorithm == "https",
         }
         # No local has the key or its password: a report of an error may show these.
@@ -177,12 +218,17 @@ class Tls:
             found = _contexts.get(digest)
             if found is None:
                 found = _contexts[digest] = _tls.Context(key=_revealed(key), password=_revealed(password), **settings)
+            self._report(material, found.unreadable)
             return found
         except _tls.UnusableSettings as error:
             if error.part == "key_password":
                 state = "is missing" if material.key_password is None else "is wrong"
                 raise ConfigError(f"the private key is encrypted, and ssl_key_password {state}") from None
             raise ConfigError(f"{_PROBLEMS[error.part]} ({error.reason})") from None
+
+
+def _texts(text: bytes | None, kinds: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
+    return None if text is None else tuple(each.text for each in pem.objects(text, kinds))
 
 
 def _system_store() -> tuple[str | None, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import ipaddress
 import json
+import logging
 import random
 import time
 from http.client import HTTPException, HTTPMessage
@@ -23,6 +24,8 @@ from kafwire.security.sasl.text import show
 if TYPE_CHECKING:
     import ssl
     from urllib.request import OpenerDirector, Request
+
+log = logging.getLogger("kafwire")
 
 CLIENT_CREDENTIALS = "client_credentials"
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -242,16 +245,29 @@ def _tls(ca_location: str | None, ca_pem: str | None) -> ssl.SSLContext:
 
     context = ssl.create_default_context() if not (ca_location or ca_pem) else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # any certificate that is trusted is an anchor
     try:
         if ca_location:
-            folder = Path(ca_location).is_dir()
-            context.load_verify_locations(**{"capath" if folder else "cafile": ca_location})
+            if Path(ca_location).is_dir():
+                context.load_verify_locations(capath=ca_location)
+            else:
+                _trust(context, Path(ca_location).read_bytes(), f"https_ca_location {ca_location!r}")
         if ca_pem:
-            context.load_verify_locations(cadata=ca_pem)
+            _trust(context, ca_pem.encode(), "https_ca_pem")
     except OSError as problem:
         where = f"https_ca_location {ca_location!r}" if ca_location else "https_ca_pem"
         raise ConfigError(f"{where} has no certificates that can be read: {_reason(problem)}") from None
     return context
+
+
+def _trust(context: ssl.SSLContext, text: bytes, where: str) -> None:
+    from kafwire.security.python_tls import trust
+
+    bad = trust(context, text)
+    if bad is None:
+        raise ConfigError(f"{where} has no certificates that can be read")
+    for at, reason in bad:
+        log.warning("%s: certificate %d cannot be read (%s): it is left out", where, at + 1, reason)
 
 
 def _body(response: Any, deadline: float) -> bytes:

@@ -31,6 +31,7 @@ class TokenSource:
         self, provider: Callable[[], object], *, timeout_s: float, what: str = "the OAuth token provider"
     ) -> None:
         self._what = what
+        self._provider = provider
         self._call = SharedCall(what, provider, self._accept, timeout_s)
         self._kept: OAuthToken | None = None
         self._refresh_at = 0.0
@@ -51,6 +52,13 @@ class TokenSource:
                 raise
             log.warning("the OAuth token that is kept is used on, as no other could be fetched: %s", problem)
             return kept
+
+    def forget(self) -> None:
+        """Drop the token that is kept: a broker refused it. A provider that keeps credentials drops them, too."""
+        self._kept = None
+        forget = getattr(self._provider, "forget", None)
+        if callable(forget):
+            forget()
 
     def _accept(self, engine: Engine, found: object) -> OAuthToken:
         """What the provider returned, as a token, which is kept."""

@@ -195,8 +195,8 @@ int main(int argc, char **argv) {
     server = openssl->SSL_CTX_new(more.TLS_server_method());
     CHECK(more.SSL_CTX_use_certificate_chain_file(server, argv[4]) == 1);
     CHECK(more.SSL_CTX_use_PrivateKey_file(server, argv[4], 1) == 1);
-    kw_pem trusted = read_file(argv[3]);
-    kw_tls_settings settings = {.trusted = trusted, .min_version = KW_TLS_1_2, .max_version = KW_TLS_1_3};
+    kw_pem_object trusted = {.text = read_file(argv[3])};
+    kw_tls_settings settings = {.trusted = {&trusted, 1}, .min_version = KW_TLS_1_2, .max_version = KW_TLS_1_3};
     settings.verify = settings.verify_name = 1;
     static kw_pool *pool;
     pool = kw_pool_new(64 << 20);
@@ -225,7 +225,7 @@ int main(int argc, char **argv) {
     kw_tls_context_unref(context);
     openssl->SSL_CTX_free(server);
     CHECK(kw_pool_live_bytes(pool) == 0);
-    free((void *)trusted.data);
+    free((void *)trusted.text.data);
     printf("ok: %llu handshakes, %llu resumed\n", (unsigned long long)statistics.handshakes,
            (unsigned long long)statistics.resumed);
     return 0;

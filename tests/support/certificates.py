@@ -166,6 +166,12 @@ def wrong_host(ca: Authority) -> Identity:
     return ca.issue("elsewhere.test", name="elsewhere.test")
 
 
+def without_names(ca: Authority, name: str = "localhost") -> Identity:
+    """It names a host as its common name only: it has no subjectAltName."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    return Identity(_signed(_named(name), ca.certificate.subject, key, ca.key), key)
+
+
 def self_signed() -> Identity:
     """No CA has signed it."""
     key = ec.generate_private_key(ec.SECP256R1())

@@ -18,6 +18,7 @@ from kafwire.config import (
     from_dotted,
 )
 from kafwire.errors import ConfigError
+from tests.support.sasl_traps import CANARY, told
 
 SERVERS = {"bootstrap_servers": "localhost:9092"}
 CONFIGS: list[type[ClientConfig]] = [ClientConfig, ProducerConfig, ScanConfig]
@@ -98,6 +99,28 @@ def test_a_dict_of_options_is_shown_the_way_and_not_printed(kind: type[ClientCon
     with pytest.raises(ConfigError, match=r"from_config\(\{\"bootstrap.servers\": ...\}\)") as caught:
         kind.build({"bootstrap_servers": {"bootstrap.servers": "a:1", "sasl.password": "secret"}})
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        f"alice:{CANARY}@h:9092",
+        f"SASL_SSL://alice:{CANARY}@h:9092",
+        f"alice:{CANARY},{CANARY[-4:]}@h:9092",
+        f"alice:{CANARY}@g:9092,alice:{CANARY}@h:9092",
+        ["g", f"alice:{CANARY}@h:9092"],
+        f"alice:{CANARY}@h:9092".encode(),
+        [f"alice:{CANARY}@h:9092".encode()],
+    ],
+)
+def test_a_password_in_bootstrap_servers_is_not_shown(given: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ClientConfig.build({"bootstrap_servers": given})
+    assert CANARY not in told(caught.value)
+    assert CANARY[-4:] not in str(caught.value)
+    if not isinstance(given, bytes) and not isinstance(given[-1], bytes):
+        assert "@h:9092" in str(caught.value)
+        assert "are options of their own, sasl_username and sasl_password" in str(caught.value)
 
 
 def test_no_bootstrap_servers() -> None:

@@ -84,6 +84,14 @@ def test_every_error_is_a_public_name_of_the_package() -> None:
         assert getattr(kafwire, name) is getattr(errors, name)
 
 
+@pytest.mark.parametrize("code", [3, 10, 29, 12345])
+def test_a_broker_s_text_forges_no_line(code: int) -> None:
+    error = broker_error(code, "said: no\r\nERROR \x1b[2J\u202eall is lost, caf\u00e9")
+    assert r"said: no\r\nERROR \x1b[2J\u202eall is lost, caf\u00e9".replace(r"\u00e9", "\u00e9") in str(error)
+    assert str(error).isprintable()
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
 def test_unknown_code() -> None:
     error = broker_error(31999, "here")
     assert (error.code, error.name, error.retriable) == (31999, "UNKNOWN_ERROR_CODE", False)

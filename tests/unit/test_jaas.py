@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import kafwire
 from kafwire.errors import ConfigError
 from kafwire.jaas import parse_jaas
 from kafwire.secret import Secret
@@ -129,6 +130,31 @@ def test_what_is_refused(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said) as problem:
         parse_jaas(text)
     assert CANARY not in told(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        (' debug="x";', "PlainLoginModule has no option 'debug'"),
+        ("", "does not end with a semicolon"),
+        (' password="again";', "has the option 'password' twice"),
+    ],
+)
+def test_no_frame_of_an_error_has_the_text_of_a_secret(end: str, said: str) -> None:
+    text = Secret(f'{PLAIN} required username="u" password="{CANARY}"{end}')
+    options = {"bootstrap.servers": "localhost:1", "security.protocol": "SASL_SSL", "sasl.jaas.config": text}
+    with pytest.raises(ConfigError, match=said) as problem:
+        kafwire.Producer.from_config(options)
+    trace = problem.value.__traceback__
+    assert problem.value.__context__ is None
+    while trace is not None:
+        assert CANARY not in repr(trace.tb_frame.f_locals) or "tests" in trace.tb_frame.f_code.co_filename
+        trace = trace.tb_next
+
+
+def test_a_secret_is_read() -> None:
+    text = f'{PLAIN} required username="u" password="{CANARY}";'
+    assert parse_jaas(Secret(text)) == parse_jaas(text)
 
 
 def test_nothing_shows_a_secret() -> None:

@@ -30,53 +30,54 @@ static BIO *bio_of(const kw_openssl *openssl, const kw_pem *pem) {
     return pem->size > INT_MAX ? NULL : openssl->BIO_new_mem_buf(pem->data, (int)pem->size);
 }
 
-/* Each reads all objects of one kind; others in the same text are passed over. How many, or -1. */
-static int read_trusted(kw_tls_context *context, const kw_pem *pem) {
+typedef int use_object(kw_tls_context *context, BIO *text, size_t at);
+
+static int trust(kw_tls_context *context, BIO *text, size_t at) {
     const kw_openssl *openssl = context->openssl;
-    BIO *bio = bio_of(openssl, pem);
-    int found = 0;
-    X509 *certificate;
-    while (bio && (certificate = openssl->PEM_read_bio_X509(bio, NULL, give_password, NULL))) {
-        int added = openssl->X509_STORE_add_cert(openssl->SSL_CTX_get_cert_store(context->ssl), certificate);
-        openssl->X509_free(certificate);
-        if (!added) found = INT_MIN;
-        found++;
-    }
-    openssl->BIO_free(bio);
-    return found;
+    X509 *certificate = openssl->PEM_read_bio_X509(text, NULL, give_password, NULL);
+    (void)at;
+    int used = certificate && openssl->X509_STORE_add_cert(openssl->SSL_CTX_get_cert_store(context->ssl), certificate);
+    openssl->X509_free(certificate);
+    return used;
 }
 
-static int read_revoked(kw_tls_context *context, const kw_pem *pem) {
+static int revoke(kw_tls_context *context, BIO *text, size_t at) {
     const kw_openssl *openssl = context->openssl;
-    X509_STORE *store = openssl->SSL_CTX_get_cert_store(context->ssl);
-    BIO *bio = bio_of(openssl, pem);
-    int found = 0;
-    X509_CRL *list;
-    while (bio && (list = openssl->PEM_read_bio_X509_CRL(bio, NULL, give_password, NULL))) {
-        int added = openssl->X509_STORE_add_crl(store, list);
-        openssl->X509_CRL_free(list);
-        if (!added) found = INT_MIN;
-        found++;
-    }
-    openssl->BIO_free(bio);
-    if (found > 0) openssl->X509_STORE_set_flags(store, KW_CRL_CHECK);
-    return found;
+    X509_CRL *list = openssl->PEM_read_bio_X509_CRL(text, NULL, give_password, NULL);
+    (void)at;
+    int used = list && openssl->X509_STORE_add_crl(openssl->SSL_CTX_get_cert_store(context->ssl), list);
+    openssl->X509_CRL_free(list);
+    return used;
 }
 
-static int read_certificates(kw_tls_context *context, const kw_pem *pem) {
+/* This client's own certificate, then those between it and a root. */
+static int show(kw_tls_context *context, BIO *text, size_t at) {
     const kw_openssl *openssl = context->openssl;
-    BIO *bio = bio_of(openssl, pem);
-    int found = 0;
-    X509 *certificate;
-    while (bio && (certificate = openssl->PEM_read_bio_X509(bio, NULL, give_password, NULL))) {
-        int added = found ? openssl->SSL_CTX_ctrl(context->ssl, KW_CTRL_CHAIN_CERTIFICATE, 1, certificate) > 0
-                          : openssl->SSL_CTX_use_certificate(context->ssl, certificate) > 0;
-        openssl->X509_free(certificate);
-        if (!added) found = INT_MIN;
-        found++;
+    X509 *certificate = openssl->PEM_read_bio_X509(text, NULL, give_password, NULL);
+    int used = certificate && (at ? openssl->SSL_CTX_ctrl(context->ssl, KW_CTRL_CHAIN_CERTIFICATE, 1, certificate) > 0
+                                  : openssl->SSL_CTX_use_certificate(context->ssl, certificate) > 0);
+    openssl->X509_free(certificate);
+    return used;
+}
+
+/* Use each object by itself: one that cannot be read does not hide those behind it. 0, with OpenSSL's error in the queue:
+ * none can be used, or the first one cannot and is needed. */
+static int use_all(kw_tls_context *context, const kw_pem_objects *objects, use_object *use, int needs_first) {
+    const kw_openssl *openssl = context->openssl;
+    size_t used = 0;
+    for (size_t at = 0; at < objects->count; at++) {
+        kw_pem_object *object = &objects->each[at];
+        openssl->ERR_clear_error();
+        BIO *text = bio_of(openssl, &object->text);
+        int usable = text && use(context, text, at);
+        openssl->BIO_free(text);
+        object->error = usable ? 0 : openssl->ERR_peek_error();
+        if (!usable && !object->error) object->error = ~0UL;
+        if (!usable && !at && needs_first) return 0;
+        used += usable;
     }
-    openssl->BIO_free(bio);
-    return found;
+    if (used) openssl->ERR_clear_error();
+    return used > 0;
 }
 
 static int use_key(kw_tls_context *context, const kw_tls_settings *settings) {
@@ -101,7 +102,8 @@ static int on_session(SSL *ssl, SSL_SESSION *session) { return kw_tls_keep_sessi
 static int configure(kw_tls_context *context, const kw_tls_settings *settings) {
     const kw_openssl *openssl = context->openssl;
     SSL_CTX *ssl = context->ssl;
-    openssl->SSL_CTX_set_options(ssl, KW_OP_NO_COMPRESSION | KW_OP_NO_RENEGOTIATION | KW_OP_ENABLE_KTLS);
+    uint64_t kernel = settings->kernel ? KW_OP_ENABLE_KTLS : 0;
+    openssl->SSL_CTX_set_options(ssl, KW_OP_NO_COMPRESSION | KW_OP_NO_RENEGOTIATION | kernel);
     openssl->SSL_CTX_ctrl(ssl, KW_CTRL_MODE, KW_MODE_PARTIAL_WRITE | KW_MODE_MOVING_BUFFER, NULL);
     /* One system call brings several records. */
     openssl->SSL_CTX_ctrl(ssl, KW_CTRL_READ_AHEAD, 1, NULL);
@@ -114,14 +116,20 @@ static int configure(kw_tls_context *context, const kw_tls_settings *settings) {
     if ((settings->ciphers && openssl->SSL_CTX_set_cipher_list(ssl, settings->ciphers) != 1) ||
         (settings->suites && openssl->SSL_CTX_set_ciphersuites(ssl, settings->suites) != 1))
         return KW_TLS_CIPHERS;
-    openssl->SSL_CTX_set_verify(ssl, settings->verify ? KW_VERIFY_PEER : KW_VERIFY_NONE, kw_tls_on_verify);
-    if (settings->trusted.data) {
-        if (read_trusted(context, &settings->trusted) < 1) return KW_TLS_TRUSTED;
+    openssl->SSL_CTX_set_verify(ssl, settings->verify ? KW_VERIFY_PEER : KW_VERIFY_NONE,
+                                settings->verify ? kw_tls_on_verify : NULL);
+    /* Any certificate of the trust store is an anchor, also one between a root and a broker, as for Java. */
+    X509_STORE *store = openssl->SSL_CTX_get_cert_store(ssl);
+    openssl->X509_STORE_set_flags(store, KW_PARTIAL_CHAIN);
+    if (settings->trusted.count) {
+        if (!use_all(context, &settings->trusted, trust, 0)) return KW_TLS_TRUSTED;
     } else if (openssl->SSL_CTX_set_default_verify_paths(ssl) != 1)
         return KW_TLS_TRUSTED;
-    if (settings->revoked.data && read_revoked(context, &settings->revoked) < 1) return KW_TLS_REVOKED;
-    if (settings->certificates.data && read_certificates(context, &settings->certificates) < 1)
-        return KW_TLS_CERTIFICATES;
+    if (settings->revoked.count) {
+        if (!use_all(context, &settings->revoked, revoke, 0)) return KW_TLS_REVOKED;
+        openssl->X509_STORE_set_flags(store, KW_CRL_CHECK);
+    }
+    if (settings->certificates.count && !use_all(context, &settings->certificates, show, 1)) return KW_TLS_CERTIFICATES;
     return settings->key.data ? use_key(context, settings) : KW_TLS_OK;
 }
 
@@ -165,10 +173,22 @@ void kw_tls_context_unref(kw_tls_context *context) {
     free(context);
 }
 
+int kw_tls_allows_kernel(const kw_tls_context *context) {
+    return (context->openssl->SSL_CTX_get_options(context->ssl) & KW_OP_ENABLE_KTLS) != 0;
+}
+
 void kw_tls_get_statistics(const kw_tls_context *context, kw_tls_statistics *statistics) {
     statistics->handshakes = __atomic_load_n(&context->statistics.handshakes, __ATOMIC_RELAXED);
     statistics->resumed = __atomic_load_n(&context->statistics.resumed, __ATOMIC_RELAXED);
     statistics->kernel = __atomic_load_n(&context->statistics.kernel, __ATOMIC_RELAXED);
+}
+
+int kw_tls_take_common_name(kw_tls_context *context, char subject[KW_REASON_SIZE]) {
+    pthread_mutex_lock(&context->lock);
+    memcpy(subject, context->common_name, KW_REASON_SIZE);
+    context->common_name[0] = 0;
+    pthread_mutex_unlock(&context->lock);
+    return *subject != 0;
 }
 
 /* ---- sessions ---- */

@@ -27,6 +27,7 @@ struct kw_tls_context {
     pthread_mutex_t lock;
     kw_tls_session *sessions; /* lock */
     kw_tls_statistics statistics;
+    char common_name[KW_REASON_SIZE]; /* lock; of `kw_tls_take_common_name` */
 };
 
 kw_tls_context *kw_tls_context_ref(kw_tls_context *context);

@@ -39,6 +39,7 @@ typedef int password_callback(char *buffer, int size, int writing, void *data);
     F(void, SSL_CTX_free, (SSL_CTX *))                                                                                 \
     F(long, SSL_CTX_ctrl, (SSL_CTX *, int, long, void *))                                                              \
     F(uint64_t, SSL_CTX_set_options, (SSL_CTX *, uint64_t))                                                            \
+    F(uint64_t, SSL_CTX_get_options, (const SSL_CTX *))                                                                \
     F(void, SSL_CTX_set_verify, (SSL_CTX *, int, verify_callback *))                                                   \
     F(int, SSL_CTX_set_cipher_list, (SSL_CTX *, const char *))                                                         \
     F(int, SSL_CTX_set_ciphersuites, (SSL_CTX *, const char *))                                                        \
@@ -64,6 +65,7 @@ typedef int password_callback(char *buffer, int size, int writing, void *data);
     F(int, SSL_get_error, (const SSL *, int))                                                                          \
     F(int, SSL_has_pending, (const SSL *))                                                                             \
     F(const char *, SSL_get_version, (const SSL *))                                                                    \
+    F(X509 *, SSL_get1_peer_certificate, (const SSL *))                                                                \
     F(const SSL_CIPHER *, SSL_get_current_cipher, (const SSL *))                                                       \
     F(const char *, SSL_CIPHER_get_name, (const SSL_CIPHER *))                                                         \
     F(int, SSL_session_reused, (const SSL *))                                                                          \
@@ -112,6 +114,7 @@ typedef int password_callback(char *buffer, int size, int writing, void *data);
     F(int, X509_VERIFY_PARAM_set1_host, (X509_VERIFY_PARAM *, const char *, size_t))                                   \
     F(int, X509_VERIFY_PARAM_set1_ip_asc, (X509_VERIFY_PARAM *, const char *))                                         \
     F(void, X509_VERIFY_PARAM_set_hostflags, (X509_VERIFY_PARAM *, unsigned int))                                      \
+    F(int, X509_check_host, (X509 *, const char *, size_t, unsigned int, char **))                                     \
     F(const char *, X509_verify_cert_error_string, (long))                                                             \
     F(int, X509_STORE_CTX_get_error, (const X509_STORE_CTX *))                                                         \
     F(X509 *, X509_STORE_CTX_get_current_cert, (const X509_STORE_CTX *))                                               \
@@ -154,11 +157,17 @@ enum {
     KW_BIO_KTLS_SEND = 73,
     KW_BIO_KTLS_RECEIVE = 76,
     KW_CRL_CHECK = 4,
+    KW_PARTIAL_CHAIN = 0x80000,
     KW_NO_PARTIAL_WILDCARDS = 4,
+    KW_NEVER_CHECK_SUBJECT = 0x20,
     KW_NID_SUBJECT_ALT_NAME = 85,
     KW_HOST_MISMATCH = 62,
     KW_IP_MISMATCH = 64,
     KW_REASON_MASK = 0x7FFFFF,
+    KW_LIBRARY_SHIFT = 23,
+    KW_LIBRARY_MASK = 0xFF,
+    KW_LIBRARY_SSL = 20,
+    KW_REASON_VERIFY_FAILED = 134,
     KW_REASON_WRONG_VERSION_NUMBER = 267,
     KW_REASON_UNEXPECTED_EOF = 294,
     KW_REASON_ALERT = 1000, /* and the alert's number (RFC 8446, section 6) */

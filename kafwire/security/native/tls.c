@@ -13,6 +13,7 @@ typedef struct tls_stream {
     kw_tls_context *context;
     SSL *ssl;
     kw_tls_session *session;
+    int by_host; /* the certificate has to be for a host's name */
     int begun;  /* the socket is known to OpenSSL */
     int failed; /* the error that ended it, told by the next call if bytes came before it */
     int ended;  /* the peer closed */
@@ -23,6 +24,15 @@ typedef struct tls_stream {
 } tls_stream;
 
 static tls_stream *of(const kw_stream *stream) { return (tls_stream *)stream; }
+
+/* The library for one call on this stream. SSL_get_error reads the error queue of the thread, which all its connections
+ * share: an error that another one left there must not end this one. Looking first costs a tenth of clearing. */
+static const kw_openssl *ready(const tls_stream *tls) {
+    const kw_openssl *openssl = tls->context->openssl;
+    if (openssl->ERR_peek_error()) openssl->ERR_clear_error();
+    errno = 0;
+    return openssl;
+}
 
 /* ---- what went wrong ---- */
 
@@ -110,7 +120,8 @@ static int explain(tls_stream *tls, int result, int in_handshake) {
         return -EAGAIN;
     }
     unsigned long error = openssl->ERR_peek_error();
-    int why = (int)(error & KW_REASON_MASK);
+    /* Each library of OpenSSL counts its reasons by itself. */
+    int why = (error >> KW_LIBRARY_SHIFT & KW_LIBRARY_MASK) == KW_LIBRARY_SSL ? (int)(error & KW_REASON_MASK) : 0;
     if (kind == KW_ERROR_ZERO_RETURN || (kind == KW_ERROR_SSL && why == KW_REASON_UNEXPECTED_EOF) ||
         (kind == KW_ERROR_SYSCALL && !system)) {
         openssl->ERR_clear_error();
@@ -124,7 +135,7 @@ static int explain(tls_stream *tls, int result, int in_handshake) {
         openssl->ERR_clear_error();
         return -system;
     }
-    if (tls->failed_verify) {
+    if (tls->failed_verify && why == KW_REASON_VERIFY_FAILED) {
         snprintf(stream->reason, size, "the certificate of the broker is not accepted: %s", tls->problem);
         openssl->ERR_clear_error();
         return -KW_NOT_AUTHENTICATED;
@@ -151,7 +162,7 @@ static int explain(tls_stream *tls, int result, int in_handshake) {
 /* ---- the stream ---- */
 
 static int begin(tls_stream *tls, int fd) {
-    const kw_openssl *openssl = tls->context->openssl;
+    const kw_openssl *openssl = ready(tls);
     tls->begun = 1;
     if (openssl->SSL_set_fd(tls->ssl, fd) != 1) return -ENOMEM;
     if (tls->session) {
@@ -163,18 +174,37 @@ static int begin(tls_stream *tls, int fd) {
     return 0;
 }
 
+/* Note a certificate that names no host and was accepted by its common name, as by Java and librdkafka. */
+static void note_common_name(tls_stream *tls) {
+    const kw_openssl *openssl = tls->context->openssl;
+    unsigned int names_only = KW_NO_PARTIAL_WILDCARDS | KW_NEVER_CHECK_SUBJECT;
+    X509 *certificate = openssl->SSL_get1_peer_certificate(tls->ssl);
+    if (certificate && openssl->X509_check_host(certificate, tls->session->host, 0, names_only, NULL) != 1) {
+        BIO *bio = openssl->BIO_new(openssl->BIO_s_mem());
+        if (bio) {
+            openssl->X509_NAME_print_ex(bio, openssl->X509_get_subject_name(certificate), 0, KW_NAME_ONE_LINE);
+            pthread_mutex_lock(&tls->context->lock);
+            take_text(openssl, bio, tls->context->common_name, sizeof tls->context->common_name);
+            pthread_mutex_unlock(&tls->context->lock);
+            openssl->BIO_free(bio);
+        }
+    }
+    openssl->X509_free(certificate);
+}
+
 static int tls_handshake(kw_stream *stream, int fd) {
     tls_stream *tls = of(stream);
-    const kw_openssl *openssl = tls->context->openssl;
     if (!tls->begun && begin(tls, fd)) return -ENOMEM;
-    openssl->ERR_clear_error();
-    errno = 0;
+    const kw_openssl *openssl = ready(tls);
     int result = openssl->SSL_do_handshake(tls->ssl);
     if (result != 1) return explain(tls, result, 1);
     stream->wants_write = 0;
     kw_tls_statistics *statistics = &tls->context->statistics;
     __atomic_fetch_add(&statistics->handshakes, 1, __ATOMIC_RELAXED);
-    if (openssl->SSL_session_reused(tls->ssl)) __atomic_fetch_add(&statistics->resumed, 1, __ATOMIC_RELAXED);
+    if (openssl->SSL_session_reused(tls->ssl))
+        __atomic_fetch_add(&statistics->resumed, 1, __ATOMIC_RELAXED);
+    else if (tls->by_host && tls->session)
+        note_common_name(tls);
     if (openssl->BIO_ctrl(openssl->SSL_get_wbio(tls->ssl), KW_BIO_KTLS_SEND, 0, NULL) > 0)
         __atomic_fetch_add(&statistics->kernel, 1, __ATOMIC_RELAXED);
     return 0;
@@ -203,7 +233,6 @@ static size_t next_record(tls_stream *tls, const struct iovec *slices, int count
 
 static ssize_t tls_send(kw_stream *stream, int fd, struct iovec *slices, int count) {
     tls_stream *tls = of(stream);
-    const kw_openssl *openssl = tls->context->openssl;
     ssize_t total = 0;
     size_t offset = 0;
     (void)fd;
@@ -213,8 +242,7 @@ static ssize_t tls_send(kw_stream *stream, int fd, struct iovec *slices, int cou
     while (count) {
         const void *data;
         size_t size = next_record(tls, slices, count, offset, &data), written = 0;
-        errno = 0;
-        int result = openssl->SSL_write_ex(tls->ssl, data, size, &written);
+        int result = ready(tls)->SSL_write_ex(tls->ssl, data, size, &written);
         if (result != 1) {
             int waits = stream->wants_write;
             int error = explain(tls, result, 0);
@@ -234,7 +262,6 @@ static ssize_t tls_send(kw_stream *stream, int fd, struct iovec *slices, int cou
 
 static ssize_t tls_receive(kw_stream *stream, int fd, void *data, size_t size) {
     tls_stream *tls = of(stream);
-    const kw_openssl *openssl = tls->context->openssl;
     size_t total = 0;
     (void)fd;
     if (tls->failed) return tls->failed;
@@ -242,8 +269,7 @@ static ssize_t tls_receive(kw_stream *stream, int fd, void *data, size_t size) {
     stream->wants_write = 0;
     while (total < size) {
         size_t got = 0;
-        errno = 0;
-        int result = openssl->SSL_read_ex(tls->ssl, (uint8_t *)data + total, size - total, &got);
+        int result = ready(tls)->SSL_read_ex(tls->ssl, (uint8_t *)data + total, size - total, &got);
         if (result != 1) {
             int error = explain(tls, result, 0);
             if (error == -EPIPE && tls->ended) error = 0;
@@ -264,8 +290,7 @@ static void tls_end(kw_stream *stream, int fd) {
     tls_stream *tls = of(stream);
     (void)fd;
     if (tls->failed || tls->ended) return;
-    tls->context->openssl->ERR_clear_error();
-    tls->context->openssl->SSL_shutdown(tls->ssl);
+    ready(tls)->SSL_shutdown(tls->ssl);
 }
 
 static void tls_free(kw_stream *stream) {
@@ -309,9 +334,10 @@ kw_stream *kw_tls_stream_new(kw_tls_context *context, const char *host, int is_a
         made = is_address ? openssl->X509_VERIFY_PARAM_set1_ip_asc(parameters, host)
                           : openssl->X509_VERIFY_PARAM_set1_host(parameters, host, 0);
     }
+    tls->by_host = context->verify_name && !is_address;
     tls->session = made ? kw_tls_session_of(context, host, port) : NULL;
-    if (made) return &tls->stream;
     openssl->ERR_clear_error();
+    if (made) return &tls->stream;
     tls_free(&tls->stream);
     return NULL;
 }

@@ -60,7 +60,7 @@ class OAuthBearerExchange:
     def first(self) -> bytes:
         """The token and the extensions. Raises `AuthenticationError` for some that cannot be sent."""
         if not _TOKEN.fullmatch(self._token.reveal()):
-            raise AuthenticationError("the OAuth token is empty or has characters that no bearer token has (RFC 6750)")
+            raise AuthenticationError(f"the OAuth token {_fault(self._token)}")
         check_extensions(self._extensions)
         pairs = [f"auth=Bearer {self._token.reveal()}", *(f"{key}={value}" for key, value in self._extensions.items())]
         self._next = "answer"
@@ -82,6 +82,20 @@ class OAuthBearerExchange:
     def refused(self) -> AuthenticationError:
         """The broker's refusal, if it has sent one; for a connection that ends before the exchange does."""
         return AuthenticationError(f"the broker refused the OAuth token: {self._error or 'it did not say why'}")
+
+
+def _fault(token: Secret) -> str:
+    """What keeps a token from being sent, without showing any of it."""
+    text = token.reveal()
+    if not text:
+        return "is empty"
+    if text.endswith(("\n", "\r")):
+        return "ends with a line end: call strip() on the text of a file or a command"
+    if text != text.strip():
+        return "has white space around it: call strip() on it"
+    if text[:7].lower() == "bearer ":
+        return "begins with the word Bearer, which is not part of it"
+    return "has characters that no bearer token has (RFC 6750)"
 
 
 def _read_error(challenge: bytes) -> str:

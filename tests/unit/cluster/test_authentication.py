@@ -18,8 +18,11 @@ from kafwire.cluster.broker_connection import GREETING_MAX_FRAME, BrokerConnecti
 from kafwire.config import ClientConfig
 from kafwire.errors import AuthenticationError, ErrorCode, KafkaConnectionError
 from kafwire.security.client_security import ClientSecurity
+from kafwire.security.login import Login
+from kafwire.security.oauth_token import OAuthToken
 from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from kafwire.testing.simulation.links import LATENCY_S
+from tests.support.login_options import Options
 from tests.support.simulated import World
 
 LIFETIME_MS = 100_000
@@ -103,6 +106,89 @@ def test_the_next_attempt_is_the_next_call_s_after_a_pause() -> None:
         assert world.engine.now_ms() - began > 500
 
 
+def test_a_broker_s_text_is_escaped() -> None:
+    with World() as world:
+        refuse(world, message="no\nERROR \x1b[2J")
+        with pytest.raises(AuthenticationError) as refused:
+            world.run(make_connection(world).open())
+        assert str(refused.value).endswith(r": no\nERROR \x1b[2J")
+
+
+class Tokens:
+    """A provider, and brokers that accept one of its tokens."""
+
+    def __init__(self, world: World) -> None:
+        self.now = self.good = "A"
+        self.asked = 0
+        self.offered: list[str] = []
+        world.on("SaslHandshake", lambda _: protocol.SaslHandshakeResponse(mechanisms=["OAUTHBEARER"]))
+        world.on("SaslAuthenticate", self._authenticate)
+
+    def __call__(self) -> OAuthToken:
+        self.asked += 1
+        return OAuthToken(self.now, 4e9)
+
+    def _authenticate(self, call: Call) -> Any:
+        self.offered.append(call.message.auth_bytes.split(b"Bearer ")[1].split(b"\x01")[0].decode())
+        refused = ErrorCode.SASL_AUTHENTICATION_FAILED if self.offered[-1] != self.good else 0
+        return protocol.SaslAuthenticateResponse(error_code=refused, error_message="revoked" if refused else None)
+
+
+def by_token(world: World, provider: Tokens) -> BrokerConnection:
+    options = {"sasl_username": None, "sasl_password": None, "sasl_oauthbearer_token_provider": provider}
+    return make_connection(world, sasl_mechanism="OAUTHBEARER", **options)
+
+
+def test_a_refused_token_is_replaced_at_once() -> None:
+    with World() as world:
+        tokens = Tokens(world)
+        connection = by_token(world, tokens)
+        world.run(connection.call(metadata()))
+        tokens.now = tokens.good = "B"
+        connection._drop("cut")
+        world.run(connection.call(metadata()))
+        assert (tokens.offered, tokens.asked) == (["A", "A", "B"], 2)
+
+
+def test_a_provider_without_another_token_is_asked_with_back_off() -> None:
+    with World() as world:
+        tokens = Tokens(world)
+        connection = by_token(world, tokens)
+        world.run(connection.call(metadata()))
+        tokens.good = "B"
+        connection._drop("cut")
+        with pytest.raises(AuthenticationError, match="refused its token by OAUTHBEARER: revoked"):
+            world.run(connection.open())
+        assert tokens.asked == 2
+        until_s = world.engine.now_ms() / 1000 + 60
+        while world.engine.now_ms() / 1000 < until_s:
+            with pytest.raises(AuthenticationError, match="revoked"):
+                world.run(connection.open())
+            world.pass_time(0.1)
+        assert 5 <= tokens.asked <= 13, "after 0.5, 1, 2, 4, 8, 10, 10... s"
+        assert len(tokens.offered) == tokens.asked + 1
+        tokens.now = "B"
+        world.pass_time(10.0)
+        world.run(connection.call(metadata()))
+
+
+def test_connections_that_are_refused_together_count_once() -> None:
+    async def open_both(one: BrokerConnection, other: BrokerConnection) -> None:
+        await asyncio.gather(one.open(), other.open())
+
+    with World() as world:
+        tokens = Tokens(world)
+        options: dict[str, Any] = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token_provider": tokens}
+        shared = Login(Options(**options))
+        connection, other = (make_connection(world, login=shared) for _ in range(2))
+        world.run(open_both(connection, other))
+        tokens.now = tokens.good = "B"
+        connection._drop("cut")
+        other._drop("cut")
+        world.run(open_both(connection, other))
+        assert tokens.asked == 2
+
+
 def test_a_mechanism_that_is_not_offered_is_named_with_those_that_are() -> None:
     with World() as world:
         kind = protocol.SaslHandshakeResponse
@@ -176,6 +262,14 @@ class Kerberos:
     identity = "'alice'"
     is_by_delegation_token = False
     asks = "Kerberos"
+    epoch = 0
+
+    def refused(self, host: str, epoch: int, now: float, why: str) -> bool:
+        del host, epoch, now, why
+        return False
+
+    def accepted(self, host: str) -> None:
+        del host
 
     def __init__(self, world: World) -> None:
         self.asked = 0
@@ -400,6 +494,7 @@ def test_an_expired_delegation_token_is_accepted_by_the_broker_and_not_by_us(
     """The connection would be closed at its first request, without a word. Version 0 does not tell lifetimes."""
     exchange: Any = SimpleNamespace(mechanism="SCRAM-SHA-256", blocks=lambda _: False, respond=lambda _: None)
     login: Any = SimpleNamespace(identity="'id'", mechanism="SCRAM-SHA-256", is_by_delegation_token=True)
+    login.accepted = lambda _: None
 
     async def send(request: Any, _: int) -> Any:
         kind = type(request).__name__

@@ -89,6 +89,18 @@ def test_temporary_ones_are_refreshed() -> None:
     assert first.startswith("ASIA")
 
 
+def test_refused_ones_are_looked_up_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "refused"
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    file.write_text("[default]\naws_access_key_id = AKIA1\naws_secret_access_key = one\n")
+    found = AmbientCredentials()
+    assert found().access_key == "AKIA1"
+    file.write_text("[default]\naws_access_key_id = AKIA2\naws_secret_access_key = two\n")
+    assert found().access_key == "AKIA1"
+    found.forget()
+    assert found().access_key == "AKIA2"
+
+
 def test_a_refresh_that_fails() -> None:
     with pytest.raises(AuthenticationError) as problem:
         AmbientCredentials(Session(fails=True))()

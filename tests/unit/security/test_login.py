@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import types
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,20 @@ def test_gssapi() -> None:
     assert (one.mechanism, one.blocks(None)) == ("GSSAPI", True)
     with pytest.raises(AuthenticationError, match=f"SASL/GSSAPI with 'broker@{HOST}' failed"):
         one.first()
+
+
+def test_a_password_has_no_other_credentials() -> None:
+    assert not login("PLAIN", **BY_PASSWORD).refused(HOST, 0, 0.0, "refused")
+    assert not login("SCRAM-SHA-256", **BY_PASSWORD, sasl_tokenauth=True).refused(HOST, 0, 0.0, "refused")
+
+
+def test_refused_tickets_of_a_keytab_are_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", types.ModuleType("gssapi"))
+    of_keytab = login("GSSAPI", sasl_kerberos_keytab="/nonexistent")
+    before = of_keytab._cache
+    assert of_keytab.refused(HOST, of_keytab.epoch, 0.0, "refused")
+    assert of_keytab._cache != before
+    assert not login("GSSAPI").refused(HOST, 0, 0.0, "refused"), "the user's cache is kinit's"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Tokens, and when they end."""
 
+import datetime as dt
 import pickle
 from typing import Any
 
@@ -62,6 +63,24 @@ def test_the_end_of_a_jwt_is_read(payload: str, ends: float | None) -> None:
 @pytest.mark.parametrize("token", ["", ".", "..", "a.b", "a.b.c", "a.b.c.d", "a.\u00e9.c", "opaque"])
 def test_other_tokens_have_no_end(token: str) -> None:
     assert expiry_of_jwt(token) is None
+
+
+@pytest.mark.parametrize("wrong", [1.7e12, 1_700_000_000_000, 1.7e18, float("nan")])
+def test_an_end_that_is_not_in_seconds(wrong: float) -> None:
+    with pytest.raises(kafwire.ConfigError, match="is not in seconds since 1970: divide milliseconds by 1000"):
+        kafwire.OAuthToken("abc", wrong)
+
+
+@pytest.mark.parametrize("wrong", ["4e9", True, dt.datetime.now(dt.UTC)])
+def test_an_end_that_is_no_number(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="expires_at is a number of seconds since 1970"):
+        kafwire.OAuthToken("abc", wrong)
+
+
+def test_ends_that_are_far_away() -> None:
+    assert kafwire.OAuthToken("abc", 253_402_300_799).expires_at == 253_402_300_799.0  # the last second of 9999
+    assert kafwire.OAuthToken("abc", float("inf")).expires_at == float("inf")
+    assert kafwire.OAuthToken(jwt('{"exp": 1700000000000}')).expires_at == 1_700_000_000.0
 
 
 @given(st.text() | st.binary().map(lambda data: f"a.{base64url(data)}.b"))

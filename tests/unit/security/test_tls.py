@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import errno
 import logging
 import random
@@ -212,6 +213,102 @@ def test_a_chain_with_a_certificate_between(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("kind")
+@pytest.mark.parametrize("shows_chain", [True, False])
+def test_any_trusted_certificate_is_an_anchor(client: Client, shows_chain: bool) -> None:
+    """The certificate between, or the broker's own, without a root; another one of the same root is not trusted."""
+    between, other = CA.intermediate(), CA.intermediate("another between")
+    identity = between.issue()
+    shown = identity if shows_chain else Identity(identity.certificate, identity.key)
+    own = Identity(identity.certificate, identity.key).chain_pem
+    with serve(shown) as server:
+        for text in (between.pem, own):
+            assert client.outcome(made(ssl_ca_pem=text.decode()), server.port)[0] == "response"
+        for text in (other.pem, other.issue().chain_pem):
+            outcome = client.outcome(made(ssl_ca_pem=text.decode()), server.port)
+            assert outcome[:2] == ("closed", NOT_AUTHENTICATED)
+    with serve(certificates.wrong_host(between)) as server:
+        assert client.outcome(made(ssl_ca_pem=between.pem.decode()), server.port)[:2] == ("closed", NOT_AUTHENTICATED)
+
+
+UNREADABLE = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+NO_BASE64 = b"-----BEGIN CERTIFICATE-----\n!!!!\n-----END CERTIFICATE-----\n"
+NO_END = b"-----BEGIN CERTIFICATE-----\nAAAA\n"
+
+
+@pytest.mark.usefixtures("kind")
+@pytest.mark.parametrize("bad", [UNREADABLE, NO_BASE64, NO_END])
+def test_an_unreadable_certificate_hides_none_behind_it(
+    client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture, bad: bytes
+) -> None:
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_bytes(b"# roots\n" + Authority.new("another").pem + bad + CA.pem)
+    with serve() as server:
+        assert client.outcome(made(ssl_ca_pem=None, ssl_ca_location=str(bundle)), server.port)[0] == "response"
+    line = 2 + Authority.new("another").pem.count(b"\n")
+    said = f"option ssl_ca_location='{bundle}': certificate 2 of 3 (line {line}) cannot be read ("
+    assert [message.startswith(said) for message in caplog.messages if "cannot be read" in message] == [True]
+    bundle.write_bytes(bad)
+    with pytest.raises(ConfigError, match="ssl_ca_location or ssl_ca_pem: there is no certificate in it"):
+        made(ssl_ca_pem=None, ssl_ca_location=str(bundle))
+
+
+@pytest.mark.usefixtures("kind")
+def test_an_unreadable_certificate_of_a_chain(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    identity = CA.intermediate().issue(name="client")
+    own, between = (Identity(each, identity.key).chain_pem for each in (identity.certificate, *identity.between))
+    options = {"ssl_key_pem": identity.key_pem().decode()}
+    with serve(clients=CA) as server:
+        chain = (own + UNREADABLE + between).decode()
+        assert client.outcome(made(**options, ssl_certificate_pem=chain), server.port)[0] == "response"
+    assert "option ssl_certificate_pem: certificate 2 of 3 (line" in caplog.text
+    with pytest.raises(ConfigError, match="ssl_certificate_location or ssl_certificate_pem: "):
+        made(**options, ssl_certificate_pem=(UNREADABLE + own + between).decode())
+
+
+@pytest.mark.usefixtures("kind")
+def test_an_unreadable_revocation_list(client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "crl.pem"
+    file.write_bytes(UNREADABLE.replace(b"CERTIFICATE", b"X509 CRL") + CA.crl(OWN))
+    with serve(OWN) as server:
+        assert "certificate revoked" in client.outcome(made(ssl_crl_location=str(file)), server.port)[2]
+    assert f"option ssl_crl_location='{file}': revocation list 1 of 2 (line 1) cannot be read" in caplog.text
+    file.write_bytes(UNREADABLE.replace(b"CERTIFICATE", b"X509 CRL"))
+    with pytest.raises(ConfigError, match="ssl_crl_location: there is no revocation list in it"):
+        made(ssl_crl_location=str(file))
+
+
+@pytest.mark.usefixtures("kind")
+def test_a_certificate_without_names_is_matched_by_its_common_name(client: Client) -> None:
+    with serve(certificates.without_names(CA)) as server:
+        assert client.outcome(made(), server.port)[0] == "response"
+        assert client.outcome(made(), server.port, "127.0.0.1")[:2] == ("closed", NOT_AUTHENTICATED)
+    with serve(certificates.without_names(CA, "elsewhere.test")) as server:
+        assert client.outcome(made(), server.port)[:2] == ("closed", NOT_AUTHENTICATED)
+
+
+def test_a_certificate_without_names_is_reported_once(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    nameless = certificates.without_names(CA)
+    tls_module.told.discard("CN=localhost")
+    with serve(nameless) as server, serve(OWN) as other:
+        for port in (other.port, server.port, server.port):
+            options = {"bootstrap_servers": f"localhost:{port}", "security_protocol": "SSL"}
+            config = ClientConfig.build({**options, "ssl_ca_pem": CA.pem.decode()})
+            connection = BrokerConnection(
+                client.engine, config, "localhost", port, "control", -1, security=ClientSecurity(config)
+            )
+
+            async def connect(each: BrokerConnection = connection) -> None:
+                family, address = (await each._resolve())[0]
+                await each._connect(family, address)
+
+            client.run(connect())
+            client.run(given_up(connection))
+    said = [message for message in caplog.messages if "has no subjectAltName" in message]
+    assert len(said) == 1
+    assert "the certificate CN=localhost of a broker" in said[0]
+
+
+@pytest.mark.usefixtures("kind")
 @pytest.mark.parametrize("given", [None, "probe"])
 def test_the_system_s_trust_store(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str | None
@@ -402,17 +499,7 @@ def test_bytes_that_are_no_record(client: Client) -> None:
     """After the handshake: whatever OpenSSL makes of them ends the connection, and nothing else."""
 
     def lie(raw: socket.socket) -> None:
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        session = server_context(OWN).wrap_bio(incoming, outgoing, server_side=True)
-        while True:
-            try:
-                session.do_handshake()
-            except ssl.SSLWantReadError:
-                raw.sendall(outgoing.read())
-                incoming.write(raw.recv(65536))
-            else:
-                break
-        raw.sendall(outgoing.read())
+        raw.sendall(in_memory(raw, server_context(OWN)))
         raw.sendall(b"\x17\x03\x03\x00\x40" + b"\xaa" * 64)
         raw.recv(65536)
 
@@ -420,6 +507,81 @@ def test_bytes_that_are_no_record(client: Client) -> None:
         what, number, said = client.outcome(made(), server.port)
     assert what == "closed"
     assert number == errno.EPROTO, said
+
+
+def in_memory(raw: socket.socket, context: ssl.SSLContext) -> bytes:
+    """Do a server's handshake over a socket; return the bytes that the server has still to send."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = context.wrap_bio(incoming, outgoing, server_side=True)
+    while True:
+        try:
+            session.do_handshake()
+        except ssl.SSLWantReadError:
+            raw.sendall(outgoing.read())
+            incoming.write(raw.recv(65536))
+        else:
+            return outgoing.read()
+
+
+def small_records(context: ssl.SSLContext) -> ssl.SSLContext:
+    """Cut the messages of a server into records of 512 bytes, which Python's module ssl has no call for."""
+    control = ctypes.CDLL("libssl.so.3").SSL_CTX_ctrl
+    control.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_long, ctypes.c_void_p]
+    pointer = ctypes.c_void_p.from_address(id(context) + object.__basicsize__).value
+    assert control(pointer, 52, 512, None) == 1  # SSL_CTRL_SET_MAX_SEND_FRAGMENT
+    return context
+
+
+def test_a_connection_s_tls_error_stays_its_own(client: Client) -> None:
+    """SSL_shutdown fails inside a session ticket; the error in the thread's queue is not another connection's."""
+    stopped = threading.Event()
+
+    def stop_in_a_ticket(raw: socket.socket) -> None:
+        tickets = in_memory(raw, small_records(server_context(OWN, CA)))
+        size = 5 + int.from_bytes(tickets[3:5], "big")
+        assert size < len(tickets)
+        raw.sendall(tickets[:size])
+        stopped.set()
+        raw.recv(65536)
+
+    with serve() as server, SocketServer(stop_in_a_ticket) as hostile:
+        healthy, notes = client.connect(made(), server.port)
+        assert client.run(notes.next()) == ("connected",)
+        other, others = client.connect(made(**of_client(CA.issue(name="client"))), hostile.port)
+        assert client.run(others.next()) == ("connected",)
+        assert stopped.wait(PATIENCE_S)
+        for number in range(20):  # (the ticket is read meanwhile)
+            client.submit(healthy, number, b"hello")
+            assert client.run(notes.next())[:2] == ("response", number)
+        client.run(closed(other))
+        assert client.run(others.next())[:2] == ("closed", 0)
+        for number in range(20, 23):
+            client.submit(healthy, number, b"hello")
+            assert client.run(notes.next())[:2] == ("response", number)
+        client.run(closed(healthy))
+
+
+@pytest.mark.usefixtures("kind")
+def test_without_verification_no_error_is_the_certificate_s(client: Client) -> None:
+    def lie(raw: socket.socket) -> None:
+        raw.sendall(in_memory(raw, server_context(certificates.of_unknown_ca())))
+        raw.sendall(b"\x17\x03\x03\x00\x40" + b"\xaa" * 64)
+        raw.recv(65536)
+
+    with SocketServer(lie) as server:
+        trusting = made(enable_ssl_certificate_verification=False)
+        what, number, said = client.outcome(trusting, server.port)
+    assert (what, number) == ("closed", errno.EPROTO), said
+    assert "certificate" not in said
+
+
+@pytest.mark.parametrize(("value", "allowed"), [(None, False), ("kernel", True)])
+def test_the_kernel_encrypts_only_if_it_is_asked_to(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, allowed: bool
+) -> None:
+    if value is not None:
+        monkeypatch.setenv(tls_module.VARIABLE, value)
+    assert made()._context.allows_kernel is allowed
 
 
 @pytest.mark.usefixtures("kind")

@@ -69,6 +69,18 @@ def test_client_credentials(server: TokenServer) -> None:
     assert asked.basic == f"id:{CANARY}"
 
 
+def test_an_unreadable_certificate_hides_none_behind_it(
+    server: TokenServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    bundle = tmp_path / "bundle.pem"
+    bundle.write_text(bad + server.ca_pem)
+    assert endpoint(server, ca_location=str(bundle))().value
+    assert f"https_ca_location '{bundle}': certificate 1 cannot be read" in caplog.text
+    with pytest.raises(ConfigError, match="https_ca_pem has no certificates that can be read"):
+        endpoint(server, ca_location=None, ca_pem=bad)
+
+
 def test_ca_as_text(server: TokenServer) -> None:
     assert endpoint(server, ca_location=None, ca_pem=server.ca_pem)().value
 

@@ -80,9 +80,21 @@ def test_an_answer_before_the_question() -> None:
     check_refused(OAuthBearerExchange(Secret(CANARY)), b"")
 
 
-@pytest.mark.parametrize("wrong", ["", "a b", "a,b", "a\x01auth=Bearer b", "a\n", "é", "=a", "\ud800"])
-def test_a_token_that_is_none(wrong: str) -> None:
-    with pytest.raises(AuthenticationError, match="the OAuth token is empty or has characters") as refused:
+HAS_OTHERS = "has characters that no bearer token has"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("", "is empty"),
+        *((wrong, HAS_OTHERS) for wrong in ("a b", "a,b", "a\x01auth=Bearer b", "é", "=a", "\ud800")),
+        ("a\n", "ends with a line end"),
+        ("a\r\n", "ends with a line end"),
+        ("a ", "has white space around it"),
+    ],
+)
+def test_a_token_that_is_none(wrong: str, said: str) -> None:
+    with pytest.raises(AuthenticationError, match=f"the OAuth token {said}") as refused:
         OAuthBearerExchange(Secret(wrong and CANARY + wrong)).first()
     assert CANARY not in told(refused.value)
 

@@ -1,0 +1,23 @@
+"""Text that another program sent, made fit for errors and logs. Imports nothing."""
+
+from __future__ import annotations
+
+__all__ = ["printable"]
+
+
+def printable(text: str) -> str:
+    r"""Escape the characters that could forge a line of a log or steer a terminal.
+
+    Args:
+        text: what a broker says.
+
+    Returns:
+        One line; characters that are printable stay, other ones become `\n`, `\x1b` or `\u202e`.
+
+    Example:
+        >>> print(printable("no\nERROR all records are lost"))
+        no\nERROR all records are lost
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in text)

@@ -1,0 +1,54 @@
+"""Credentials that brokers refused: when a login may ask for others. No clock of its own: times are passed in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafwire.errors import AuthenticationError
+
+# The first refusal allows other credentials at once; later ones after a pause that doubles.
+BACKOFF_S, MAX_BACKOFF_S = 0.5, 10.0
+
+
+@dataclass
+class _Host:
+    """The refusals of one broker since it last accepted this client."""
+
+    count: int
+    not_before: float
+    why: str
+
+
+class Refusals:
+    """Counts refusals by broker, of one login.
+
+    `epoch` grows when credentials become invalid. A refusal of an exchange from an earlier epoch is news of the same
+    credentials: another connection has reported it, and it does not count again.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self._hosts: dict[str, _Host] = {}
+
+    def check(self, host: str, now: float) -> None:
+        """Raise `AuthenticationError` while the pause after repeated refusals of this broker lasts."""
+        refused = self._hosts.get(host)
+        if refused is not None and now < refused.not_before:
+            raise AuthenticationError(
+                f"{refused.why}; this client asks for other credentials in {refused.not_before - now:.1f} s"
+            )
+
+    def add(self, host: str, epoch: int, now: float, why: str) -> bool:
+        """Note a refusal of credentials from `epoch`. Return whether these have just become invalid."""
+        if epoch != self.epoch:
+            return False
+        self.epoch += 1
+        before = self._hosts.get(host)
+        count = 1 if before is None else before.count + 1
+        pause = 0.0 if count == 1 else min(MAX_BACKOFF_S, BACKOFF_S * 2.0 ** min(count - 2, 30))
+        self._hosts[host] = _Host(count, now + pause, why)
+        return True
+
+    def clear(self, host: str) -> None:
+        """The broker has accepted this client."""
+        self._hosts.pop(host, None)
