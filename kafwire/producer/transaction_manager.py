@@ -216,11 +216,12 @@ class Transactions:
             self._news.set()
         return admitted
 
-    def batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
-        """A batch was given up."""
-        self._logic.batch_failed(error, numbered=numbered)
+    def batch_failed(self, error: KafkaError, *, numbered: bool) -> KafkaError:
+        """Take in that a batch was given up. Returns the error of its deliveries."""
+        told = self._logic.batch_failed(error, numbered=numbered)
         self._look()
         self._news.set()
+        return told
 
     def on_progress(self) -> None:
         """Batches came back, or were added: what waits for the last of them may go on."""
@@ -348,7 +349,7 @@ class Transactions:
             connection = await coordinator.connection()
         except BrokerError as error:
             self._problem = error
-            meaning = logic.meaning_of(type(action), error.code)
+            meaning = self._logic.meaning(action, error.code)
             if meaning <= Meaning.FIND_COORDINATOR:
                 return backoff_ms
             self._logic.refused(action, error, meaning)
