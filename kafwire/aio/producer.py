@@ -29,6 +29,7 @@ from kafwire.producer.arguments import (
 from kafwire.producer.flush import undelivered
 from kafwire.producer.sender import Sender
 from kafwire.producer.transaction_manager import Transactions
+from kafwire.producer.unknown_partition import UnknownPartition
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -124,7 +125,10 @@ class AsyncProducer:
                 headers = list(headers)  # an iterator must not be empty when the record comes again
             delivery = None
             if not loop_state.senders:
-                delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
+                try:  # noqa: SIM105  # for speed
+                    delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
+                except UnknownPartition:
+                    pass
             if delivery is None:
                 delivery = await self._send_in_turn(loop_state, (topic, value, key, headers, timestamp_ms, partition))
         except (TypeError, OverflowError) as error:
@@ -177,6 +181,14 @@ class AsyncProducer:
         until = self._deadline(loop_state)
         if record[0] not in self._accumulator.topics:
             await self._learn(loop_state, [record[0]], until)
+        while True:
+            try:
+                return await self._append_in_turn(loop_state, record, until)
+            except UnknownPartition as error:  # its place in the queue is free by now: others need not wait
+                missing = error
+            await self._learn_partition(loop_state, missing, until)
+
+    async def _append_in_turn(self, loop_state: LoopState, record: tuple[Any, ...], until: float) -> Delivery:
         place = loop_state.enter()
         try:
             while True:
@@ -224,6 +236,9 @@ class AsyncProducer:
         size = getattr(data, "nbytes", None)
         inline = isinstance(size, int) and size < INLINE_BYTES
         while not await self._pass(loop_state, rows, inline=inline):
+            if rows.missing is not None:
+                await self._learn_partition(loop_state, rows.missing, self._deadline(loop_state))
+                continue
             if rows.unknown:
                 self._check()
                 await self._learn(loop_state, rows.unknown, self._deadline(loop_state))
@@ -385,6 +400,11 @@ class AsyncProducer:
             check_topic(topic)
         await self._run(self._sender.ensure_metadata(topics, max(0.0, until - loop_state.loop.time()) * 1000))
 
+    async def _learn_partition(self, loop_state: LoopState, missing: UnknownPartition, until: float) -> None:
+        self._check()
+        left_ms = max(0.0, until - loop_state.loop.time()) * 1000
+        await self._run(self._sender.ensure_partition(missing, left_ms))
+
     def _deadline(self, loop_state: LoopState) -> float:
         return loop_state.loop.time() + self._config.max_block_ms / 1000
 
@@ -406,6 +426,8 @@ class _RowsToSend:
         self._generation = sender.accumulator.transaction_generation
         self.unknown: list[str] = []
         """The topics that are to be learnt before it can go on."""
+        self.missing: UnknownPartition | None = None
+        """The added partition that is to be learnt before it can go on."""
         self.parts: list[tuple[Any, int, int]] = []
 
     def go_on(self) -> bool:
@@ -425,9 +447,14 @@ class _RowsToSend:
                 self._plan = None
             if self._targets:
                 self._name, chosen = self._targets[-1]
-                self._plan = accumulator.plan_rows(
-                    self._name, self._rows, self._partition, self._row, self._generation, chosen
-                )
+                self.missing = None
+                try:
+                    self._plan = accumulator.plan_rows(
+                        self._name, self._rows, self._partition, self._row, self._generation, chosen
+                    )
+                except UnknownPartition as error:
+                    self.missing = error
+                    return False
                 if self._plan is None:  # it was forgotten: others took long
                     self.unknown = [self._name]
                     return False

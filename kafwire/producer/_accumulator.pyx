@@ -31,6 +31,7 @@ from kafwire.runtime._interfaces cimport wall_ms
 import operator
 
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.producer.unknown_partition import UnknownPartition, no_partition
 
 cdef enum:
     EXPRESS_BYTES = 16384  # a larger batch is compressed without the GIL, by the engine
@@ -110,9 +111,7 @@ cdef class Accumulator(Queues):
         if partition is not None:
             chosen = partition if PyLong_CheckExact(partition) else operator.index(partition)
             if not 0 <= chosen < len(topic.queues):
-                raise ConfigError(
-                    f"topic {topic.name!r} has partitions 0 to {len(topic.queues) - 1}, not {partition!r}"
-                )
+                raise no_partition(topic.name, len(topic.queues), operator.index(partition))
             return chosen
         chosen = by_key(&self.rule, record.key.data, record.key.size, <int32_t> len(topic.queues))
         if chosen < 0:
@@ -346,8 +345,11 @@ cdef class RecordSender:
             if delivery is not None:
                 return delivery
             return self._send_later(topic, value, key, headers, timestamp_ms, partition)
+        except UnknownPartition:
+            pass
         except (TypeError, OverflowError) as error:
             raise self._refusal(topic, headers, timestamp_ms, partition, error) from None
+        return self._send_later(topic, value, key, headers, timestamp_ms, partition)
 
 
 cdef inline int read_data(object given, str what, _Data *out) except -1:

@@ -40,6 +40,7 @@ from kafwire.producer.sequencer import Identity, Sequencer
 from kafwire.producer.topics import Topics
 from kafwire.producer.transaction_manager import Transactions
 from kafwire.producer.turns import Turns
+from kafwire.producer.unknown_partition import UnknownPartition
 from kafwire.runtime.engine import FORKED
 from kafwire.runtime.metrics_reporter import Reporter
 
@@ -160,6 +161,12 @@ class Sender:
     async def ensure_metadata(self, names: list[str], timeout_ms: float) -> None:
         """Make the partitions of topics known to the accumulator; waits for those that are being created."""
         await self._topics.ensure(names, timeout_ms)
+
+    async def ensure_partition(self, missing: UnknownPartition, timeout_ms: float) -> None:
+        """Wait for an added partition of a known topic, unless no record may be sent now."""
+        if self.accumulator.send_gate is not None:
+            raise self.accumulator.send_gate()
+        await self._topics.ensure_partition(missing, timeout_ms)
 
     def _on_change(self, names: set[str]) -> None:
         """Topics have new partitions, or other leaders."""

@@ -16,6 +16,7 @@ from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import CLOSED, carry, check_partition, check_topic, given_up, no_room, wrong_argument
 from kafwire.producer.sender import Sender
 from kafwire.producer.transaction_manager import Transactions
+from kafwire.producer.unknown_partition import UnknownPartition
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -141,14 +142,28 @@ class Producer(RecordSender):
             targets = self._accumulator.split_rows(topic, rows, row)
             self._learn([name for name, _ in targets], self._deadline())
             for name, chosen in targets:
-                while (plan := self._accumulator.plan_rows(name, rows, partition, row, generation, chosen)) is None:
-                    self._learn([name], self._deadline())  # it was forgotten: others took long
+                plan = self._plan_rows(name, rows, partition, row, generation, chosen)
                 while not self._accumulator.append_rows(plan, parts):
                     deadline = self._deadline()
                     self._learn([name], deadline)
                     if not self._accumulator.budget.wait(self._left(deadline)):
                         raise no_room(self._sender, self._config)
             row += len(rows)
+
+    def _plan_rows(self, topic: str, *rest: Any) -> Any:
+        """The accumulator's plan for rows of a topic, which may be forgotten, or have got partitions."""
+        deadline = self._deadline()
+        while True:
+            try:
+                plan = self._accumulator.plan_rows(topic, *rest)
+            except UnknownPartition as error:
+                missing = error
+            else:
+                if plan is not None:
+                    return plan
+                self._learn([topic], deadline)  # it was forgotten: others took long
+                continue
+            self._learn_partition(missing, deadline)
 
     def flush(self, timeout: float | None = None) -> None:
         """Send what was buffered before this call, and wait until every outcome is known.
@@ -440,9 +455,15 @@ class Producer(RecordSender):
                 self._learn([topic], deadline)
             elif not self._accumulator.budget.wait(self._left(deadline)):
                 raise no_room(self._sender, self._config)
-            delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
-            if delivery is not None:
-                return delivery
+            try:
+                delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
+            except UnknownPartition as error:
+                missing = error
+            else:
+                if delivery is not None:
+                    return delivery
+                continue
+            self._learn_partition(missing, deadline)
 
     def _refusal(self, topic: Any, headers: Any, timestamp_ms: Any, partition: Any, error: Exception) -> ConfigError:
         return wrong_argument(topic, headers, timestamp_ms, partition, error)
@@ -461,6 +482,11 @@ class Producer(RecordSender):
         for topic in new:
             check_topic(topic)
         self._engine.run(self._sender.ensure_metadata, new, self._left(deadline) * 1000)
+
+    def _learn_partition(self, missing: UnknownPartition, deadline: float) -> None:
+        """See that an added partition is known to the accumulator."""
+        self._check()
+        self._engine.run(self._sender.ensure_partition, missing, self._left(deadline) * 1000)
 
     def _deadline(self) -> float:
         return self._engine.clock.monotonic() + self._config.max_block_ms / 1000
