@@ -56,8 +56,8 @@ class KafkaError(Exception):
     in_doubt = False
     delivery: Any = None
 
-    # Copies have the text and every field; `__init__` does not run again, so subclasses may take any arguments. A pickle
-    # has the cause too, where that can be pickled. It is without `delivery`, which belongs to this process.
+    # Copies have the text and every field; `__init__` does not run again, so subclasses may take any arguments. A
+    # pickle has the cause too, where that can be pickled. It is without `delivery`, which belongs to this process.
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = {name: value for name, value in vars(self).items() if name != "delivery"}
@@ -75,6 +75,27 @@ class KafkaError(Exception):
 
 class ConfigError(KafkaError, ValueError):
     """An option, or an argument of a public call, is unknown, of the wrong type or out of range."""
+
+
+class UnknownPartition(ConfigError):
+    """`topic` has no partition `partition` by the metadata at hand: it may have been added since.
+
+    Not for users: a producer asks for metadata until the partition is there or `max_block_ms` has passed.
+    """
+
+    def __init__(self, message: str, *, topic: str, partition: int) -> None:
+        """Make the error."""
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+
+
+def no_partition(topic: str, count: int, partition: int, message: str = "") -> ConfigError:
+    """Make the error for a partition number that a topic with `count` partitions does not have."""
+    message = message or f"topic {topic!r} has partitions 0 to {count - 1}, not {partition!r}"
+    if count <= partition < 1 << 31:
+        return UnknownPartition(message, topic=topic, partition=partition)
+    return ConfigError(message)
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):

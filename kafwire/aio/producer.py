@@ -13,7 +13,7 @@ from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegist
 from kafwire.aio.transaction import AsyncTransactionBlock
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError, KafkaError, UnknownPartition
 from kafwire.options import ProducerOptions
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import (
@@ -29,7 +29,6 @@ from kafwire.producer.arguments import (
 from kafwire.producer.flush import undelivered
 from kafwire.producer.sender import Sender
 from kafwire.producer.transaction_manager import Transactions
-from kafwire.producer.unknown_partition import UnknownPartition
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -131,7 +130,7 @@ class AsyncProducer:
                     pass
             if delivery is None:
                 delivery = await self._send_in_turn(loop_state, (topic, value, key, headers, timestamp_ms, partition))
-        except (TypeError, OverflowError) as error:
+        except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise wrong_argument(topic, headers, timestamp_ms, partition, error) from None
         return AsyncDelivery(self._loops, delivery)
 
@@ -221,18 +220,16 @@ class AsyncProducer:
         loop_state = self._loops.here()
         rows = _RowsToSend(self._sender, topic, self._pieces(topic, data), partition)
         try:
-            await self._send_rows(loop_state, rows, topic, data, partition)
+            await self._send_rows(loop_state, rows, topic, data)
         except BaseException as error:
             carry(error, AsyncBatchDelivery(self._loops, BatchDelivery(rows.parts)))
             raise
         return AsyncBatchDelivery(self._loops, BatchDelivery(rows.parts))
 
-    async def _send_rows(
-        self, loop_state: LoopState, rows: _RowsToSend, topic: str | None, data: Any, partition: int | None
-    ) -> None:
+    async def _send_rows(self, loop_state: LoopState, rows: _RowsToSend, topic: str | None, data: Any) -> None:
         if topic is not None and (not isinstance(topic, str) or topic not in self._accumulator.topics):
             await self._learn(loop_state, [topic], self._deadline(loop_state))
-        check_partition(partition)
+        rows.partition = check_partition(rows.partition)
         size = getattr(data, "nbytes", None)
         inline = isinstance(size, int) and size < INLINE_BYTES
         while not await self._pass(loop_state, rows, inline=inline):
@@ -416,7 +413,7 @@ class _RowsToSend:
         self._accumulator = sender.accumulator
         self._topic = topic
         self._pieces = pieces
-        self._partition = partition
+        self.partition = partition
         self._chunks: Any = None
         self._rows: Any = None
         self._targets: list[tuple[str, bytes | None]] = []  # of these rows, the next one last
@@ -450,7 +447,7 @@ class _RowsToSend:
                 self.missing = None
                 try:
                     self._plan = accumulator.plan_rows(
-                        self._name, self._rows, self._partition, self._row, self._generation, chosen
+                        self._name, self._rows, self.partition, self._row, self._generation, chosen
                     )
                 except UnknownPartition as error:
                     self.missing = error

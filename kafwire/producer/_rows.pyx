@@ -27,8 +27,7 @@ from kafwire.records._encode cimport (
 )
 from kafwire.runtime._interfaces cimport wall_ms
 
-from kafwire.errors import ConfigError, KafkaError, ProtocolError, RecordTooLargeError
-from kafwire.producer.unknown_partition import no_partition
+from kafwire.errors import ConfigError, KafkaError, ProtocolError, RecordTooLargeError, no_partition
 
 cdef enum:
     ROWS_AT_ONCE = 16  # batches encoded by one pass, at the most

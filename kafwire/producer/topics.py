@@ -9,7 +9,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.config import ProducerConfig
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import AuthenticationError, ConfigError, KafkaTimeoutError, broker_error
+from kafwire.errors import AuthenticationError, ConfigError, KafkaTimeoutError, UnknownPartition, broker_error
 from kafwire.producer._accumulator import Accumulator
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer._queues import Topic
@@ -17,7 +17,6 @@ from kafwire.producer.incomplete_batches import IncompleteBatches
 from kafwire.producer.partitioner import Balance
 from kafwire.producer.recreated_topics import RecreatedTopics
 from kafwire.producer.turns import Turns
-from kafwire.producer.unknown_partition import UnknownPartition
 
 # The request for metadata after whose response a WARNING names the partition that a caller waits for.
 SAID_AFTER = 3

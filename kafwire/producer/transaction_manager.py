@@ -34,6 +34,7 @@ from kafwire.errors import (
     TransactionStateError,
     TransactionTimeoutError,
 )
+from kafwire.integers import natural
 from kafwire.producer import transaction_state as logic
 from kafwire.producer._accumulator import Accumulator
 from kafwire.producer.sequencer import Identity
@@ -497,10 +498,10 @@ def _offsets(offsets: Any) -> dict[tuple[str, int], OffsetToCommit]:
         try:
             topic, partition = where
             commit = OffsetToCommit(*value) if isinstance(value, tuple) else OffsetToCommit(value)
-            right = isinstance(topic, str) and isinstance(partition, int) and isinstance(commit.offset, int)
+            number, offset = natural(partition), natural(commit.offset)
         except (TypeError, ValueError):
-            right = False
-        if not right or isinstance(commit.offset, bool) or not 0 <= commit.offset < 1 << 63:
+            number = offset = None
+        if number is None or offset is None or not isinstance(topic, str):
             raise ConfigError(f"offsets: {where!r}: {value!r}: a TopicPartition and an offset from 0 are needed")
-        found[topic, partition] = commit
+        found[topic, number] = commit._replace(offset=offset)
     return found

@@ -197,7 +197,7 @@ cdef int64_t writer_append_rows(BatchWriter *writer, const RowsView *rows, const
         timestamp = now_ms
         if has_timestamp:
             answer = number_at(&rows.timestamp, row, &timestamp)
-            if answer < 0:
+            if answer < 0 or (timestamp < 0 and now_ms >= 0):  # negative: only where rows without a time are kept so
                 bad_row[0] = row
                 return WRITER_BAD_ROW
         if has_headers:

@@ -9,14 +9,13 @@ from typing import Any, Self, Unpack
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
-from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
+from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.options import ProducerOptions
 from kafwire.producer._accumulator import RecordSender
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import CLOSED, carry, check_partition, check_topic, given_up, no_room, wrong_argument
 from kafwire.producer.sender import Sender
 from kafwire.producer.transaction_manager import Transactions
-from kafwire.producer.unknown_partition import UnknownPartition
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -135,7 +134,7 @@ class Producer(RecordSender):
         self._engine.check_caller()
         if topic is not None:
             self._learn([topic], self._deadline())
-        check_partition(partition)
+        partition = check_partition(partition)
         row = 0
         generation = self._accumulator.transaction_generation
         for rows in RowsReader(data):

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -459,6 +460,53 @@ def test_who_is_cancelled_while_a_thread_encodes_leaves_when_it_has_come_to_a_st
     assert len(error.delivery) == 500
     flavour.get(producer.flush())
     assert log_of(flavour.world, "u").values() == [b"known", *[b"v" * 1_000] * 500]
+
+
+# --- times and numbers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "when", [-1, -5, 1.5, float("nan"), 1.7e9, True, "1", 2**63, np.int64(-1), np.float64(1.0)], ids=repr
+)
+def test_a_time_that_no_record_can_have_is_refused(flavour: Flavour, when: Any) -> None:
+    producer = flavour.producer()
+    with pytest.raises(ConfigError, match="timestamp_ms=.*whole milliseconds since the epoch"):
+        flavour.get(producer.send("t", b"v", timestamp_ms=when))
+    assert producer._accumulator.budget.used == 0
+
+
+def test_a_negative_time_in_a_column_is_refused(flavour: Flavour) -> None:
+    producer = flavour.producer()
+    table = pa.table({"value": [b"a", b"b"], "timestamp": [1, -5]})
+    with pytest.raises(KafkaError, match="row 1: a timestamp out of range"):
+        flavour.get(producer.send_batch("t", table, partition=0))
+
+
+def test_numpy_integers_name_partitions_and_times(flavour: Flavour) -> None:
+    producer = flavour.producer(linger_ms=0)
+    delivery = flavour.get(producer.send("t", b"v", partition=np.int64(1), timestamp_ms=np.int64(1_700_000_000_000)))
+    rows = flavour.get(producer.send_batch("t", TABLE, partition=np.int32(1)))
+    flavour.get(producer.flush())
+    assert rows.done()
+    assert delivery.done()
+    assert len(log_of(flavour.world, "t", 1).values()) == 4
+
+
+@pytest.mark.parametrize("partition", [True, 1.0, "1"])
+def test_a_partition_that_is_no_integer_is_refused(flavour: Flavour, partition: Any) -> None:
+    producer = flavour.producer()
+    for call, data in ((producer.send, b"v"), (producer.send_batch, TABLE)):
+        with pytest.raises(ConfigError, match="partition=.*a whole number is needed"):
+            flavour.get(call("t", data, partition=partition))
+
+
+@pytest.mark.parametrize(
+    "record", [{"value": memoryview(b"abcdef")[::2]}, {"headers": [("\ud800", b"")]}, {"key": memoryview(b"ab")[::-1]}]
+)
+def test_bytes_that_cannot_be_read_are_refused(flavour: Flavour, record: dict[str, Any]) -> None:
+    producer = flavour.producer()
+    with pytest.raises(ConfigError):
+        flavour.get(producer.send("t", **{"value": b"v", **record}))
 
 
 # --- partitions that were added ---------------------------------------------------------------------------------------
