@@ -371,7 +371,7 @@ cdef void encode_rows(_Pass *work, const RowsView *view, const int32_t *index, s
         if work.position < work.end and not work.failed:
             fill.full = True
             if work.seals:
-                work.failed = writer_seal(&fill.writer, codec, level, &fill.wire)
+                work.failed = writer_seal(&fill.writer, codec, level, &fill.wire, True)
                 fill.full = not work.failed
         work.n += 1
 
