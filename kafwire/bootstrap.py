@@ -14,7 +14,8 @@ _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")
 def parse_servers(value: Any) -> tuple[tuple[str, int], ...]:
     """Hosts and ports of a text with commas, or of an iterable of texts; raises `ValueError` or `TypeError`.
 
-    The port is 9092 if not said. A security protocol before an address is allowed, as in a broker's `listeners`: see `protocols_of`.
+    The port is 9092 if not said. A security protocol before an address is allowed, as in a broker's `listeners`: see
+    `protocols_of`.
     """
     if not isinstance(value, str | Iterable) or isinstance(value, bytes):
         raise TypeError(f"{FORMS}, several of them with commas between, or a list of them is needed")
