@@ -8,13 +8,14 @@ from typing import Any
 DEFAULT_PORT = 9092
 FORMS = '"host", "host:port" or "[IPv6 address]:port"'
 # Listeners of a broker's configuration (`listeners=PLAINTEXT://host:9092`) are pasted as they are.
-_SECURE = ("SSL", "SASL_SSL", "SASL_PLAINTEXT")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")
 
 
 def parse_servers(value: Any) -> tuple[tuple[str, int], ...]:
     """Hosts and ports of a text with commas, or of an iterable of texts; raises `ValueError` or `TypeError`.
 
-    The port is 9092 if not said. `PLAINTEXT://` before an address is allowed, as in a broker's `listeners`.
+    The port is 9092 if not said. A security protocol before an address is allowed, as in a broker's `listeners`: see
+    `protocols_of`.
     """
     if not isinstance(value, str | Iterable) or isinstance(value, bytes):
         raise TypeError(f"{FORMS}, several of them with commas between, or a list of them is needed")
@@ -42,16 +43,18 @@ def shown_servers(value: Any) -> str:
     return "***" if "@" in shown else shown
 
 
+def protocols_of(value: Any) -> set[str]:
+    """The security protocols that stand before addresses in `value`, which `parse_servers` has accepted."""
+    texts = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
+    parts = [part.strip() for text in texts for part in text.split(",")]
+    return {part.partition("://")[0].upper() for part in parts if "://" in part}
+
+
 def _parse(part: str) -> tuple[str, int]:
     scheme, separator, address = part.partition("://")
     if not separator:
         address = part
-    elif scheme.upper() in _SECURE:
-        raise ValueError(
-            f"{part!r}: kafwire does not support TLS and SASL yet; connect to a listener of the broker that "
-            "uses PLAINTEXT"
-        )
-    elif scheme.upper() != "PLAINTEXT":
+    elif scheme.upper() not in _PROTOCOLS:
         raise ValueError(f"{part!r}: leave {scheme + separator!r} out: Kafka's own protocol is spoken; write {FORMS}")
     host, port = _split(part, address)
     try:
@@ -64,6 +67,8 @@ def _parse(part: str) -> tuple[str, int]:
 
 
 def _split(part: str, address: str) -> tuple[str, int]:
+    if any(c.isspace() or c == ";" for c in address) or address.startswith(("['", '["')):
+        raise ValueError(f"{part!r} is not host:port: several addresses have a comma between them")
     if address.startswith("["):
         host, bracket, rest = address[1:].partition("]")
         colon, port = rest[:1], rest[1:]

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from kafwire.bootstrap import parse_servers, shown_servers
+from kafwire.bootstrap import parse_servers, protocols_of, shown_servers
 from kafwire.config_names import hint, respell, translate
 from kafwire.errors import ConfigError
 from kafwire.option_checks import OneOf, any_text, flag, function, maybe, number, option, some_text
@@ -148,6 +148,11 @@ class ClientConfig(SecurityConfig):
         if "bootstrap_servers" not in checked:
             raise ConfigError(_NO_SERVERS)
         config = cls(**checked)
+        for protocol in sorted(protocols_of(options["bootstrap_servers"]) - {config.security_protocol}):
+            raise ConfigError(
+                f"option bootstrap_servers has {protocol}:// before an address, and security_protocol is "
+                f"{config.security_protocol!r}: set security_protocol={protocol!r}, or leave {protocol}:// out"
+            )
         config.check_security(frozenset(checked))
         config.check_together(frozenset(checked))
         return config

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import copy
+import pickle
+from typing import Any, Self, TypeVar
 
 from kafwire.error_codes import ErrorCode
 from kafwire.foreign_text import printable
@@ -38,6 +41,9 @@ __all__ = [
 ]
 
 
+_Error = TypeVar("_Error", bound="KafkaError")
+
+
 class KafkaError(Exception):
     """The base class of all errors that kafwire raises on purpose.
 
@@ -51,15 +57,46 @@ class KafkaError(Exception):
     in_doubt = False
     delivery: Any = None
 
-    def __reduce__(self) -> Any:
-        made = super().__reduce__()
-        if isinstance(made, tuple) and len(made) > 2 and isinstance(made[2], dict):  # a delivery is this process's
-            return (*made[:2], {name: value for name, value in made[2].items() if name != "delivery"})
-        return made
+    # Copies have the text and every field; `__init__` does not run again, so subclasses may take any arguments. A
+    # pickle has the cause too, where that can be pickled. It is without `delivery`, which belongs to this process.
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = {name: value for name, value in vars(self).items() if name != "delivery"}
+        return _restore, (type(self), self.args, fields, _pickled(self.__cause__))
+
+    def __copy__(self) -> Self:
+        return _linked(_restore(type(self), self.args, dict(vars(self))), self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        fields = {name: copy.deepcopy(value, memo) for name, value in vars(self).items() if name != "delivery"}
+        if "delivery" in vars(self):
+            fields["delivery"] = self.delivery
+        return _linked(_restore(type(self), copy.deepcopy(self.args, memo), fields), self)
 
 
 class ConfigError(KafkaError, ValueError):
     """An option, or an argument of a public call, is unknown, of the wrong type or out of range."""
+
+
+class UnknownPartition(ConfigError):
+    """`topic` has no partition `partition` by the metadata at hand: it may have been added since.
+
+    Not for users: a producer asks for metadata until the partition is there or `max_block_ms` has passed.
+    """
+
+    def __init__(self, message: str, *, topic: str, partition: int) -> None:
+        """Make the error."""
+        super().__init__(message)
+        self.topic = topic
+        self.partition = partition
+
+
+def no_partition(topic: str, count: int, partition: int, message: str = "") -> ConfigError:
+    """Make the error for a partition number that a topic with `count` partitions does not have."""
+    message = message or f"topic {topic!r} has partitions 0 to {count - 1}, not {partition!r}"
+    if count <= partition < 1 << 31:
+        return UnknownPartition(message, topic=topic, partition=partition)
+    return ConfigError(message)
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
@@ -107,9 +144,6 @@ class ProtocolError(KafkaError):
         )
         super().__init__(f"{message} [{place}]" if place else message)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restore_protocol_error, (type(self), self.message, self.api, self.version, self.offset)
-
 
 class CorruptBatchError(ProtocolError):
     """A fetched batch that cannot be read: its checksum is wrong, or its bytes contradict each other.
@@ -136,10 +170,6 @@ class CorruptBatchError(ProtocolError):
         self.base_offset = base_offset
         self.next_offset = next_offset
 
-    def __reduce__(self) -> tuple[object, ...]:
-        fields = self.message, self.topic, self.partition, self.base_offset, self.next_offset, self.offset
-        return _restore_corrupt_batch, fields
-
 
 class LogTruncatedError(KafkaError):
     """Records that were read are no longer in the log: a leader was elected that did not have them (KIP-320).
@@ -155,9 +185,6 @@ class LogTruncatedError(KafkaError):
         self.partition = partition
         self.position = position
         self.offset = offset
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restore_truncated, (str(self), self.topic, self.partition, self.position, self.offset)
 
 
 class OffsetsFencedError(KafkaError):
@@ -175,9 +202,6 @@ class OffsetsFencedError(KafkaError):
         self.offset = offset
         self.generation = generation
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restore_fenced, (str(self), self.topic, self.partition, self.offset, self.generation)
-
 
 class SerializationError(KafkaError):
     """A serializer or deserializer failed. What it raised is the `__cause__`.
@@ -194,9 +218,6 @@ class SerializationError(KafkaError):
         self.partition = partition
         self.offset = offset
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restore_serialization, (str(self), self.topic, self.part, self.partition, self.offset)
-
 
 class BrokerError(KafkaError):
     """A broker answered with an error code.
@@ -211,9 +232,6 @@ class BrokerError(KafkaError):
         self.retriable = retriable
         self.message = printable(message)  # a broker's words may be in it
         super().__init__(f"{name} ({code}): {self.message}" if message else f"{name} ({code})")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return BrokerError, (self.code, self.name, self.retriable, self.message)
 
 
 class AuthorizationError(BrokerError):
@@ -241,11 +259,6 @@ class AuthorizationError(BrokerError):
         self.resource_type = resource_type
         self.resource_name = resource_name
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restore_authorization, (
-            *(self.code, self.name, self.message, self.operation, self.resource_type, self.resource_name),
-        )
-
 
 class RecordTooLargeError(BrokerError):
     """A record or batch is larger than the client's limit, or than the broker takes. `code` is 10 or 18."""
@@ -253,9 +266,6 @@ class RecordTooLargeError(BrokerError):
     def __init__(self, message: str, *, code: int = ErrorCode.MESSAGE_TOO_LARGE) -> None:
         """Make the error; the client's own limit reports code 10 too."""
         super().__init__(code, ERROR_CODES[code].name, retriable=False, message=message)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restore_too_large, (self.message, self.code)
 
 
 class CommitFailedError(KafkaError):
@@ -269,9 +279,6 @@ class CommitFailedError(KafkaError):
         """Make the error."""
         super().__init__(message)
         self.partitions = partitions
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restore_commit_failed, (str(self), self.partitions)
 
 
 class PollIntervalError(KafkaTimeoutError):
@@ -327,48 +334,34 @@ class TransactionTimeoutError(TransactionError, KafkaTimeoutError):
     retriable = True
 
 
-def _restore_commit_failed(message: str, partitions: tuple[tuple[str, int], ...]) -> CommitFailedError:
-    return CommitFailedError(message, partitions=partitions)
+def _restore(kind: type[_Error], args: tuple[Any, ...], fields: dict[str, Any], cause: bytes | None = None) -> _Error:
+    """Make a copy of an error from its parts."""
+    made = kind.__new__(kind, *args)
+    made.args = args
+    vars(made).update(fields)
+    if cause is not None:
+        with contextlib.suppress(Exception):  # the class of the cause may be unknown to this process
+            made.__cause__ = pickle.loads(cause)  # noqa: S301  # it is part of a pickle that is being loaded
+    return made
 
 
-def _restore_protocol_error(
-    cls: type[ProtocolError], message: str, api: str | None, version: int | None, offset: int | None
-) -> ProtocolError:
-    return cls(message, api=api, version=version, offset=offset)
+def _linked(made: _Error, error: _Error) -> _Error:
+    """Give a copy the links of its original to other errors."""
+    made.__cause__, made.__context__ = error.__cause__, error.__context__
+    made.__suppress_context__ = error.__suppress_context__
+    return made
 
 
-def _restore_corrupt_batch(
-    message: str, topic: str, partition: int, base_offset: int, next_offset: int, offset: int | None
-) -> CorruptBatchError:
-    return CorruptBatchError(
-        message, topic=topic, partition=partition, base_offset=base_offset, next_offset=next_offset, offset=offset
-    )
-
-
-def _restore_serialization(
-    message: str, topic: str, part: str, partition: int | None, offset: int
-) -> SerializationError:
-    return SerializationError(message, topic=topic, part=part, partition=partition, offset=offset)
-
-
-def _restore_fenced(message: str, topic: str, partition: int, offset: int, generation: int) -> OffsetsFencedError:
-    return OffsetsFencedError(message, topic=topic, partition=partition, offset=offset, generation=generation)
-
-
-def _restore_truncated(message: str, topic: str, partition: int, position: int, offset: int) -> LogTruncatedError:
-    return LogTruncatedError(message, topic=topic, partition=partition, position=position, offset=offset)
-
-
-def _restore_authorization(
-    code: int, name: str, message: str, operation: str | None, resource_type: str, resource_name: str | None
-) -> AuthorizationError:
-    return AuthorizationError(
-        code, name, message, operation=operation, resource_type=resource_type, resource_name=resource_name
-    )
-
-
-def _restore_too_large(message: str, code: int) -> RecordTooLargeError:
-    return RecordTooLargeError(message, code=code)
+def _pickled(cause: BaseException | None) -> bytes | None:
+    """Pickle a cause by itself, so that one which cannot be pickled takes nothing along."""
+    if cause is None:
+        return None
+    try:
+        made = pickle.dumps(cause)
+        pickle.loads(made)  # noqa: S301  # exceptions with arguments of their own may only fail here
+    except Exception:  # noqa: BLE001  # whatever a foreign class raises
+        return None
+    return made
 
 
 def broker_error(

@@ -1,4 +1,4 @@
-"""Small immutable values of the public interface. Imports nothing of kafwire but its errors and secrets.
+"""Small immutable values of the public interface. Imports nothing of kafwire but errors, integers and secrets.
 
 `__module__` is the public path: pickles name it, and those of another version load whatever module holds the class.
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from kafwire.errors import ConfigError
+from kafwire.integers import natural
 from kafwire.secret import Secret
 
 __all__ = [
@@ -297,7 +298,7 @@ class Offset:
     offset: int
 
     def __post_init__(self) -> None:
-        _check_number("Offset", self.offset)
+        object.__setattr__(self, "offset", _check_number("Offset", self.offset))
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -322,9 +323,11 @@ class Tail:
     count: int
 
     def __post_init__(self) -> None:
-        _check_number("Tail", self.count)
+        object.__setattr__(self, "count", _check_number("Tail", self.count))
 
 
-def _check_number(kind: str, number: object) -> None:
-    if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 1 << 63:
-        raise ConfigError(f"{kind}({number!r}): a number from 0 is needed")
+def _check_number(kind: str, value: object) -> int:
+    number = natural(value)
+    if number is None:
+        raise ConfigError(f"{kind}({value!r}): a number from 0 is needed")
+    return number

@@ -13,7 +13,7 @@ from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegist
 from kafwire.aio.transaction import AsyncTransactionBlock
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError, KafkaError, UnknownPartition
 from kafwire.options import ProducerOptions
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import (
@@ -124,10 +124,13 @@ class AsyncProducer:
                 headers = list(headers)  # an iterator must not be empty when the record comes again
             delivery = None
             if not loop_state.senders:
-                delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
+                try:  # noqa: SIM105  # for speed
+                    delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
+                except UnknownPartition:
+                    pass
             if delivery is None:
                 delivery = await self._send_in_turn(loop_state, (topic, value, key, headers, timestamp_ms, partition))
-        except (TypeError, OverflowError) as error:
+        except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise wrong_argument(topic, headers, timestamp_ms, partition, error) from None
         return AsyncDelivery(self._loops, delivery)
 
@@ -177,6 +180,14 @@ class AsyncProducer:
         until = self._deadline(loop_state)
         if record[0] not in self._accumulator.topics:
             await self._learn(loop_state, [record[0]], until)
+        while True:
+            try:
+                return await self._append_in_turn(loop_state, record, until)
+            except UnknownPartition as error:  # its place in the queue is free by now: others need not wait
+                missing = error
+            await self._learn_partition(loop_state, missing, until)
+
+    async def _append_in_turn(self, loop_state: LoopState, record: tuple[Any, ...], until: float) -> Delivery:
         place = loop_state.enter()
         try:
             while True:
@@ -209,21 +220,22 @@ class AsyncProducer:
         loop_state = self._loops.here()
         rows = _RowsToSend(self._sender, topic, self._pieces(topic, data), partition)
         try:
-            await self._send_rows(loop_state, rows, topic, data, partition)
+            await self._send_rows(loop_state, rows, topic, data)
         except BaseException as error:
             carry(error, AsyncBatchDelivery(self._loops, BatchDelivery(rows.parts)))
             raise
         return AsyncBatchDelivery(self._loops, BatchDelivery(rows.parts))
 
-    async def _send_rows(
-        self, loop_state: LoopState, rows: _RowsToSend, topic: str | None, data: Any, partition: int | None
-    ) -> None:
+    async def _send_rows(self, loop_state: LoopState, rows: _RowsToSend, topic: str | None, data: Any) -> None:
         if topic is not None and (not isinstance(topic, str) or topic not in self._accumulator.topics):
             await self._learn(loop_state, [topic], self._deadline(loop_state))
-        check_partition(partition)
+        rows.partition = check_partition(rows.partition)
         size = getattr(data, "nbytes", None)
         inline = isinstance(size, int) and size < INLINE_BYTES
         while not await self._pass(loop_state, rows, inline=inline):
+            if rows.missing is not None:
+                await self._learn_partition(loop_state, rows.missing, self._deadline(loop_state))
+                continue
             if rows.unknown:
                 self._check()
                 await self._learn(loop_state, rows.unknown, self._deadline(loop_state))
@@ -385,6 +397,11 @@ class AsyncProducer:
             check_topic(topic)
         await self._run(self._sender.ensure_metadata(topics, max(0.0, until - loop_state.loop.time()) * 1000))
 
+    async def _learn_partition(self, loop_state: LoopState, missing: UnknownPartition, until: float) -> None:
+        self._check()
+        left_ms = max(0.0, until - loop_state.loop.time()) * 1000
+        await self._run(self._sender.ensure_partition(missing, left_ms))
+
     def _deadline(self, loop_state: LoopState) -> float:
         return loop_state.loop.time() + self._config.max_block_ms / 1000
 
@@ -396,7 +413,7 @@ class _RowsToSend:
         self._accumulator = sender.accumulator
         self._topic = topic
         self._pieces = pieces
-        self._partition = partition
+        self.partition = partition
         self._chunks: Any = None
         self._rows: Any = None
         self._targets: list[tuple[str, bytes | None]] = []  # of these rows, the next one last
@@ -406,6 +423,8 @@ class _RowsToSend:
         self._generation = sender.accumulator.transaction_generation
         self.unknown: list[str] = []
         """The topics that are to be learnt before it can go on."""
+        self.missing: UnknownPartition | None = None
+        """The added partition that is to be learnt before it can go on."""
         self.parts: list[tuple[Any, int, int]] = []
 
     def go_on(self) -> bool:
@@ -425,9 +444,14 @@ class _RowsToSend:
                 self._plan = None
             if self._targets:
                 self._name, chosen = self._targets[-1]
-                self._plan = accumulator.plan_rows(
-                    self._name, self._rows, self._partition, self._row, self._generation, chosen
-                )
+                self.missing = None
+                try:
+                    self._plan = accumulator.plan_rows(
+                        self._name, self._rows, self.partition, self._row, self._generation, chosen
+                    )
+                except UnknownPartition as error:
+                    self.missing = error
+                    return False
                 if self._plan is None:  # it was forgotten: others took long
                     self.unknown = [self._name]
                     return False

@@ -591,8 +591,8 @@ class Cluster:
         return name in self._seen
 
     async def partitions(self, name: str) -> set[int]:
-        """The partitions of a topic."""
-        return set((await self.topic(name)).partitions)
+        """The partitions of a topic, by metadata that are asked for now: some may have been added."""
+        return set((await self.topic(name, fresh=True)).partitions)
 
     async def leader(self, topic: str, partition: int) -> int:
         """The broker that leads a partition; waits for an election to end."""

@@ -12,6 +12,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.errors import ConfigError, broker_error
+from kafwire.integers import integer
 from kafwire.runtime.interfaces import Work
 from kafwire.secret import Secret
 from kafwire.types import DelegationToken
@@ -152,9 +153,10 @@ def _names(what: str, names: Iterable[str]) -> list[str]:
 def _period(what: str, value: int | None, least: int, default: int) -> int:
     if value is None:
         return default
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 1 << 63:
+    number = integer(value)
+    if number is None or not least <= number < 1 << 63:
         raise ConfigError(f"{what}={value!r}: a number of milliseconds from {least} is needed, or None")
-    return value
+    return number
 
 
 def _decoded(hmac: Secret | str) -> bytes:

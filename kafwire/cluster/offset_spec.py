@@ -8,6 +8,7 @@ from typing import Any
 
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, Partition
 from kafwire.errors import ConfigError
+from kafwire.integers import integer, natural
 from kafwire.types import Offset, Tail, TopicPartition
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -34,10 +35,11 @@ def timestamp_of(when: OffsetSpec) -> int:
     if isinstance(when, dt.datetime):
         if when.tzinfo is None:
             raise ConfigError(f"{when!r} has no time zone: say datetime(..., tzinfo=timezone.utc)")
-        # The first millisecond not before it: what lies before that lies before the moment itself.
-        return -((_EPOCH - when) // dt.timedelta(milliseconds=1))
-    if isinstance(when, int) and not isinstance(when, bool) and when >= 0:
-        return when
+        # The first millisecond not before it: what lies before that lies before the moment itself. No record has a time
+        # before 1970, and ListOffsets understands negative numbers as ends of the log.
+        return max(0, -((_EPOCH - when) // dt.timedelta(milliseconds=1)))
+    if (number := natural(when)) is not None:
+        return number
     raise ConfigError(f"{when!r} is not 'earliest', 'latest', a datetime or milliseconds since the epoch")
 
 
@@ -45,6 +47,8 @@ def resolve_offset(point: Any, name: str) -> ResolvedOffset:
     """The checked form of `point`, the argument `name`; `ConfigError` for anything else, and for a number alone."""
     if isinstance(point, Offset | Tail):
         return point
+    if not isinstance(point, bool | float) and (number := integer(point)) is not None:
+        point = number
     if isinstance(point, int | float):
         what = f"{name}={point!r}: a number alone may be an offset, a count or a time: write "
         if isinstance(point, bool | float):
@@ -64,10 +68,10 @@ def resolve_offset(point: Any, name: str) -> ResolvedOffset:
 def resolve_offset_in(where: TopicPartition | Partition, point: Any, name: str) -> ResolvedOffset:
     """The same for one partition, of which a number is an offset."""
     name = f"{name}[{where[0]}-{where[1]}]"
-    if isinstance(point, int) and not isinstance(point, bool):
-        if point < 0:
-            raise ConfigError(f"{name}={point}: an offset from 0 is needed, or kafwire.Tail({-point})")
-        return Offset(point)
+    if (number := integer(point)) is not None:
+        if number < 0:
+            raise ConfigError(f"{name}={number}: an offset from 0 is needed, or kafwire.Tail({-number})")
+        return Offset(number)
     return resolve_offset(point, name)
 
 
@@ -78,7 +82,7 @@ def window_of(timestamps: Timestamps | None) -> tuple[int, int] | None:
     if (
         not isinstance(timestamps, tuple | list)
         or len(timestamps) != 2
-        or "str" in (type(t).__name__ for t in timestamps)
+        or any(isinstance(each, str) for each in timestamps)
     ):
         raise ConfigError(
             f"timestamps: a pair (from, to) of datetimes, milliseconds or None is needed, not {timestamps!r}"

@@ -44,5 +44,11 @@ class TransactionMember(ConsumerGroupMetadata):
         # Another process cannot ask the consumer: there, the coordinator has to refuse the member that was.
         return ConsumerGroupMetadata, tuple(self._guard.before())
 
+    def __copy__(self) -> Self:
+        return self  # immutable; a copy in this process asks the same consumer
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
     def __repr__(self) -> str:
         return repr(ConsumerGroupMetadata(*self))

@@ -16,6 +16,7 @@ from kafwire.cluster.offset_spec import (
 )
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError
+from kafwire.integers import integer
 from kafwire.records._arrow import Layout
 from kafwire.types import TopicPartition
 
@@ -91,14 +92,10 @@ def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
 
 def partition_of(where: Any) -> TopicPartition:
     """A partition, checked; `ConfigError` for anything else."""
-    if (
-        not isinstance(where, tuple)
-        or len(where) != 2
-        or not isinstance(where[0], str)
-        or not isinstance(where[1], int)
-    ):
+    number = integer(where[1]) if isinstance(where, tuple) and len(where) == 2 else None
+    if number is None or not isinstance(where[0], str):
         raise ConfigError(f"a TopicPartition(topic, partition) is needed, not {where!r}")
-    return TopicPartition(*where)
+    return TopicPartition(where[0], number)
 
 
 def cursor_of(cursors: Mapping[tuple[str, int], FetchCursor], where: TopicPartition) -> FetchCursor:
@@ -146,6 +143,7 @@ def milliseconds(timeout: float | None) -> int:
     """Seconds as the readers count: -1 for ever."""
     if timeout is None:
         return -1
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= _LONGEST_TIMEOUT:
+    seconds = timeout if isinstance(timeout, float) else integer(timeout)
+    if seconds is None or not 0 <= seconds <= _LONGEST_TIMEOUT:
         raise ConfigError(f"timeout={timeout!r}: seconds from 0 to {_LONGEST_TIMEOUT} are needed, or None")
-    return round(timeout * 1000)
+    return round(seconds * 1000)

@@ -13,6 +13,7 @@ from kafwire.consumer.offsets.hand import UnreadRemainder
 from kafwire.consumer.offsets.ledger import Ledger
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError, KafkaTimeoutError
+from kafwire.integers import natural
 from kafwire.types import TopicPartition
 
 PLACED_LOOK_S = 0.005
@@ -28,9 +29,10 @@ class Positions:
     async def seek(self, where: TopicPartition, offset: int) -> None:
         """Read on at `offset`."""
         cursor = cursor_of(self._fetcher.cursors, where)
-        if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < 1 << 63:
+        position = natural(offset)
+        if position is None:
             raise ConfigError(f"the offset to seek in {cursor.name} is {offset!r}: a number from 0 is needed")
-        self._fetcher.seek(cursor, offset)
+        self._fetcher.seek(cursor, position)
         self._ledger.seek(cursor)
 
     def put_back(self, rest: UnreadRemainder) -> None:

@@ -22,6 +22,7 @@ from kafwire.database.connections import (
     paramstyle_of,
 )
 from kafwire.errors import ConfigError, OffsetsFencedError
+from kafwire.integers import natural
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -425,9 +426,10 @@ def _progress(
     found: dict[TopicPartition, tuple[int, int]] = {}
     if isinstance(done, Mapping):
         for (topic, number), offset in done.items():
-            if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset <= _HIGHEST:
+            position, partition = natural(offset), natural(number)
+            if position is None or partition is None:
                 raise ConfigError(f"the offset {offset!r} of {topic}-{number}: a whole number from 0 is needed")
-            found[TopicPartition(topic, number)] = offset, offset
+            found[TopicPartition(topic, partition)] = position, position
         return found
     batches: Any = (done,) if hasattr(done, "next_offset") else done
     for batch in batches:

@@ -30,7 +30,7 @@ from kafwire.runtime._interfaces cimport wall_ms
 
 import operator
 
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError, KafkaError, UnknownPartition, no_partition
 
 cdef enum:
     EXPRESS_BYTES = 16384  # a larger batch is compressed without the GIL, by the engine
@@ -96,7 +96,12 @@ cdef class Accumulator(Queues):
         if header_bytes is not None:
             record.headers = <const uint8_t *> PyBytes_AS_STRING(header_bytes)
             record.headers_size = PyBytes_GET_SIZE(header_bytes)
-        record.timestamp = wall_ms(self.clock) if timestamp_ms is None else timestamp_ms
+        if timestamp_ms is None:
+            record.timestamp = wall_ms(self.clock)
+        else:
+            record.timestamp = timestamp_ms if PyLong_CheckExact(timestamp_ms) else whole(timestamp_ms)
+            if record.timestamp < 0:
+                raise OverflowError("a time before 1970")
         record.bound = record_bound(max(record.key.size, 0), max(record.value.size, 0), record.headers_size)
         if record.bound + BATCH_HEADER > self.max_request_size:
             raise self.too_large(record.bound, topic.name)
@@ -108,11 +113,9 @@ cdef class Accumulator(Queues):
         record.spread = -1
         record.placed = partition is not None
         if partition is not None:
-            chosen = partition if PyLong_CheckExact(partition) else operator.index(partition)
+            chosen = partition if PyLong_CheckExact(partition) else whole(partition)
             if not 0 <= chosen < len(topic.queues):
-                raise ConfigError(
-                    f"topic {topic.name!r} has partitions 0 to {len(topic.queues) - 1}, not {partition!r}"
-                )
+                raise no_partition(topic.name, len(topic.queues), operator.index(partition))
             return chosen
         chosen = by_key(&self.rule, record.key.data, record.key.size, <int32_t> len(topic.queues))
         if chosen < 0:
@@ -346,8 +349,18 @@ cdef class RecordSender:
             if delivery is not None:
                 return delivery
             return self._send_later(topic, value, key, headers, timestamp_ms, partition)
-        except (TypeError, OverflowError) as error:
+        except UnknownPartition:
+            pass
+        except (TypeError, OverflowError, UnicodeEncodeError) as error:
             raise self._refusal(topic, headers, timestamp_ms, partition, error) from None
+        return self._send_later(topic, value, key, headers, timestamp_ms, partition)
+
+
+cdef object whole(object given):
+    """A numpy integer as an int; TypeError for a bool, and for everything else that is no integer."""
+    if isinstance(given, bool):
+        raise TypeError("a bool is no number")
+    return operator.index(given)
 
 
 cdef inline int read_data(object given, str what, _Data *out) except -1:
@@ -369,6 +382,8 @@ cdef int read_view(object given, str what, _Data *out) except -1:
         PyObject_GetBuffer(given, &out.view, PyBUF_SIMPLE)
     except TypeError:
         raise ConfigError(f"the {what} must be bytes-like or None, not {type(given).__name__}") from None
+    except BufferError as error:
+        raise ConfigError(f"the {what} must be contiguous bytes: {error}; give bytes({what})") from None
     out.is_view = True
     out.data = <const uint8_t *> out.view.buf
     out.size = out.view.len

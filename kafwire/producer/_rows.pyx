@@ -20,14 +20,14 @@ from kafwire.producer._queues cimport (
     CLOSED, DONE, ENDED, FIRST_RESERVE, GONE, NO_ROOM, OTHER_ERA, REFUSED, TOO_LARGE, PartitionQueue, Queues, Topic,
     stick,
 )
-from kafwire.records._arrow_rows cimport Rows, RowsView, bytes_at
+from kafwire.records._arrow_rows cimport Rows, RowsView, bytes_at, number_at
 from kafwire.records._compress cimport runs_python
 from kafwire.records._encode cimport (
     WRITER_BAD_ROW, WRITER_TOO_LARGE, BatchWriter, writer_append_rows, writer_close, writer_open, writer_seal,
 )
 from kafwire.runtime._interfaces cimport wall_ms
 
-from kafwire.errors import ConfigError, KafkaError, ProtocolError, RecordTooLargeError
+from kafwire.errors import ConfigError, KafkaError, ProtocolError, RecordTooLargeError, no_partition
 
 cdef enum:
     ROWS_AT_ONCE = 16  # batches encoded by one pass, at the most
@@ -95,7 +95,7 @@ cdef RowPlan plan_table(Queues queues, str topic_name, Rows rows, partition, int
         return None
     partitions = len(topic.queues)
     if partition is not None and not 0 <= partition < partitions:
-        raise ConfigError(f"topic {topic_name!r} has partitions 0 to {partitions - 1}, not {partition!r}")
+        raise no_partition(topic_name, partitions, partition)
     if rows.view.length > INT32_MAX:
         raise ConfigError(f"a chunk of {rows.view.length} rows: send at most {INT32_MAX} rows at once")
     plan = RowPlan.__new__(RowPlan)
@@ -146,6 +146,7 @@ cdef int assign_rows(Queues queues, RowPlan plan, const int32_t *numbers, int64_
     cdef Topic topic = plan.topic
     cdef const RowsView *view = &plan.rows.view
     cdef int64_t bad
+    cdef int64_t own = -1
     cdef PartitionWeights weights = topic.weights
     cdef StickyState sticky_state = topic.sticky_state
     cdef int32_t partitions = plan.groups
@@ -154,8 +155,10 @@ cdef int assign_rows(Queues queues, RowPlan plan, const int32_t *numbers, int64_
             view, numbers, n, &queues.rule, &weights.table, partitions, queues.batch_size, &sticky_state, assigned
         )
     if bad >= 0:
-        raise ConfigError(
-            f"row {plan.first_row + bad}: its partition does not exist; topic {topic.name!r} has 0 to {partitions - 1}"
+        number_at(&view.partition, bad, &own)
+        raise no_partition(
+            topic.name, partitions, own,
+            f"row {plan.first_row + bad}: its partition does not exist; topic {topic.name!r} has 0 to {partitions - 1}",
         )
     if queues.rule.spread == SPREAD_FUNCTION:
         ask_for_rows(queues.function, plan, numbers, n, assigned)
@@ -368,7 +371,7 @@ cdef void encode_rows(_Pass *work, const RowsView *view, const int32_t *index, s
         if work.position < work.end and not work.failed:
             fill.full = True
             if work.seals:
-                work.failed = writer_seal(&fill.writer, codec, level, &fill.wire)
+                work.failed = writer_seal(&fill.writer, codec, level, &fill.wire, True)
                 fill.full = not work.failed
         work.n += 1
 

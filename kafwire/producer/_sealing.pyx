@@ -68,7 +68,7 @@ cdef int seal(SealWork *work, int codec, int level) noexcept nogil:
     cdef kw_buf *copy
     cdef int failed
     if work.wire is NULL:
-        failed = writer_seal(work.writer, codec, level, &work.wire)
+        failed = writer_seal(work.writer, codec, level, &work.wire, True)
         if failed:
             return failed
     elif work.copy:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kafwire.config import ProducerConfig
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
+from kafwire.integers import HIGHEST, integer, natural
 from kafwire.producer.flush import undelivered
 from kafwire.producer.sender import Sender
 
@@ -39,10 +40,12 @@ def check_topic(topic: Any) -> None:
         raise ConfigError(f"a topic's name is needed, not {topic!r}")
 
 
-def check_partition(partition: Any) -> None:
-    """Raise `ConfigError` for what cannot be a partition."""
-    if partition is not None and not isinstance(partition, int):
+def check_partition(partition: Any) -> int | None:
+    """Return the number of a partition, or None; `ConfigError` for everything else."""
+    number = integer(partition)
+    if number is None and partition is not None:
         raise ConfigError(f"partition={partition!r}: a whole number is needed, or None")
+    return number
 
 
 def given_up(lost: Mapping[str, int]) -> KafkaTimeoutError:
@@ -54,9 +57,14 @@ def wrong_argument(topic: Any, headers: Any, timestamp_ms: Any, partition: Any, 
     """Which argument of `send` is of no use. Looked for afterwards, as a record that is right must not pay for it."""
     if not isinstance(topic, str):
         return ConfigError(f"a topic's name is needed, not {topic!r}")
-    for name, value in (("partition", partition), ("timestamp_ms", timestamp_ms)):
-        if value is not None and not (isinstance(value, int) and -(2**63) <= value < 2**63):
-            return ConfigError(f"{name}={value!r}: a whole number is needed, or None")
+    if timestamp_ms is not None and natural(timestamp_ms) is None:
+        hint = ": seconds are int(seconds * 1000) milliseconds" if isinstance(timestamp_ms, float) else ""
+        return ConfigError(
+            f"timestamp_ms={timestamp_ms!r}: whole milliseconds since the epoch are needed, from 0 on, or None{hint}"
+        )
+    number = integer(partition)
+    if partition is not None and (number is None or not -HIGHEST <= number <= HIGHEST):
+        return ConfigError(f"partition={partition!r}: a whole number is needed, or None")
     if headers is not None and not isinstance(headers, Iterable):
         return ConfigError(f"headers={headers!r}: a list of (key, value) pairs is needed")
     return ConfigError(f"the record cannot be encoded: {error}")

@@ -75,9 +75,9 @@ class IncompleteBatches:
         """A batch fails; `in_doubt`: it may be in the log; `numbered`: it had got a sequence number."""
         self.sent.pop(batch, None)
         self._counters.failed(batch.queue, batch.count)
-        batch.fail(doubtful(error) if in_doubt else error)
         if self._transactions is not None:
-            self._transactions.batch_failed(error, numbered=numbered)
+            error = self._transactions.batch_failed(error, numbered=numbered)
+        batch.fail(doubtful(error) if in_doubt else error)
 
     def give_up_waiting(self, where: Where, queue: PartitionQueue, error: KafkaError) -> None:
         """Give up what a partition has that is not in flight."""

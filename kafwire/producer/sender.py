@@ -15,7 +15,7 @@ from typing import Any
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
-from kafwire.errors import KafkaError, KafkaTimeoutError
+from kafwire.errors import KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.memory._buffer import Buffer
 from kafwire.producer._accumulator import Accumulator
 from kafwire.producer._batch import ProducerBatch
@@ -160,6 +160,12 @@ class Sender:
     async def ensure_metadata(self, names: list[str], timeout_ms: float) -> None:
         """Make the partitions of topics known to the accumulator; waits for those that are being created."""
         await self._topics.ensure(names, timeout_ms)
+
+    async def ensure_partition(self, missing: UnknownPartition, timeout_ms: float) -> None:
+        """Wait for an added partition of a known topic, unless no record may be sent now."""
+        if self.accumulator.send_gate is not None:
+            raise self.accumulator.send_gate()
+        await self._topics.ensure_partition(missing, timeout_ms)
 
     def _on_change(self, names: set[str]) -> None:
         """Topics have new partitions, or other leaders."""

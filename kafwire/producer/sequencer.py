@@ -45,17 +45,26 @@ LAST_EPOCH = 2**15 - 1
 WRITTEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
 # The broker did not take the batch, and misses one before it.
 OUT_OF_ORDER = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+# The broker does not take the producer id, or knows a later epoch of it: the batch was not stored, and goes again under
+# another producer id.
+FOREIGN_ID = frozenset(
+    {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+)
 # Not a broker's: the answer was lost, or the batch never left this process.
 LOST = -2
 NOT_SENT = -3
 # Errors that no retry mends say that nothing was stored, but for UNKNOWN_SERVER_ERROR. These say so and may be mended;
 # of a topic that is not known, as a log that had the batch would be gone with it. All others may come after the leader
 # has stored the batch.
-REFUSED = OUT_OF_ORDER | {
-    *(ErrorCode.CORRUPT_MESSAGE, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.INVALID_PRODUCER_EPOCH),
-    *(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID),
-    NOT_SENT,
-}
+REFUSED = (
+    OUT_OF_ORDER
+    | FOREIGN_ID
+    | {
+        *(ErrorCode.CORRUPT_MESSAGE, ErrorCode.NOT_ENOUGH_REPLICAS),
+        *(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID),
+        NOT_SENT,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,9 +366,10 @@ class Sequencer(Generic[B]):
             if not self._may_move:
                 return BatchOutcome.RETRY if self._needs_epoch else BatchOutcome.FAILED
             self._needs_epoch = self._idempotent
+            if batch.sequence == 0:  # refused at the start of an epoch: the next epoch would be refused as well
+                self._needs_id = self._idempotent
             return BatchOutcome.RETRY
-        # The broker knows a later epoch of the producer.
-        if error_code == ErrorCode.INVALID_PRODUCER_EPOCH and self._idempotent and self._may_move:
+        if error_code in FOREIGN_ID and self._idempotent and self._may_move:
             self._needs_epoch = self._needs_id = True
             if uncertain:
                 self._disowned.add(batch.ordinal)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.config import ProducerConfig
-from kafwire.errors import AuthenticationError
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import AuthenticationError, ConfigError, KafkaTimeoutError, UnknownPartition, broker_error
 from kafwire.producer._accumulator import Accumulator
 from kafwire.producer._partitioner import PartitionWeights
 from kafwire.producer._queues import Topic
@@ -15,6 +17,11 @@ from kafwire.producer.incomplete_batches import IncompleteBatches
 from kafwire.producer.partitioner import Balance
 from kafwire.producer.recreated_topics import RecreatedTopics
 from kafwire.producer.turns import Turns
+
+# The request for metadata after whose response a WARNING names the partition that a caller waits for.
+SAID_AFTER = 3
+
+log = logging.getLogger("kafwire")
 
 
 class Topics:
@@ -50,6 +57,37 @@ class Topics:
             for name in names:
                 if name not in self._cluster.metadata.errors:
                     self.take_in(name)
+
+    async def ensure_partition(self, missing: UnknownPartition, timeout_ms: float) -> None:
+        """Wait for an added partition of a known topic; metadata are asked for with back-off.
+
+        Raises a `ConfigError` where the topic is still without the partition when the time is up.
+        """
+        name, number = missing.topic, missing.partition
+        asked = 0
+
+        async def attempt() -> None:
+            nonlocal asked
+            asked += 1
+            await self._cluster.refresh([name])
+            metadata = self._cluster.metadata
+            if code := metadata.errors.get(name, 0):
+                raise broker_error(code, f"topic {name!r}", api="Metadata", topic=name)
+            self.take_in(name)
+            topic = self._accumulator.topics.get(name)
+            if topic is None or number < len(topic.queues):
+                return
+            if asked == SAID_AFTER:
+                log.warning("kafwire: %s: waiting for the partition, for at most max_block_ms", missing)
+            raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(missing))
+
+        try:
+            await self._cluster.retrying(attempt, f"finding partition {number} of topic {name!r}", timeout_ms)
+        except KafkaTimeoutError as error:
+            if asked and name not in self._cluster.metadata.errors:
+                waited = f"after {asked} request(s) for metadata within max_block_ms ({self._config.max_block_ms})"
+                raise ConfigError(f"{missing}, {waited}") from error
+            raise
 
     def take_in(self, name: str) -> None:
         """Metadata may say something new of a topic."""

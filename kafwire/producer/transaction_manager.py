@@ -34,6 +34,7 @@ from kafwire.errors import (
     TransactionStateError,
     TransactionTimeoutError,
 )
+from kafwire.integers import natural
 from kafwire.producer import transaction_state as logic
 from kafwire.producer._accumulator import Accumulator
 from kafwire.producer.sequencer import Identity
@@ -216,11 +217,12 @@ class Transactions:
             self._news.set()
         return admitted
 
-    def batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
-        """A batch was given up."""
-        self._logic.batch_failed(error, numbered=numbered)
+    def batch_failed(self, error: KafkaError, *, numbered: bool) -> KafkaError:
+        """Take in that a batch was given up. Returns the error of its deliveries."""
+        told = self._logic.batch_failed(error, numbered=numbered)
         self._look()
         self._news.set()
+        return told
 
     def on_progress(self) -> None:
         """Batches came back, or were added: what waits for the last of them may go on."""
@@ -348,7 +350,7 @@ class Transactions:
             connection = await coordinator.connection()
         except BrokerError as error:
             self._problem = error
-            meaning = logic.meaning_of(type(action), error.code)
+            meaning = self._logic.meaning(action, error.code)
             if meaning <= Meaning.FIND_COORDINATOR:
                 return backoff_ms
             self._logic.refused(action, error, meaning)
@@ -496,10 +498,10 @@ def _offsets(offsets: Any) -> dict[tuple[str, int], OffsetToCommit]:
         try:
             topic, partition = where
             commit = OffsetToCommit(*value) if isinstance(value, tuple) else OffsetToCommit(value)
-            right = isinstance(topic, str) and isinstance(partition, int) and isinstance(commit.offset, int)
+            number, offset = natural(partition), natural(commit.offset)
         except (TypeError, ValueError):
-            right = False
-        if not right or isinstance(commit.offset, bool) or not 0 <= commit.offset < 1 << 63:
+            number = offset = None
+        if number is None or offset is None or not isinstance(topic, str):
             raise ConfigError(f"offsets: {where!r}: {value!r}: a TopicPartition and an offset from 0 are needed")
-        found[topic, partition] = commit
+        found[topic, number] = commit._replace(offset=offset)
     return found

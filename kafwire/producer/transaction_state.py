@@ -12,6 +12,9 @@ brokers add partitions and groups themselves, and every transaction ends with a 
 - The epoch is raised by naming the one in use, after the transaction's end: so a producer that was fenced meanwhile
   learns of it, and fences nobody.
 - A transaction ends when nothing of it is on its way any more (`settled`), not before.
+- Leaders and group coordinators refuse a stale epoch, and cannot say why it is stale: another producer has the id, the
+  transaction timed out, or a late marker raised the epoch. The transaction is then abortable, and EndTxn(abort)
+  decides: only the transaction coordinator reports fencing.
 """
 
 from __future__ import annotations
@@ -137,17 +140,21 @@ _OWN: dict[type[Action], dict[int, Meaning]] = {
     AddPartitions: {ErrorCode.OPERATION_NOT_ATTEMPTED: Meaning.RETRY},  # another partition's error says what is wrong
     CommitOffsets: {
         ErrorCode.REQUEST_TIMED_OUT: Meaning.FIND_COORDINATOR,
+        ErrorCode.INVALID_PRODUCER_EPOCH: Meaning.ABORT,  # the group coordinator's: the transaction's own decides
+        ErrorCode.PRODUCER_FENCED: Meaning.ABORT,
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Meaning.FATAL,
     },
 }
 _OTHERWISE = {AddPartitions: Meaning.ABORT, AddOffsets: Meaning.ABORT, CommitOffsets: Meaning.ABORT}
-# A batch that is refused like this shows that the producer cannot go on; any other spoils its transaction only. An
-# epoch that is too old does so too, until the coordinator has said that it is: a late marker may have raised it.
+# A batch that is refused like this shows that the producer cannot go on; any other spoils its transaction only. So does
+# a stale epoch, until the coordinator reports fencing: a late marker may have raised it.
 _FATAL_FOR_BATCHES: dict[int, Meaning] = {
     ErrorCode.PRODUCER_FENCED: Meaning.FENCED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Meaning.FATAL,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: Meaning.FATAL,
 }
+# These codes refuse the producer's epoch, and say nothing about the batch.
+_REFUSED_EPOCH = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 
 
 def meaning_of(kind: type[Action], code: int) -> Meaning:
@@ -196,6 +203,8 @@ class Transaction:
         Raises `TransactionStateError`, `TransactionError`.
         """
         self._check_fatal()
+        if self.state is State.ABORTABLE_ERROR and self.ended == self.number and self.error is not None:
+            raise self.error  # of a request between transactions
         if self.state is not State.READY:
             raise self._wrong("begin a transaction")
         if version != self.version:  # what comes late was sent in the other version
@@ -271,14 +280,18 @@ class Transaction:
         """Whether partitions wait to be added."""
         return bool(self._pending)
 
-    def batch_failed(self, error: KafkaError, *, numbered: bool) -> None:
-        """A batch of the transaction was given up, maybe after it had got a number."""
+    def batch_failed(self, error: KafkaError, *, numbered: bool) -> KafkaError:
+        """Take in that a batch was given up, maybe after it got a number. Returns the error of its deliveries."""
         if numbered:
             self._needs_epoch = True
-        if self.state not in (State.IN_TRANSACTION, State.COMMITTING):
-            return
         meaning = _FATAL_FOR_BATCHES.get(error.code, Meaning.ABORT) if isinstance(error, BrokerError) else Meaning.ABORT
-        self._fail(meaning, error, "a batch was not delivered")
+        if self.state in (State.IN_TRANSACTION, State.COMMITTING):
+            self._fail(meaning, error, "a batch was not delivered")
+        if not isinstance(error, BrokerError) or error.code not in _REFUSED_EPOCH:
+            return error
+        if isinstance(self.error, ProducerFencedError):
+            meaning = Meaning.FENCED
+        return _made(meaning, self.transactional_id, "a batch was not delivered", error)
 
     # -- requests
 
@@ -296,7 +309,7 @@ class Transaction:
                 return self._offsets[0]
         if not settled or self.state not in (State.COMMITTING, State.ABORTING):
             return None
-        if self._is_open and not self._is_unknown:
+        if self._is_open and (self.state is State.COMMITTING or not self._is_unknown):
             return End(self.state is State.COMMITTING)
         self._end(None)  # the coordinator knows of no transaction
         return self.next(settled=True)
@@ -315,14 +328,10 @@ class Transaction:
         by_place: dict[Partition | None, int] = {None: codes} if isinstance(codes, int) else dict(codes.items())
         kind = type(action)
         meaning, code, where = max(
-            ((meaning_of(kind, code), code, where) for where, code in by_place.items()),
+            ((self.meaning(action, code), code, where) for where, code in by_place.items()),
             key=lambda found: found[0],
             default=(Meaning.DONE, 0, None),
         )
-        if isinstance(action, End) and action.committed and self.version >= 2 and code == ErrorCode.INVALID_TXN_STATE:
-            # A commit of this epoch would be recognised, and another producer's epoch told: so the coordinator has
-            # aborted, and an abort brings the epoch that follows.
-            meaning = Meaning.ABORT
         if isinstance(action, AddPartitions):
             self._on_partitions_added([p for p, c in by_place.items() if c == 0 and p is not None])
         elif not isinstance(action, Initialize | End) and (meaning is Meaning.DONE or self.version >= 2):
@@ -332,8 +341,9 @@ class Transaction:
         elif isinstance(action, End) and self._has_nothing_to_end(action, code):
             self._needs_epoch = True
             self._end(None)
+            meaning = Meaning.DONE
         elif meaning > Meaning.FIND_COORDINATOR:
-            if code in UNKNOWN_THERE:
+            if code in UNKNOWN_THERE and not isinstance(action, Initialize):  # that is about no transaction
                 self._is_unknown = self._needs_epoch = True
             place = "" if where is None else f" of {where[0]}-{where[1]}"
             hint = ""
@@ -341,6 +351,19 @@ class Transaction:
                 hint = ": aborted by its coordinator; did it take longer than transaction_timeout_ms?"
             self.refused(action, self.error_of(action, code, f"{API[kind]}{place}{hint}", where), meaning)
         return meaning
+
+    def meaning(self, action: Action, code: int) -> Meaning:
+        """The meaning of an error code in the response to a request of this transaction."""
+        found = meaning_of(type(action), code)
+        if not isinstance(action, End):
+            return found
+        if action.committed and self.version >= 2 and code == ErrorCode.INVALID_TXN_STATE:
+            # A commit of this epoch would be recognised, and another producer's epoch told: so the coordinator has
+            # aborted, and an abort brings the epoch that follows.
+            return Meaning.ABORT
+        if not action.committed and found is Meaning.ABORT:
+            return Meaning.RETRY  # "abort it" refuses no abort: the abort goes on
+        return found
 
     def error_of(self, action: Action, code: int, context: str, where: Partition | None = None) -> BrokerError:
         """The error for a code in the answer to a request, maybe of one partition."""
@@ -360,14 +383,14 @@ class Transaction:
 
     def refused(self, action: Action, error: KafkaError, meaning: Meaning) -> None:
         """The request cannot succeed. The first producer id may be asked for again, by the user."""
-        if isinstance(action, Initialize) and action.current is None:
-            self.state = State.UNINITIALIZED
-            self.error = _made(meaning, self.transactional_id, "there is no producer id", error)
-            return
+        if isinstance(action, Initialize):
+            if action.current is None:
+                self.state = State.UNINITIALIZED
+                self.error = _without_id(meaning, self.transactional_id, error)
+                return
+            self._needs_epoch = True  # aborting asks for it once more
         if self.state is State.ABORTING and meaning is Meaning.ABORT:
-            if not isinstance(action, End):
-                return  # that it fails does not matter any more
-            meaning = Meaning.FATAL  # what cannot be aborted cannot be mended by aborting
+            return  # that it fails does not matter any more
         self._fail(meaning, error, f"{API[type(action)]} was refused")
 
     def break_off(self, error: KafkaError) -> None:
@@ -378,7 +401,10 @@ class Transaction:
         """Whether an abort's error says that there is no transaction, where there may well be none."""
         if action.committed:
             return False
-        return code in UNKNOWN_THERE or (code == ErrorCode.INVALID_TXN_STATE and not self._is_certain)
+        if code == ErrorCode.INVALID_TXN_STATE:
+            # Version 2: the coordinator would recognise the abort of an open transaction, and of one that it aborted.
+            return self.version >= 2 or not self._is_certain
+        return code in UNKNOWN_THERE
 
     def _on_partitions_added(self, partitions: Iterable[Partition]) -> None:
         for where in partitions:
@@ -437,6 +463,19 @@ _ADVICE = {
     State.ABORTABLE_ERROR: "abort it first",
     State.FATAL_ERROR: "close it and make a new one",
 }
+
+
+def _without_id(meaning: Meaning, transactional_id: str, cause: KafkaError) -> TransactionError:
+    """The error of a call that got no first producer id: no transaction has begun, so there is none to abort."""
+    what = "there is no producer id"
+    if meaning is not Meaning.ABORT:
+        return _made(meaning, transactional_id, what, cause)
+    error = TransactionError(
+        f"{what} for transactional_id {transactional_id!r}: {cause}; call init_transactions() again"
+    )
+    error.retriable = True
+    error.__cause__ = cause
+    return error
 
 
 def _made(meaning: Meaning, transactional_id: str, what: str, cause: KafkaError) -> TransactionError:

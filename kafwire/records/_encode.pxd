@@ -48,8 +48,8 @@ cdef int writer_copy(BatchWriter *writer, const uint8_t *records, size_t size, s
                      int64_t base) noexcept nogil
 # Compress and fill in the header, all but producer id, epoch, sequence and CRC: batch_stamp does these. Moves the
 # buffer out (the writer is closed on success). Answers 0, WRITER_* or CODEC_UNRESOLVED - 100, CODEC_... - 100 of
-# _compress.
-cdef int writer_seal(BatchWriter *writer, int codec, int level, kw_buf **out) noexcept nogil
+# _compress. `shrinks`: a batch that compression does not make smaller stays uncompressed.
+cdef int writer_seal(BatchWriter *writer, int codec, int level, kw_buf **out, bint shrinks) noexcept nogil
 cdef void batch_stamp(uint8_t *batch, size_t size, int64_t producer_id, int16_t producer_epoch,
                       int32_t base_sequence) noexcept nogil
 # The key of the record at `at`, which becomes the place of the next one; size -1: null. 0, or WRITER_BAD_ROW.

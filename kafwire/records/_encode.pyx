@@ -197,7 +197,7 @@ cdef int64_t writer_append_rows(BatchWriter *writer, const RowsView *rows, const
         timestamp = now_ms
         if has_timestamp:
             answer = number_at(&rows.timestamp, row, &timestamp)
-            if answer < 0:
+            if answer < 0 or (timestamp < 0 and now_ms >= 0):  # negative: only where rows without a time are kept so
                 bad_row[0] = row
                 return WRITER_BAD_ROW
         if has_headers:
@@ -296,23 +296,27 @@ cdef int record_key(const uint8_t *records, size_t size, size_t *at, const uint8
 
 # --- the batch ------------------------------------------------------------------------------------------------------
 
-cdef int writer_seal(BatchWriter *writer, int codec, int level, kw_buf **out) noexcept nogil:
+cdef int writer_seal(BatchWriter *writer, int codec, int level, kw_buf **out, bint shrinks) noexcept nogil:
     cdef kw_buf *batch = NULL
     cdef kw_buf *smaller
     cdef const char *reason
     cdef int answer
-    if codec == CODEC_NONE:
-        batch = writer.buf
-        writer.buf = NULL
-    else:
+    if codec != CODEC_NONE:
         batch = kw_buf_new(process_pool(), BATCH_HEADER + SLACK)
         if batch is NULL:
             return WRITER_NO_MEMORY
         batch.size = BATCH_HEADER
         answer = compress(codec, level, writer.buf.data + BATCH_HEADER, writer.buf.size - BATCH_HEADER, &batch, &reason)
-        if answer != CODEC_OK or batch.size > LARGEST_BATCH:
+        if answer == CODEC_OK and shrinks and batch.size >= writer.buf.size:
+            kw_buf_unref(batch)
+            codec = CODEC_NONE
+        elif answer != CODEC_OK or batch.size > LARGEST_BATCH:
             kw_buf_unref(batch)
             return answer - 100 if answer != CODEC_OK else WRITER_TOO_LARGE
+    if codec == CODEC_NONE:
+        batch = writer.buf
+        writer.buf = NULL
+    else:
         # compressors ask for room for the worst case; what waits to be sent should not hold that
         if batch.size < batch.capacity // 4:
             smaller = kw_buf_new(process_pool(), batch.size)

@@ -117,7 +117,7 @@ cdef bytes seal(BatchWriter *writer, str compression, object level, int64_t prod
     cdef int c_level = CODEC_LEVEL_DEFAULT if level is None else level, answer
     resolve_codec(codec)
     with nogil:
-        answer = writer_seal(writer, codec, c_level, &out)
+        answer = writer_seal(writer, codec, c_level, &out, False)
         if answer == 0:
             batch_stamp(out.data, out.size, producer_id, producer_epoch, base_sequence)
     if answer != 0:

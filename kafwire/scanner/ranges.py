@@ -20,6 +20,7 @@ from kafwire.cluster.offset_spec import (
 )
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, broker_error
+from kafwire.integers import integer
 from kafwire.types import Offset, Tail
 
 
@@ -44,10 +45,10 @@ class Bounds:
         timestamps: Timestamps | None = None,
     ) -> None:
         self.topics = topics
-        numbers = partitions if isinstance(partitions, Iterable) else ("none",)
-        if partitions is not None and not all(isinstance(number, int) for number in numbers):
+        numbers = [integer(each) for each in partitions] if isinstance(partitions, Iterable) else [None]
+        if partitions is not None and None in numbers:
             raise ConfigError(f"partitions: a list of partition numbers is needed, not {partitions!r}")
-        self.partitions = partitions
+        self.partitions = None if partitions is None else [number for number in numbers if number is not None]
         self.start = self._check(start, "start")
         self.end = self._check(end, "end")
         self.window = window_of(timestamps)
@@ -64,9 +65,10 @@ class Bounds:
             return resolve_offset(bound, name)
         checked = {}
         for where, point in bound.items():
-            if not isinstance(where, tuple) or len(where) != 2 or not isinstance(where[1], int):
+            partition = integer(where[1]) if isinstance(where, tuple) and len(where) == 2 else None
+            if partition is None:
                 raise ConfigError(f"an offset is given for {where!r}: a TopicPartition(topic, partition) is needed")
-            topic, partition = where
+            topic = where[0]
             if topic not in self.topics:
                 raise ConfigError(
                     f"an offset is given for {topic!r}, which is not among the topics {list(self.topics)}"

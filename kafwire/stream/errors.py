@@ -22,9 +22,6 @@ class StreamError(KafkaError):
         self.partition = partition
         self.offset = offset
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _restore, (str(self), self.topic, self.partition, self.offset)
-
 
 class HandlerTimeoutError(KafkaError, TimeoutError):
     """A handler of `for_each` took longer than its `timeout_s`.
@@ -53,10 +50,3 @@ class NotNow(KafkaError):
             raise ConfigError(f"NotNow({seconds!r}): a number of seconds from 0 is needed")
         super().__init__(reason or f"not now: again in {seconds:g} s")
         self.seconds = seconds
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.seconds, str(self))
-
-
-def _restore(message: str, topic: str | None, partition: int | None, offset: int) -> StreamError:
-    return StreamError(message, topic=topic, partition=partition, offset=offset)

@@ -9,7 +9,7 @@ from typing import Any, Self, Unpack
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
-from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
+from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.options import ProducerOptions
 from kafwire.producer._accumulator import RecordSender
 from kafwire.producer._batch import BatchDelivery, Delivery
@@ -134,21 +134,35 @@ class Producer(RecordSender):
         self._engine.check_caller()
         if topic is not None:
             self._learn([topic], self._deadline())
-        check_partition(partition)
+        partition = check_partition(partition)
         row = 0
         generation = self._accumulator.transaction_generation
         for rows in RowsReader(data):
             targets = self._accumulator.split_rows(topic, rows, row)
             self._learn([name for name, _ in targets], self._deadline())
             for name, chosen in targets:
-                while (plan := self._accumulator.plan_rows(name, rows, partition, row, generation, chosen)) is None:
-                    self._learn([name], self._deadline())  # it was forgotten: others took long
+                plan = self._plan_rows(name, rows, partition, row, generation, chosen)
                 while not self._accumulator.append_rows(plan, parts):
                     deadline = self._deadline()
                     self._learn([name], deadline)
                     if not self._accumulator.budget.wait(self._left(deadline)):
                         raise no_room(self._sender, self._config)
             row += len(rows)
+
+    def _plan_rows(self, topic: str, *rest: Any) -> Any:
+        """The accumulator's plan for rows of a topic, which may be forgotten, or have got partitions."""
+        deadline = self._deadline()
+        while True:
+            try:
+                plan = self._accumulator.plan_rows(topic, *rest)
+            except UnknownPartition as error:
+                missing = error
+            else:
+                if plan is not None:
+                    return plan
+                self._learn([topic], deadline)  # it was forgotten: others took long
+                continue
+            self._learn_partition(missing, deadline)
 
     def flush(self, timeout: float | None = None) -> None:
         """Send what was buffered before this call, and wait until every outcome is known.
@@ -440,9 +454,15 @@ class Producer(RecordSender):
                 self._learn([topic], deadline)
             elif not self._accumulator.budget.wait(self._left(deadline)):
                 raise no_room(self._sender, self._config)
-            delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
-            if delivery is not None:
-                return delivery
+            try:
+                delivery = self._accumulator.append(topic, value, key, headers, timestamp_ms, partition)
+            except UnknownPartition as error:
+                missing = error
+            else:
+                if delivery is not None:
+                    return delivery
+                continue
+            self._learn_partition(missing, deadline)
 
     def _refusal(self, topic: Any, headers: Any, timestamp_ms: Any, partition: Any, error: Exception) -> ConfigError:
         return wrong_argument(topic, headers, timestamp_ms, partition, error)
@@ -461,6 +481,11 @@ class Producer(RecordSender):
         for topic in new:
             check_topic(topic)
         self._engine.run(self._sender.ensure_metadata, new, self._left(deadline) * 1000)
+
+    def _learn_partition(self, missing: UnknownPartition, deadline: float) -> None:
+        """See that an added partition is known to the accumulator."""
+        self._check()
+        self._engine.run(self._sender.ensure_partition, missing, self._left(deadline) * 1000)
 
     def _deadline(self) -> float:
         return self._engine.clock.monotonic() + self._config.max_block_ms / 1000

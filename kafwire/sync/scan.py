@@ -12,6 +12,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, Timestamps
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, broker_error
+from kafwire.integers import natural
 from kafwire.options import ScanOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -211,7 +212,7 @@ class Scan(BoundedRead):
             >>> [pa.table(split).num_rows for split in splits]
             [1, 2]
         """
-        if isinstance(pieces, bool) or not isinstance(pieces, int) or pieces < 1:
+        if not natural(pieces):
             raise ConfigError(f"a scan is split into one piece or more, not {pieces!r}")
         self._engine.check_process()
         if self._start_fetching is None:

@@ -115,7 +115,7 @@ def test_partitions(run: Run, broker: ScriptedBroker) -> None:
     assert broker.values("u", 2) == [b"a", b"b"]
     run("-t", "u", "-p", "-1", "-K", ":", data=b"".join(b"%d:v\n" % n for n in range(30)))
     assert all(len(broker.values("u", p)) > 2 for p in range(3))
-    result = run("-t", "u", "-p", "3", data=b"a\nb\n")
+    result = run("-t", "u", "-p", "3", "-X", "max.block.ms=500", data=b"a\nb\n")
     assert result.exit_code == 1
     assert "line 1: topic 'u' has partitions 0 to 2, not 3" in result.stderr
 

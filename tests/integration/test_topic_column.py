@@ -148,7 +148,7 @@ def test_names_that_look_alike(flavour: Flavour) -> None:
 
 def test_a_partition_for_all_is_one_of_each_topic(flavour: Flavour, broker: ScriptedBroker) -> None:
     table = pa.table({"value": [b"a", b"b", b"c"], "topic": ["t", "w", "t"]})
-    with flavour.producer(broker.bootstrap, **QUICK) as producer, within(10):
+    with flavour.producer(broker.bootstrap, **QUICK, max_block_ms=1000) as producer, within(10):
         assert producer.send_batch(None, table, partition=1).result(10) == [("t", 1, 0, 2), ("w", 1, 0, 1)]
         with pytest.raises(ConfigError, match="topic 't' has partitions 0 to 1, not 2"):
             producer.send_batch(None, table, partition=2)

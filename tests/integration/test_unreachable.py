@@ -140,7 +140,7 @@ def test_partitions_that_do_not_exist(broker: ScriptedBroker) -> None:
                 client.offsets([kafwire.TopicPartition("t", 2)])
             with pytest.raises(BrokerError, match="'nope' does not exist"):
                 client.offsets([kafwire.TopicPartition("nope", 0)])
-        with kafwire.Producer(broker.bootstrap) as producer:
+        with kafwire.Producer(broker.bootstrap, max_block_ms=500) as producer:
             for partition in (2, -1):
                 with pytest.raises(ValueError, match=f"topic 't' has partitions 0 to 1, not {partition}"):
                     producer.send("t", b"x", partition=partition)

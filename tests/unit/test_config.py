@@ -83,10 +83,21 @@ def test_a_host_name_that_cannot_be_one(host: str) -> None:
         ClientConfig.build({"bootstrap_servers": f"{host}:9092"})
 
 
-@pytest.mark.parametrize("scheme", ["SSL", "SASL_SSL", "sasl_plaintext"])
-def test_a_listener_that_is_not_spoken_yet_is_explained(scheme: str) -> None:
-    with pytest.raises(ConfigError, match=f"{scheme}://b:9093.*not support TLS and SASL yet.*uses PLAINTEXT"):
-        ClientConfig.build({"bootstrap_servers": f"a,{scheme}://b:9093"})
+@pytest.mark.parametrize("scheme", ["SSL", "SASL_SSL", "sasl_plaintext", "PLAINTEXT"])
+def test_a_protocol_before_an_address_agrees_with_security_protocol(scheme: str) -> None:
+    other = "SSL" if scheme == "PLAINTEXT" else "PLAINTEXT"
+    with pytest.raises(ConfigError, match=f"{scheme.upper()}:// before an address.*set security_protocol="):
+        ClientConfig.build({"bootstrap_servers": f"{scheme}://b:9093", "security_protocol": other})
+    login = {"sasl_mechanism": "PLAIN", "sasl_username": "u", "sasl_password": "p"} if "SASL" in scheme.upper() else {}
+    options = {"bootstrap_servers": f"{scheme}://b:9093", "security_protocol": scheme.upper(), **login}
+    assert ClientConfig.build(options).bootstrap_servers == (("b", 9093),)
+
+
+@pytest.mark.parametrize("text", ["a:1 b:2", "a:1;b:2", "['a:1', 'b:2']"])
+def test_addresses_without_a_comma_between_them_are_no_ipv6_address(text: str) -> None:
+    with pytest.raises(ConfigError, match="comma") as caught:
+        ClientConfig.build({"bootstrap_servers": text})
+    assert "IPv6" not in str(caught.value)
 
 
 def test_another_scheme_is_to_be_left_out() -> None:

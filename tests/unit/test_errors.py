@@ -1,6 +1,17 @@
 """The exceptions, and the table of Kafka's error codes."""
 
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import multiprocessing
 import pickle
+import pkgutil
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -129,25 +140,96 @@ def test_protocol_error_names_its_place() -> None:
     assert str(ProtocolError("bad")) == "bad"
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        ProtocolError("bad", api="X", version=1, offset=0),
-        broker_error(3, "here"),
-        broker_error(18, "here"),
-        broker_error(30, "here", api="OffsetCommit", group="billing"),
-        errors.ConfigError("no such option"),
-        errors.KafkaTimeoutError("5 s"),
-        errors.KafkaConnectionError("reset"),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-def test_travels_between_processes(error: KafkaError) -> None:
-    """Spark's workers send their exceptions to the driver by pickle."""
-    copy = pickle.loads(pickle.dumps(error))
-    assert type(copy) is type(error)
-    assert str(copy) == str(error)
-    assert vars(copy) == vars(error)
+def all_errors() -> list[type[KafkaError]]:
+    """Every class of errors in the package."""
+    for found in pkgutil.walk_packages(kafwire.__path__, "kafwire."):
+        if not found.name.startswith(("kafwire.testing", "kafwire.spark")) and "__main__" not in found.name:
+            importlib.import_module(found.name)
+    classes = [KafkaError]
+    for kind in classes:
+        classes += [other for other in kind.__subclasses__() if other not in classes]
+    return [kind for kind in classes if kind.__module__.startswith("kafwire.")]
+
+
+def made_by(kind: type[KafkaError]) -> KafkaError:
+    """An error with every field set; its arguments are made by their annotations."""
+    values = {"str": "text", "int": 7, "bool": True, "float": 2.5, "KafkaError": KafkaError("inner")}
+    arguments: dict[str, Any] = {}
+    positional: list[Any] = []
+    own = "__init__" in {name for each in kind.__mro__ if each.__module__.startswith("kafwire.") for name in vars(each)}
+    for name, parameter in inspect.signature(kind).parameters.items() if own else ():
+        annotation = str(parameter.annotation).removesuffix(" | None")
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            positional.append("text")
+        elif parameter.kind is not parameter.VAR_KEYWORD:
+            other: Any = (("t", 1),) if annotation.startswith("tuple") else {"t"}
+            arguments[name] = 10 if name == "code" else values.get(annotation, other)
+    error = kind(*positional, **arguments) if own else kind("text")
+    error.in_doubt = True
+    error.own = ["a field of the caller"]  # type: ignore[attr-defined]
+    error.add_note("a note")
+    error.__cause__ = broker_error(7, "the cause")
+    return error
+
+
+COPIES: list[Callable[[Any], Any]] = [
+    *(partial(lambda protocol, error: pickle.loads(pickle.dumps(error, protocol)), n) for n in range(2, 6)),
+    copy.copy,
+    copy.deepcopy,
+]
+
+
+@pytest.mark.parametrize("kind", all_errors(), ids=lambda kind: kind.__qualname__)
+def test_a_copy_of_an_error_has_its_class_text_fields_and_cause(kind: type[KafkaError]) -> None:
+    error = made_by(kind)
+    for copied in COPIES:
+        made = copied(error)
+        assert type(made) is kind
+        assert (str(made), made.args) == (str(error), error.args)
+        fields, expected = dict(vars(made)), dict(vars(error))
+        for name in [name for name, value in expected.items() if isinstance(value, KafkaError)]:
+            assert str(fields.pop(name)) == str(expected.pop(name))
+        assert fields == expected
+        assert made.in_doubt is True
+        assert str(made.__cause__) == str(error.__cause__)
+        assert made.__suppress_context__ == error.__suppress_context__
+
+
+def test_a_copy_in_this_process_keeps_the_delivery() -> None:
+    error = KafkaError("x")
+    error.delivery = handle = threading.Lock()  # neither picklable nor copyable
+    assert copy.copy(error).delivery is handle
+    assert copy.deepcopy(error).delivery is handle
+    assert pickle.loads(pickle.dumps(error)).delivery is None
+
+
+def test_a_cause_that_cannot_be_pickled_takes_nothing_along() -> None:
+    class Local(Exception):
+        pass
+
+    class Needy(Exception):
+        def __init__(self, first: int, second: int) -> None:
+            super().__init__(f"{first} {second}")
+
+    for cause in (Local("here"), Needy(1, 2)):
+        error = KafkaError("x")
+        error.in_doubt = True
+        error.__cause__ = cause
+        made = pickle.loads(pickle.dumps(error))
+        assert (str(made), made.in_doubt, made.__cause__) == ("x", True, None)
+        assert copy.copy(error).__cause__ is cause
+
+
+def test_an_error_of_a_pool_says_that_the_record_may_be_in_the_log() -> None:
+    with multiprocessing.get_context("spawn").Pool(1) as pool, pytest.raises(BrokerError) as caught:
+        pool.apply(raise_in_doubt)
+    assert caught.value.in_doubt is True
+
+
+def raise_in_doubt() -> None:
+    error = broker_error(7, "x")
+    error.in_doubt = True
+    raise error
 
 
 def test_hierarchy() -> None:

@@ -15,6 +15,7 @@ from kafwire.consumer.offsets.hand import Handed
 from kafwire.consumer.offsets.ledger import Ledger, by_partition
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.integers import natural
 from kafwire.records._records import Batch, Record
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
@@ -222,8 +223,9 @@ class OffsetCommits:
 
 def _committable(where: TopicPartition, value: Any) -> OffsetToCommit:
     offset, text = value if isinstance(value, tuple) and len(value) == 2 else (value, "")
-    if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < 1 << 63:
+    number = natural(offset)
+    if number is None:
         raise ConfigError(f"the offset to commit for {where[0]}-{where[1]} is {offset!r}: a number from 0 is needed")
     if not isinstance(text, str):
         raise ConfigError(f"the text to commit with {where[0]}-{where[1]} is {text!r}: a str is needed")
-    return OffsetToCommit(int(offset), metadata=text)
+    return OffsetToCommit(number, metadata=text)

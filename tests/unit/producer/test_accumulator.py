@@ -613,3 +613,16 @@ def test_closing_while_a_thread_fills_a_batch_leaves_no_delivery_without_an_outc
     with pytest.raises(KafkaError, match="given up|ended"):
         delivery.result(0)
     assert slow_store.used == 0
+
+
+@pytest.mark.parametrize("compression", CODECS)
+@pytest.mark.parametrize("table", [False, True])
+def test_data_that_does_not_shrink_goes_uncompressed(make_store: Any, compression: str, *, table: bool) -> None:
+    store = make_store(1, compression=compression, batch_size=200_000, max_request_size=100_000)
+    value = random.Random(5).randbytes(99_000)
+    store.append_table(pa.table({"value": [value]}), 0) if table else store.append(value, partition=0)
+    store.deliver()
+    assert store.values(0) == [value]
+    ((_, data),) = store.batches
+    assert len(data) < 99_200
+    assert data[22] & 7 == 0, "compressed"

@@ -326,8 +326,21 @@ def test_what_a_leader_said_counts_only_on_the_connection_on_which_it_said_so() 
     assert world.delivered == list(range(8))
 
 
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER])
+def test_a_batch_that_is_refused_at_the_start_of_an_epoch_takes_a_new_id(code: int) -> None:
+    world = World(batches(1))
+    world.send()
+    world.settle(world.wire.popleft(), code, retriable=False)
+    assert world.sequencer.needs_id
+    assert world.sequencer.wants_epoch(world.identity)
+
+
 @pytest.mark.parametrize("lost", [False, True])
-def test_a_producer_whose_epoch_is_refused_takes_a_new_id(*, lost: bool) -> None:
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING],
+)
+def test_a_producer_whose_epoch_or_id_is_refused_takes_a_new_id(code: int, *, lost: bool) -> None:
     """What may have been stored under the old one is not sent under the new one."""
     world = World(batches(1, 1, 1))
     world.send()
@@ -337,7 +350,7 @@ def test_a_producer_whose_epoch_is_refused_takes_a_new_id(*, lost: bool) -> None
         world.die(1)
         world.send()
     batch = world.wire.popleft()
-    world.settle(batch, ErrorCode.INVALID_PRODUCER_EPOCH, retriable=False)
+    world.settle(batch, code, retriable=False)
     assert world.ask() == lost
     assert world.delivered == ([0, 1] if lost else [0])
     assert world.sequencer.wants_epoch(world.identity)

@@ -230,7 +230,8 @@ def test_a_refused_batch_requires_abort(world: World, code: int) -> None:
     refused = work.send("t", b"2")
     world.pass_time(1)
     assert work.transactions.state is State.ABORTABLE_ERROR
-    assert isinstance(refused.exception(), BrokerError)
+    told = TransactionAbortableError if code == ErrorCode.INVALID_PRODUCER_EPOCH else BrokerError
+    assert isinstance(refused.exception(), told)
     with pytest.raises(TransactionAbortableError, match="can only be aborted") as caught:
         work.send("t", b"3")
     assert isinstance(caught.value.__cause__, BrokerError)
@@ -476,15 +477,13 @@ def test_fenced_at_the_end(world: World, code: int, *, committed: bool) -> None:
             call()
 
 
-# In version 2 a commit that its coordinator is in no state for was aborted by it, and the producer goes on.
+# In version 2 a commit that its coordinator is in no state for was aborted by it, and an abort has nothing to end
+# there: the producer goes on.
 @pytest.mark.parametrize(
     ("world", "committed", "code"),
     [
         *itertools.product(VERSIONS, [True, False], [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, 42]),
-        *(
-            (version, committed, ErrorCode.INVALID_TXN_STATE)
-            for version, committed in [(1, True), (1, False), (2, False)]
-        ),
+        *((version, committed, ErrorCode.INVALID_TXN_STATE) for version, committed in [(1, True), (1, False)]),
     ],
     indirect=["world"],
 )
@@ -509,6 +508,83 @@ def test_a_second_producer_fences_the_first(world: World) -> None:
         first.commit()
     second.transact(b"2")
     assert second.seen == [b"2"]
+
+
+def test_deliveries_of_a_fenced_producer_carry_transaction_errors(world: World) -> None:
+    """A leader refuses the epoch; ending the transaction asks the coordinator, which reports fencing."""
+    first, second = Transacting(world, batch_size=1), Transacting(world)
+    first.begin()
+    first.send("t", b"1")
+    first.flush()
+    second.transact(b"2")
+    refused = first.send("t", b"3")
+    world.pass_time(1)
+    told = refused.exception()
+    assert isinstance(told, TransactionAbortableError), told
+    assert isinstance(told.__cause__, BrokerError)
+    with pytest.raises(ProducerFencedError):
+        first.abort()
+    for call in (first.begin, first.commit, first.abort, first.initialize, lambda: first.send("t", b"4")):
+        with pytest.raises(ProducerFencedError):
+            call()
+    assert second.seen == [b"2"]
+
+
+@in_versions(2)
+@pytest.mark.parametrize("offsets", [False, True])
+def test_a_delivery_after_the_transaction_timed_out_is_abortable(world: World, *, offsets: bool) -> None:
+    work = Transacting(world, batch_size=1)
+    work.begin()
+    work.send("t", b"1")
+    work.flush()
+
+    async def expire() -> None:
+        world.expire_transaction("x")
+
+    world.run(expire())
+    world.pass_time(1)
+    if offsets:
+        with pytest.raises(TransactionAbortableError):
+            work.send_offsets(1)
+    else:
+        refused = work.send("t", b"2")
+        world.pass_time(1)
+        assert isinstance(refused.exception(), TransactionAbortableError)
+    work.abort()
+    work.transact(b"3")
+    assert work.seen == [b"3"]
+
+
+@pytest.mark.parametrize(
+    ("api", "codes"),
+    [
+        ("Produce", [ErrorCode.INVALID_PRODUCER_EPOCH]),
+        ("EndTxn", [ErrorCode.INVALID_TXN_STATE] * 2),
+        ("EndTxn", [ErrorCode.INVALID_PRODUCER_ID_MAPPING]),
+        ("EndTxn", [ErrorCode.TRANSACTION_ABORTABLE] * 3),
+    ],
+)
+@in_versions(2)
+def test_a_request_for_a_fresh_epoch_names_the_epoch_in_use(world: World, api: str, codes: list[int]) -> None:
+    work = Transacting(world, batch_size=1)
+    work.transact(b"1")
+    named: list[int] = []
+
+    def note(call: Call) -> Answer:
+        named.append(call.message.producer_epoch)
+        return None
+
+    world.on("InitProducerId", note)
+    left = refuse(world, api, *codes)
+    work.begin()
+    work.send("t", b"2")
+    with pytest.raises(TransactionAbortableError):
+        work.commit()
+    work.abort()
+    assert not left
+    work.transact(b"3")
+    assert all(epoch >= 0 for epoch in named), named
+    assert work.seen == [b"1", b"3"]
 
 
 def test_the_coordinator_aborts_a_transaction_that_takes_too_long(world: World) -> None:

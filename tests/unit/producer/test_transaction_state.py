@@ -8,6 +8,7 @@ from kafwire.errors import (
     KafkaError,
     ProducerFencedError,
     TransactionAbortableError,
+    TransactionError,
     TransactionFatalError,
     TransactionStateError,
     broker_error,
@@ -90,7 +91,7 @@ OF_ONE = {
     Initialize: {31: FATAL, 29: FATAL, 12345: FATAL, -1: FATAL},
     AddPartitions: {55: RETRY, 3: RETRY, 29: ABORT, 12345: ABORT, -1: ABORT, 7: RETRY},
     AddOffsets: {30: ABORT, 55: ABORT, 12345: ABORT},
-    CommitOffsets: {7: MOVED, 43: FATAL, 3: RETRY, 30: ABORT, 22: ABORT, 25: ABORT, 82: ABORT},
+    CommitOffsets: {7: MOVED, 47: ABORT, 90: ABORT, 43: FATAL, 3: RETRY, 30: ABORT, 22: ABORT, 25: ABORT, 82: ABORT},
     End: {29: FATAL, 43: FATAL, 55: FATAL, 12345: FATAL},
 }
 
@@ -376,17 +377,22 @@ def test_a_batch_that_fails_while_aborting_changes_nothing() -> None:
     assert (it.state, it.error) == (State.ABORTING, None)
 
 
-def test_while_aborting_only_the_end_may_fail() -> None:
+def test_while_aborting_abortable_codes_change_nothing() -> None:
     it = begun()
     it.abort()
     assert it.answered(AddPartitions((THERE,)), {THERE: 29}) is ABORT
     assert (it.state, it.error) == (State.ABORTING, None)
     it.answered(AddPartitions((THERE,)), {THERE: 90})
     assert type(it.error) is ProducerFencedError
+
+
+def test_an_abort_goes_on_after_an_abortable_code() -> None:
     it = begun()
     it.abort()
-    it.answered(End(False), 120)
-    assert type(it.error) is TransactionFatalError
+    assert it.answered(End(False), 120) is RETRY
+    assert it.next(settled=True) == End(False)
+    it.answered(End(False), 0, NEVER)
+    assert state_of(it) is State.READY
 
 
 @pytest.mark.parametrize("code", [49, 59])
@@ -449,6 +455,88 @@ def test_a_commit_in_version_2_whose_state_is_wrong_was_aborted() -> None:
     it = begun(2)
     it.answered(offsets(), {HERE: 48})
     assert state_of(it) is State.FATAL_ERROR
+
+
+@pytest.mark.parametrize("code", [48, 120])
+def test_an_abort_in_version_2_after_a_commit_whose_state_is_wrong_ends(code: int) -> None:
+    """The coordinator has no open transaction of this epoch: InitProducerId with the epoch reports fencing."""
+    it = begun(2)
+    commit = offsets()
+    it.add_offsets(commit)
+    it.answered(commit, {HERE: 0})
+    it.commit()
+    assert it.answered(End(True), code) is ABORT
+    it.abort()
+    assert it.next(settled=True) == End(False)
+    assert it.answered(End(False), 48) is DONE
+    assert it.next(settled=True) == Initialize(it.identity)
+    assert it.identity is not None
+    it.answered(Initialize(it.identity), 90)
+    assert type(it.error) is ProducerFencedError
+
+
+@pytest.mark.parametrize("code", [49, 59, 120])
+def test_an_abortable_code_for_the_first_producer_id_names_no_transaction(code: int) -> None:
+    it = Transaction("x")
+    it.initialize()
+    it.answered(Initialize(None), code)
+    assert (it.state, type(it.error)) == (State.UNINITIALIZED, TransactionError)
+    assert it.error is not None
+    assert (it.error.retriable, it.error.abortable, it.error.fatal) == (True, False, False)
+    assert "call init_transactions() again" in str(it.error)
+    assert "abort" not in str(it.error).replace(ERROR_CODES[code].message, "").replace("ABORTABLE", "")
+    it.initialize()
+    it.answered(Initialize(None), 0, FIRST)
+    assert state_of(it) is State.READY
+    it.begin(2)
+    assert it.admits(HERE)
+    it.commit()
+    assert it.next(settled=True) == End(True)
+
+
+def test_an_abortable_code_for_the_next_epoch_is_settled_by_an_abort() -> None:
+    it = begun()
+    it.commit()
+    it.next(settled=True)
+    it.answered(End(True), 0, NEVER)
+    assert not it.begin(2)
+    it.answered(Initialize(FIRST), 120)
+    with pytest.raises(TransactionAbortableError):
+        it.begin(2)
+    it.abort()
+    assert it.next(settled=True) == Initialize(FIRST)
+    it.answered(Initialize(FIRST), 0, SECOND)
+    assert it.begin(2)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_refused_epoch_is_abortable_until_the_coordinator_reports_fencing(version: int) -> None:
+    it = begun(version)
+    early = it.batch_failed(error(47), numbered=True)
+    assert type(early) is TransactionAbortableError
+    assert early.__cause__ is not None
+    it.abort()
+    assert type(it.batch_failed(error(47), numbered=True)) is TransactionAbortableError
+    assert it.next(settled=True) == End(False)
+    assert it.answered(End(False), 90) is FENCED
+    for code in (47, 90):
+        assert type(it.batch_failed(error(code), numbered=True)) is ProducerFencedError
+
+
+@pytest.mark.parametrize("failure", [KafkaConnectionError("gone"), error(10), error(29), error(59)])
+def test_an_error_of_the_batch_itself_stays_the_error_of_its_deliveries(failure: KafkaError) -> None:
+    assert begun().batch_failed(failure, numbered=True) is failure
+
+
+@pytest.mark.parametrize("code", [47, 90])
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_group_coordinator_does_not_report_fencing(version: int, code: int) -> None:
+    it = begun(version)
+    commit = offsets()
+    it.add_offsets(commit)
+    assert it.answered(commit, {HERE: code}) is ABORT
+    it.abort()
+    assert it.next(settled=True) == End(False)
 
 
 def test_the_first_producer_id_may_be_asked_for_again() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -20,7 +21,7 @@ from kafwire.errors import (
 )
 from kafwire.producer.transaction_state import State
 from kafwire.records import decode_batches
-from kafwire.testing.simulation.log import NEVER, Call
+from kafwire.testing.simulation.log import NEVER, Call, Log
 from kafwire.testing.simulation.transactions import committed_values
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 from tests.support.simulated_consumer import log_of
@@ -459,3 +460,125 @@ def test_who_is_cancelled_while_a_thread_encodes_leaves_when_it_has_come_to_a_st
     assert len(error.delivery) == 500
     flavour.get(producer.flush())
     assert log_of(flavour.world, "u").values() == [b"known", *[b"v" * 1_000] * 500]
+
+
+# --- times and numbers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "when", [-1, -5, 1.5, float("nan"), 1.7e9, True, "1", 2**63, np.int64(-1), np.float64(1.0)], ids=repr
+)
+def test_a_time_that_no_record_can_have_is_refused(flavour: Flavour, when: Any) -> None:
+    producer = flavour.producer()
+    with pytest.raises(ConfigError, match="timestamp_ms=.*whole milliseconds since the epoch"):
+        flavour.get(producer.send("t", b"v", timestamp_ms=when))
+    assert producer._accumulator.budget.used == 0
+
+
+def test_a_negative_time_in_a_column_is_refused(flavour: Flavour) -> None:
+    producer = flavour.producer()
+    table = pa.table({"value": [b"a", b"b"], "timestamp": [1, -5]})
+    with pytest.raises(KafkaError, match="row 1: a timestamp out of range"):
+        flavour.get(producer.send_batch("t", table, partition=0))
+
+
+def test_numpy_integers_name_partitions_and_times(flavour: Flavour) -> None:
+    producer = flavour.producer(linger_ms=0)
+    delivery = flavour.get(producer.send("t", b"v", partition=np.int64(1), timestamp_ms=np.int64(1_700_000_000_000)))
+    rows = flavour.get(producer.send_batch("t", TABLE, partition=np.int32(1)))
+    flavour.get(producer.flush())
+    assert rows.done()
+    assert delivery.done()
+    assert len(log_of(flavour.world, "t", 1).values()) == 4
+
+
+@pytest.mark.parametrize("partition", [True, 1.0, "1"])
+def test_a_partition_that_is_no_integer_is_refused(flavour: Flavour, partition: Any) -> None:
+    producer = flavour.producer()
+    for call, data in ((producer.send, b"v"), (producer.send_batch, TABLE)):
+        with pytest.raises(ConfigError, match="partition=.*a whole number is needed"):
+            flavour.get(call("t", data, partition=partition))
+
+
+@pytest.mark.parametrize(
+    "record", [{"value": memoryview(b"abcdef")[::2]}, {"headers": [("\ud800", b"")]}, {"key": memoryview(b"ab")[::-1]}]
+)
+def test_bytes_that_cannot_be_read_are_refused(flavour: Flavour, record: dict[str, Any]) -> None:
+    producer = flavour.producer()
+    with pytest.raises(ConfigError):
+        flavour.get(producer.send("t", **{"value": b"v", **record}))
+
+
+# --- partitions that were added ---------------------------------------------------------------------------------------
+
+GROWN = [
+    pytest.param(("t", b"v"), {"partition": 2}, id="send"),
+    pytest.param(("t", pa.table({"value": [b"v"]})), {"partition": 2}, id="send_batch"),
+    pytest.param(("t", pa.table({"value": [b"v"] * 2, "partition": [0, 2]})), {}, id="column"),
+    pytest.param((None, pa.table({"value": [b"v"], "topic": ["t"], "partition": [2]})), {}, id="topics"),
+]
+
+
+def grow(flavour: Flavour, topic: str = "t") -> None:
+    flavour.world.topics[topic].partitions.append(Log(leader=1))
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+@pytest.mark.parametrize(("arguments", "named"), GROWN)
+def test_a_record_may_name_a_partition_that_was_added(
+    flavour: Flavour, arguments: tuple[Any, ...], named: dict[str, int], *, transactional: bool
+) -> None:
+    producer = flavour.producer(linger_ms=0, transactional_id="x" if transactional else None)
+    if transactional:
+        flavour.get(producer.begin_transaction())
+    flavour.get(flavour.get(producer.send("t", b"0", partition=0)))
+    grow(flavour)
+    call = producer.send if isinstance(arguments[1], bytes) else producer.send_batch
+    started = flavour.engine.now_ms()
+    delivery = flavour.get(call(*arguments, **named))
+    assert flavour.engine.now_ms() - started < 2_000
+    flavour.get(producer.flush())
+    assert log_of(flavour.world, "t", 2).values() == [b"v"]
+    assert delivery.done()
+
+
+@pytest.mark.parametrize(("arguments", "named"), GROWN)
+def test_a_partition_that_is_not_added_is_refused_after_max_block_ms(
+    flavour: Flavour, arguments: tuple[Any, ...], named: dict[str, int]
+) -> None:
+    producer = flavour.producer(linger_ms=0, max_block_ms=20_000)
+    flavour.get(flavour.get(producer.send("t", b"0", partition=0)))
+    asked = len(flavour.world.made("Metadata"))
+    call = producer.send if isinstance(arguments[1], bytes) else producer.send_batch
+    started = flavour.engine.now_ms()
+    with pytest.raises(ConfigError, match=r"topic 't' has (partitions )?0 to 1.*max_block_ms \(20000\)"):
+        flavour.get(call(*arguments, **named))
+    assert 15_000 < flavour.engine.now_ms() - started <= 20_100
+    assert 5 < len(flavour.world.made("Metadata")) - asked < 40
+    flavour.get(flavour.get(producer.send("t", b"1", partition=1)))
+
+
+@pytest.mark.parametrize("partition", [-1, 2**31, 2**70])
+def test_a_number_that_no_partition_has_is_refused_at_once(flavour: Flavour, partition: int) -> None:
+    producer = flavour.producer()
+    started = flavour.engine.now_ms()
+    for call, data in ((producer.send, b"v"), (producer.send_batch, TABLE)):
+        with pytest.raises(ConfigError, match=f"{partition}"):
+            flavour.get(call("t", data, partition=partition))
+    assert flavour.engine.now_ms() - started < 1_000
+
+
+def test_an_added_partition_outside_of_a_transaction_is_refused_at_once(flavour: Flavour) -> None:
+    producer = flavour.producer(transactional_id="x")
+    flavour.get(producer.begin_transaction())
+    flavour.get(producer.send("t", b"v"))
+    flavour.get(producer.commit_transaction())
+    with pytest.raises(TransactionStateError):
+        flavour.get(producer.send("t", b"v", partition=9))
+
+
+def test_partitions_for_asks_for_metadata(flavour: Flavour) -> None:
+    producer = flavour.producer()
+    assert flavour.get(producer.partitions_for("t")) == {0, 1}
+    grow(flavour)
+    assert flavour.get(producer.partitions_for("t")) == {0, 1, 2}

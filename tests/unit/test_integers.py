@@ -1,0 +1,79 @@
+"""`integers`, and the public calls that take whole numbers: numpy's integers are ints there."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kafwire.cluster.offset_spec import resolve_offset, resolve_offset_in, timestamp_of, window_of
+from kafwire.consumer.arguments import milliseconds, partition_of
+from kafwire.errors import ConfigError
+from kafwire.integers import HIGHEST, integer, natural
+from kafwire.scanner.ranges import Bounds
+from kafwire.types import Offset, Tail, TopicPartition
+
+INTEGERS = [5, np.int64(5), np.int32(5), np.uint8(5)]
+OTHERS = [True, np.bool_(True), 5.0, np.float64(5.0), "5", None, float("nan")]
+U = dt.UTC
+
+
+@pytest.mark.parametrize("value", INTEGERS, ids=lambda value: type(value).__name__)
+def test_numpy_integers_become_ints(value: Any) -> None:
+    found = [
+        integer(value),
+        natural(value),
+        Offset(value).offset,
+        Tail(value).count,
+        partition_of(TopicPartition("t", value)).partition,
+        timestamp_of(value),
+        resolve_offset_in(("t", 0), value, "start").offset,  # type: ignore[union-attr]
+        milliseconds(value) // 1000,
+        *(Bounds(["t"], [value], "earliest", "latest").partitions or ()),
+    ]
+    assert found == [5] * len(found)
+    assert all(type(each) is int for each in found)
+    assert pickle.loads(pickle.dumps(Offset(value))) == Offset(5)
+
+
+@pytest.mark.parametrize("value", OTHERS, ids=repr)
+def test_what_is_no_integer_is_refused(value: Any) -> None:
+    assert integer(value) is None
+    assert natural(value) is None
+    calls = (
+        Offset,
+        Tail,
+        timestamp_of,
+        lambda it: partition_of(("t", it)),
+        lambda it: Bounds(["t"], [it], "earliest", "latest"),
+    )
+    for call in calls:
+        with pytest.raises(ConfigError):
+            call(value)
+
+
+def test_naturals_end_where_an_int64_does() -> None:
+    assert natural(HIGHEST) == HIGHEST
+    for value in (-1, HIGHEST + 1, np.int64(-1)):
+        assert natural(value) is None
+        with pytest.raises(ConfigError):
+            timestamp_of(value)
+
+
+@pytest.mark.parametrize("before_ms", [1, 2, 3, 4, 5, 86_400_000 * 365 * 10])
+def test_a_datetime_before_1970_is_no_end_of_the_log(before_ms: int) -> None:
+    when = dt.datetime(1970, 1, 1, tzinfo=U) - dt.timedelta(milliseconds=before_ms)
+    assert timestamp_of(when) == 0
+    assert resolve_offset(when, "start") == 0
+    assert window_of((when, None)) == (0, HIGHEST)
+    assert window_of((None, when)) is not None
+    assert timestamp_of(dt.datetime.min.replace(tzinfo=U)) == 0
+
+
+def test_a_window_of_names_is_refused() -> None:
+    for name in ("earliest", np.str_("latest")):
+        with pytest.raises(ConfigError, match="a pair"):
+            window_of((name, None))  # type: ignore[arg-type]
