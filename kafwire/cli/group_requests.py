@@ -82,6 +82,7 @@ class Groups:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._topics: dict[Any, str] = {}
+        self.unavailable: dict[TopicPartition, KafkaError] = {}  # what `ends` could not look up, and why
 
     def all(self) -> list[Listed]:
         """All groups, by their ids. Raises `BrokerError` when a broker does not tell."""
@@ -191,7 +192,7 @@ class Groups:
         return sorted(self._client.partitions_for(topic))
 
     def ends(self, partitions: Iterable[TopicPartition], when: Any) -> dict[TopicPartition, int]:
-        """Offsets by time, of the partitions that still exist."""
+        """Offsets by time, of the partitions that still exist and whose leaders respond; see `unavailable`."""
         wanted = list(partitions)
         there = {
             TopicPartition(topic.name, part.partition_index)
@@ -199,7 +200,10 @@ class Groups:
             if not topic.error_code
             for part in topic.partitions
         }
-        return self._client.offsets([where for where in wanted if where in there], when)
+        for where in wanted:
+            self.unavailable.pop(where, None)
+        available = [where for where in wanted if where in there]
+        return self._client.offsets(available, when, on_error=self.unavailable.__setitem__)
 
     def _coordinator(self, group_id: str) -> int:
         asked = protocol.FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])

@@ -173,8 +173,13 @@ class Cluster:
 
         return await self.retrying(attempt, f"{type(message).__name__}", timeout_ms)
 
-    async def retrying(self, attempt: Callable[[], Awaitable[_T]], what: str, timeout_ms: float | None = None) -> _T:
-        """Run `attempt` until it succeeds, with backoff; gives up on errors that no retry mends, and in time."""
+    async def retrying(
+        self, attempt: Callable[[], Awaitable[_T]], what: str | Callable[[], str], timeout_ms: float | None = None
+    ) -> _T:
+        """Run `attempt` until it succeeds, with backoff; gives up on errors that no retry mends, and in time.
+
+        A callable `what` names, when the time is up, the part that did not succeed.
+        """
         limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self.engine.now_ms() + limit_ms
         failures = 0
@@ -199,7 +204,8 @@ class Cluster:
         waiting = [text for connection in self.connections if (text := connection.waits_for) is not None]
         because = f": {last if last is not None else '; '.join(waiting) or f'no answer from {self.bootstrap}'}"
         kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
-        raise kind(f"{what} did not succeed within {round(limit_ms / 1000, 2):g} s{because}")
+        text = what if isinstance(what, str) else what()
+        raise kind(f"{text} did not succeed within {round(limit_ms / 1000, 2):g} s{because}")
 
     def known(self) -> list[BrokerConnection]:
         """The control connections of all known brokers, in the order to ask them.
