@@ -12,7 +12,7 @@ import click
 
 from kafwire.cli.connection import connection_options_for
 from kafwire.cli.output import JsonWriter, print_table
-from kafwire.errors import BrokerError
+from kafwire.errors import BrokerError, KafkaError
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def members(names: Sequence[str], brokers: str | None, settings: _Settings, conf
             member.client_id,
             member.host,
             str(member.epoch) if member.epoch >= 0 else "",
-            _runs(member.partitions),
+            "?" if member.problem else _runs(member.partitions),
         )
         for group in found
         for member in group.members
@@ -139,7 +139,8 @@ def lag(
     with _groups(brokers, settings, config_file) as groups:
         while True:
             found, code = _described(groups, names)
-            rows = [row for group in found for row in _lags(groups, group)]
+            rows, failed = _rows_of(groups, found)
+            code |= failed
             if as_json:
                 _write(dict(zip(map(str.lower, _LAG_HEADER), row, strict=True)) for row in rows)
             elif found:
@@ -248,19 +249,33 @@ def delete(names: Sequence[str], brokers: str | None, settings: _Settings, confi
 
 def _described(groups: Groups, names: Iterable[str]) -> tuple[list[Group], int]:
     """Those that are there, and an exit code."""
-    from kafwire.cli.group_requests import OtherTypeError
-
     found, code = [], 0
     for name in dict.fromkeys(names):
         try:
             found.append(groups.describe(name))
-        except (BrokerError, OtherTypeError) as error:
+        except KafkaError as error:
             click.echo(f"kafwire groups: {error}", err=True)
             code = 1
+    for group in found:
+        for member in (each for each in group.members if each.problem):
+            what = f"the assignment of member {member.member_id} of group {group.group_id} cannot be decoded"
+            click.echo(f"kafwire groups: {what}: {member.problem}", err=True)
     return found, code
 
 
 _Row = tuple[str, str, int, int | None, int | None, int | None, str]
+
+
+def _rows_of(groups: Groups, found: Iterable[Group]) -> tuple[list[_Row], int]:
+    """The lags of all groups, without those that fail, and an exit code."""
+    rows, code = list[_Row](), 0
+    for group in found:
+        try:
+            rows += _lags(groups, group)
+        except KafkaError as error:
+            click.echo(f"kafwire groups: {error}", err=True)
+            code = 1
+    return rows, code
 
 
 def _lags(groups: Groups, group: Group) -> list[_Row]:
@@ -353,7 +368,7 @@ def _as_json(group: Group) -> dict[str, Any]:
                 "client_id": member.client_id,
                 "host": member.host,
                 "epoch": member.epoch if member.epoch >= 0 else None,
-                "partitions": [list(where) for where in member.partitions],
+                "partitions": None if member.problem else [list(where) for where in member.partitions],
             }
             for member in group.members
         ],

@@ -671,8 +671,8 @@ class BrokerConnection:
     ) -> None:
         """Forget the connection: everything pending fails by `kind`, and late events of it reach nobody.
 
-        `errors` are those of single requests, by correlation id, and `oldest` is that of the oldest request. Who waits is told by the engine's next turn, in the
-        order of sending.
+        `errors` are those of single requests, by correlation id, and `oldest` is that of the oldest request. Who waits
+        is told by the engine's next turn, in the order of sending.
         """
         connection, self._socket = self._socket, None
         for timer in (self._look, self._idle, self._renewal):

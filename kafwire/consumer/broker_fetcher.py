@@ -264,8 +264,10 @@ class BrokerFetcher:
         need = fetcher.budget.request_bytes(fetcher.brokers.count, fetcher.free)
         if not fetcher.has_room(self, need):
             return
-        if fetcher.suspects:
+        if fetcher.suspects or fetcher.convicted:
             self._isolate()
+            if not len(self.session):
+                return
         self._send(need)
 
     def _on_timer(self) -> None:
@@ -376,7 +378,8 @@ class BrokerFetcher:
 
     # A broker exceeds the size that was asked for by one batch, the first (KIP-74). A response above `max_frame_bytes`
     # does not say which partition has that batch, so that each of the request's partitions is asked for alone, once:
-    # the batch fails its partition, and the others are read on together.
+    # the batch fails its partition, and the others are read on together. The partition fails last: a failed partition
+    # is what the next read raises, before records that arrive later.
 
     def _on_oversized(self, error: FrameTooLargeError) -> None:
         """Fail the only partition that the request asked for, or suspect all of them."""
@@ -387,7 +390,7 @@ class BrokerFetcher:
             sent = self.session.sent(cursor)
             self._fetcher.suspects.pop(cursor, None)
             if sent is not None and sent.offset == cursor.position:
-                self._fetcher.halt(cursor, self._too_large(cursor, error))
+                self._fetcher.convicted[cursor] = cursor.position, self._too_large(cursor, error)
 
     def _too_large(self, cursor: FetchCursor, error: FrameTooLargeError) -> RecordTooLargeError:
         limit = self._fetcher.config.max_frame_bytes
@@ -397,12 +400,17 @@ class BrokerFetcher:
         )
 
     def _isolate(self) -> None:
-        """Ask for the first suspect alone in the next request."""
-        self._alone = next((cursor for cursor in self.session if cursor in self._fetcher.suspects), None)
-        if self._alone is not None:
-            for cursor in list(self.session):
+        """Ask for the first suspect alone in the next request; without suspects, fail the convicted partitions."""
+        suspects, convicted = self._fetcher.suspects, self._fetcher.convicted
+        self._alone = next((cursor for cursor in self.session if cursor in suspects), None)
+        for cursor in list(self.session):
+            if self._alone is not None:
                 if cursor is not self._alone:
                     self.session.drop(cursor)
+            elif cursor in convicted:
+                offset, error = convicted.pop(cursor)
+                if cursor.position == offset:
+                    self._fetcher.halt(cursor, error)
 
     def _end_isolation(self, *, suspect: bool) -> None:
         """Want all partitions again; the one that was asked for alone is cleared unless it stays `suspect`."""

@@ -254,3 +254,16 @@ def test_a_partition_without_a_leader_hides_no_other_lag() -> None:
         assert result.exit_code == 1
         assert "orders-2 is left as it is: LEADER_NOT_AVAILABLE" in result.stderr
         assert {number: offset for (_, number), offset in kafka.committed("g").items()} == {0: 0, 1: 0, 2: 2}
+
+
+def test_an_undecodable_assignment_hides_no_other_group(kafka: EmbeddedKafka) -> None:
+    commit(kafka, "good", {T0: 5})
+    with joined_classic(kafka.bootstrap, "odd", {}, assigned=b"\xff\xfe\0no assignment"):
+        for command in ("describe", "members", "lag"):
+            result = run(kafka, command, "odd", "good")
+            assert result.exit_code == 0
+            assert "odd" in result.stdout or command == "lag"
+            assert "good" in result.stdout or command == "members"
+            assert "the assignment of member" in result.stderr
+            assert "of group odd cannot be decoded" in result.stderr
+        assert [line.split()[-1] for line in run(kafka, "members", "odd").stdout.splitlines()] == ["PARTITIONS", "?"]

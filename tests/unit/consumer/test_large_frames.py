@@ -51,3 +51,14 @@ def test_a_scan_names_the_option(behind: bool) -> None:
             write(world, "t", 1)
         with pytest.raises(RecordTooLargeError, match="t-1 at offset 12 .*max_frame_bytes"):
             Scanning(world, "t", max_frame_bytes=LIMIT).all()
+
+
+def test_the_other_partitions_are_delivered_before_the_error() -> None:
+    with World() as world:
+        world.create_topic("t", partitions=3)
+        write(world, "t", 0, size=2 * LIMIT)
+        others = {("t", number): write(world, "t", number, records=3) for number in (1, 2)}
+        with Consuming(world, topics="t", max_frame_bytes=LIMIT) as consuming:
+            with pytest.raises(RecordTooLargeError, match="t-0 at offset 0"):
+                consuming.until(lambda: False, limit_s=20)
+            assert consuming.rows == others
