@@ -149,7 +149,8 @@ class ClientConfig(SecurityConfig):
             raise ConfigError(_NO_SERVERS)
         config = cls(**checked)
         values = {name: getattr(config, name) for name in known}
-        config = replace(config, **yielding(values, frozenset(checked)))
+        yielded: dict[str, Any] = {**yielding(values, frozenset(checked))}
+        config = replace(config, **yielded)
         config.check_security(frozenset(checked))
         config.check_together(frozenset(checked))
         return config
