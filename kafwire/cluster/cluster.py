@@ -7,6 +7,7 @@ objects.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from kafwire import protocol
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.broker_connection import BrokerConnection, host_and_port
+from kafwire.cluster.controller_requests import is_refused, needs_controller
 from kafwire.cluster.hedging import first_answer
 from kafwire.cluster.metadata import BrokerAddress, Metadata, TopicInfo
 from kafwire.cluster.metadata_refresh import Refresher
@@ -161,10 +163,14 @@ class Cluster:
     ) -> Any:
         """Send `message` to `node`, or to any broker; lost connections are retried until `default_api_timeout_ms`.
 
-        In the version negotiated, unless `version` says another. Error codes in the answer are the caller's to read.
+        Without a `node`, a request that only the controller executes goes to the controller, which is looked up again
+        after NOT_CONTROLLER. In the version negotiated, unless `version` says another. Other error codes in the
+        response are the caller's to read.
         """
 
         async def attempt() -> Any:
+            if node is None and needs_controller(message):
+                return await self._call_controller(message, version)
             if node is None:
                 return await self._call_any(message, version)
             if node not in self.metadata.brokers:
@@ -260,6 +266,29 @@ class Cluster:
             # No known broker answered, yet one does: what is known is out of date (KIP-899).
             self._refresher.begin()
         return response if is_reading else await connection.call(message, version=version)
+
+    async def _call_controller(self, message: Any, version: int | None) -> Any:
+        """Have the controller respond, or any broker where the metadata names no controller."""
+        if self.metadata.controller not in self.metadata.brokers:
+            await self.refresh()
+        controller = self.metadata.controller
+        if controller not in self.metadata.brokers:
+            response = await self._call_any(message, version)
+        else:
+            try:
+                response = await self.connection(controller, "control").call(message, version=version)
+            except (KafkaConnectionError, KafkaTimeoutError):
+                await self._find_controller()
+                raise
+        if is_refused(response):
+            await self._find_controller()
+            raise broker_error(ErrorCode.NOT_CONTROLLER, f"sending {type(message).__name__} to broker {controller}")
+        return response
+
+    async def _find_controller(self) -> None:
+        """Ask another broker than the last time for metadata: the controller moved."""
+        with contextlib.suppress(KafkaConnectionError, KafkaTimeoutError, BrokerError):
+            await self.refresh(at_once=True, elsewhere=True)
 
     def hasten(self) -> None:
         """Have the next refresh, one that is waited for already too, wait for the first step of its backoff at most.
