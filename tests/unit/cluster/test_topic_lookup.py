@@ -168,10 +168,10 @@ def test_a_fresh_look_at_a_known_topic_waits_for_no_backoff() -> None:
     with World() as world:
         world.create_topic("t")
         cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
-        for round in range(12):
+        for turn in range(12):
             began = world.loop.time()
             info = world.run(cluster.topic("t", fresh=True))
-            assert world.loop.time() - began < 0.05, f"round {round}"
+            assert world.loop.time() - began < 0.05, f"turn {turn}"
         world.add_partitions("t", 1)
         assert len(world.run(cluster.topic("t", fresh=True)).partitions) == len(info.partitions) + 1
 
