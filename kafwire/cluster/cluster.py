@@ -241,12 +241,13 @@ class Cluster:
     def _may_rebootstrap(self) -> bool:
         return self.config.metadata_recovery_strategy == "rebootstrap"
 
-    async def _call_any(self, message: Any, version: int | None = None) -> Any:
+    async def _call_any(self, message: Any, version: int | None = None, *, first: int = -1) -> Any:
         """Have one broker answer, at last a bootstrap server.
 
         What changes something goes to one that has just given a sign of life: it must not be sent twice to find out.
         """
         known = self.known()
+        known.sort(key=lambda connection: connection.node != first)
         problems: list[str] = []
         is_reading = _only_reads(message)
 
@@ -256,33 +257,33 @@ class Cluster:
             await connection.check()
             return connection, None
 
-        first = await first_answer(known, ask, problems) or await first_answer(
+        found = await first_answer(known, ask, problems) or await first_answer(
             self._bootstrap_connections(), ask, problems
         )
-        if first is None:
+        if found is None:
             raise _unreachable(problems)
-        connection, response = first
+        connection, response = found
         if connection not in known and known:
             # No known broker answered, yet one does: what is known is out of date (KIP-899).
             self._refresher.begin()
         return response if is_reading else await connection.call(message, version=version)
 
     async def _call_controller(self, message: Any, version: int | None) -> Any:
-        """Have the controller respond, or any broker where the metadata names no controller."""
+        """Have the controller respond, or another broker where the controller gives no sign of life.
+
+        That one forwards the request, or refuses it: brokers with KRaft name any broker as the controller.
+        """
         if self.metadata.controller not in self.metadata.brokers:
             await self.refresh()
         controller = self.metadata.controller
-        if controller not in self.metadata.brokers:
-            response = await self._call_any(message, version)
-        else:
-            try:
-                response = await self.connection(controller, "control").call(message, version=version)
-            except (KafkaConnectionError, KafkaTimeoutError):
-                await self._find_controller()
-                raise
+        try:
+            response = await self._call_any(message, version, first=controller)
+        except (KafkaConnectionError, KafkaTimeoutError):
+            await self._find_controller()
+            raise
         if is_refused(response):
             await self._find_controller()
-            raise broker_error(ErrorCode.NOT_CONTROLLER, f"sending {type(message).__name__} to broker {controller}")
+            raise broker_error(ErrorCode.NOT_CONTROLLER, f"{type(message).__name__}, controller {controller}")
         return response
 
     async def _find_controller(self) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 import kafwire
 from kafwire import protocol
 from kafwire.errors import KafkaConnectionError
+from tests.support.deadlines import until
 from tests.support.zookeeper_kafka import zookeeper_kafka
 
 pytestmark = pytest.mark.long
@@ -21,16 +21,15 @@ START_S = 90
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     with zookeeper_kafka(Path(tmp_path_factory.mktemp("zookeeper"))) as addresses:
-        deadline = time.monotonic() + START_S
-        while True:
+
+        def are_there() -> bool:
             try:
                 with kafwire.Client(",".join(addresses), default_api_timeout_ms=5_000) as client:
-                    if len(client.metadata([]).brokers) == len(addresses):
-                        break
+                    return len(client.metadata([]).brokers) == len(addresses)
             except KafkaConnectionError:
-                pass
-            assert time.monotonic() < deadline, "the brokers do not start"
-            time.sleep(0.2)
+                return False
+
+        until(are_there, "both brokers start", START_S)
         yield addresses
 
 
