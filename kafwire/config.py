@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from kafwire.bootstrap import parse_servers, protocols_of, shown_servers
 from kafwire.config_names import hint, respell, translate
 from kafwire.errors import ConfigError
 from kafwire.option_checks import OneOf, any_text, flag, function, maybe, number, option, some_text
+from kafwire.option_pairs import yielding
 from kafwire.security_config import SecurityConfig
 from kafwire.serialization import Codec, deserializer, serializer
 
@@ -153,12 +154,18 @@ class ClientConfig(SecurityConfig):
                 f"option bootstrap_servers has {protocol}:// before an address, and security_protocol is "
                 f"{config.security_protocol!r}: set security_protocol={protocol!r}, or leave {protocol}:// out"
             )
+        values = {name: getattr(config, name) for name in known}
+        yielded: dict[str, Any] = {**yielding(values, frozenset(checked))}
+        config = replace(config, **yielded)
         config.check_security(frozenset(checked))
         config.check_together(frozenset(checked))
         return config
 
     def check_together(self, given: frozenset[str]) -> None:
-        """Check what one option means for another; `given` names those that the user set."""
+        """Check what one option means for another; `given` names those that the user set.
+
+        `option_pairs` has the options that limit each other.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +208,7 @@ class ProducerConfig(ClientConfig):
     metrics_hook: Any = option(None, maybe(function))
     metrics_interval_ms: int = option(30_000, number(1))
 
-    def check_together(self, given: frozenset[str]) -> None:
+    def check_together(self, given: frozenset[str]) -> None:  # noqa: ARG002
         """Idempotence needs acks=all and at most 5 batches in flight, as the broker remembers 5 per partition.
 
         So do transactions. Keys can be ignored only where records without a key are spread. A level is its codec's.
@@ -224,11 +231,6 @@ class ProducerConfig(ClientConfig):
                 raise ConfigError('enable_idempotence=True needs acks="all"; leave one of the two out')
             if self.max_in_flight_requests_per_connection > 5:
                 raise ConfigError("enable_idempotence=True needs max_in_flight_requests_per_connection <= 5")
-        if "delivery_timeout_ms" in given and self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
-            raise ConfigError(
-                f"delivery_timeout_ms={self.delivery_timeout_ms} is below linger_ms + request_timeout_ms "
-                f"({self.linger_ms + self.request_timeout_ms}): no request could be answered in time"
-            )
 
     @property
     def idempotent(self) -> bool:
@@ -395,17 +397,6 @@ def _check_member(config: ConsumerConfig, given: frozenset[str]) -> None:
         alone = sorted(given & {"group_instance_id", "group_remote_assignor", "partition_assignment_strategy"})
         if alone:
             raise ConfigError(f"{alone[0]} is for a member of a group: give group_id")
-    if config.heartbeat_interval_ms >= config.session_timeout_ms:
-        raise ConfigError(
-            f"heartbeat_interval_ms={config.heartbeat_interval_ms} is not below "
-            f"session_timeout_ms={config.session_timeout_ms}: the member would be taken to have left between two"
-        )
-    window_ms = config.revocation_timeout_ms
-    if window_ms is not None and window_ms >= config.rebalance_timeout_ms:
-        raise ConfigError(
-            f"revocation_timeout_ms={window_ms} is not below rebalance_timeout_ms={config.rebalance_timeout_ms}: the "
-            "member would be taken to have left before"
-        )
     if config.group_protocol == "consumer" and "partition_assignment_strategy" in given:
         raise ConfigError(
             'partition_assignment_strategy has no effect with group_protocol="consumer", where the broker assigns: '

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
@@ -112,6 +112,7 @@ class AsyncClient(AsyncTokenCalls):
         when: OffsetSpec = "latest",
         *,
         isolation_level: str = "read_uncommitted",
+        on_error: Callable[[TopicPartition, KafkaError], object] | None = None,
     ) -> dict[TopicPartition, int]:
         """Look up offsets by time, as `Client.offsets` does.
 
@@ -123,7 +124,12 @@ class AsyncClient(AsyncTokenCalls):
             3
         """
         self._check()
-        return await self._run(self._requests.offsets(partitions, when, isolation_level))
+        if on_error is None:
+            return await self._run(self._requests.offsets(partitions, when, isolation_level))
+        found, failed = await self._run(self._requests.available_offsets(partitions, when, isolation_level))
+        for where, error in failed.items():
+            on_error(where, error)
+        return found
 
     async def scan(
         self,

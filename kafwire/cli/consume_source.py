@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import click
 
 from kafwire.errors import ConfigError, KafkaError
-from kafwire.types import TopicPartition
+from kafwire.types import Tail, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire import Batch, Client
@@ -219,8 +219,10 @@ def _consumer(client: "Client", wanted: Wanted, options: Mapping[str, Any]) -> A
     start: Any = "earliest"
     if window.start_ms is not None:
         start = moment(window.start_ms)
+    elif isinstance(window.start, int) and window.start < 0:
+        start = Tail(-window.start)
     elif isinstance(window.start, int):
-        start, _ = _start_offsets(client, wanted, window.start, options, options["auto_offset_reset"])
+        start, _ = _start_offsets(client, wanted, window.start, options, options["auto_offset_reset"], waits=False)
     elif window.start is not None:
         start = window.start
     if wanted.partitions or isinstance(start, dict):
@@ -256,16 +258,20 @@ def _isolation(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _start_offsets(
-    client: "Client", wanted: Wanted, asked: int, options: Mapping[str, Any], reset: str
+    client: "Client", wanted: Wanted, asked: int, options: Mapping[str, Any], reset: str, *, waits: bool = True
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where to begin for an offset or -n, and the ends. `reset` is the policy for an offset that does not exist."""
+    """Where to begin for an offset or -n, and the ends. `reset` is the policy for an offset that does not exist.
+
+    Without `waits` a partition that is not available begins at the offset unchecked, and has no end.
+    """
     found = _partitions(client, wanted)
-    low = client.offsets(found, "earliest")
-    high = client.offsets(found, "latest", **_isolation(options))
+    patience: dict[str, Any] = {} if waits else {"on_error": lambda *_: None}
+    low = client.offsets(found, "earliest", **patience)
+    high = client.offsets(low, "latest", **_isolation(options), **patience)
     if asked < 0:
         return {tp: max(low[tp], high[tp] + asked) for tp in found}, high
     start = dict.fromkeys(found, asked)
-    missing = [tp for tp in found if not low[tp] <= asked <= high[tp]]
+    missing = [tp for tp in high if not low[tp] <= asked <= high[tp]]
     if missing:
         start.update(_reset(client, missing, asked, low, high, reset))
     return start, high

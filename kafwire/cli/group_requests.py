@@ -41,7 +41,10 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member. `epoch` is -1 in classic groups, which have a generation instead, that is not told."""
+    """A member. `epoch` is -1 in classic groups, which have a generation instead, that is not told.
+
+    `problem` says why the assignment of a classic member cannot be decoded; it has no known partitions then.
+    """
 
     member_id: str
     instance_id: str
@@ -49,6 +52,7 @@ class Member:
     host: str
     epoch: int
     partitions: tuple[TopicPartition, ...]
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class Groups:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._topics: dict[Any, str] = {}
+        self.unavailable: dict[TopicPartition, KafkaError] = {}  # what `ends` could not look up, and why
 
     def all(self) -> list[Listed]:
         """All groups, by their ids. Raises `BrokerError` when a broker does not tell."""
@@ -134,10 +139,9 @@ class Groups:
         _raise_for(code, f"describing group {group_id}", "DescribeGroups")
         members = []
         for each in its.members:
-            given = assigned(each.member_assignment) if its.protocol_type == PROTOCOL_TYPE else []
-            partitions = tuple(TopicPartition(*where) for where in given)
+            given, problem = _assigned(each.member_assignment) if its.protocol_type == PROTOCOL_TYPE else ((), "")
             instance_id = each.group_instance_id or ""
-            members.append(Member(each.member_id, instance_id, each.client_id, each.client_host, -1, partitions))
+            members.append(Member(each.member_id, instance_id, each.client_id, each.client_host, -1, given, problem))
         return Group(group_id, "classic", its.group_state, its.protocol_data, coordinator, tuple(members))
 
     def _refuse_other_types(self, group_id: str, coordinator: int) -> None:
@@ -191,7 +195,7 @@ class Groups:
         return sorted(self._client.partitions_for(topic))
 
     def ends(self, partitions: Iterable[TopicPartition], when: Any) -> dict[TopicPartition, int]:
-        """Offsets by time, of the partitions that still exist."""
+        """Offsets by time, of the partitions that still exist and whose leaders respond; see `unavailable`."""
         wanted = list(partitions)
         there = {
             TopicPartition(topic.name, part.partition_index)
@@ -199,7 +203,10 @@ class Groups:
             if not topic.error_code
             for part in topic.partitions
         }
-        return self._client.offsets([where for where in wanted if where in there], when)
+        for where in wanted:
+            self.unavailable.pop(where, None)
+        available = [where for where in wanted if where in there]
+        return self._client.offsets(available, when, on_error=self.unavailable.__setitem__)
 
     def _coordinator(self, group_id: str) -> int:
         asked = protocol.FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
@@ -211,6 +218,14 @@ class Groups:
             time.sleep(_AGAIN_S)
         _raise_for(its.error_code, f"looking for the coordinator of group {group_id}", "FindCoordinator")
         return int(its.node_id)
+
+
+def _assigned(data: bytes) -> tuple[tuple[TopicPartition, ...], str]:
+    """The partitions that a classic member was assigned, or none and the reason."""
+    try:
+        return tuple(TopicPartition(*where) for where in assigned(data)), ""
+    except ProtocolError as error:  # the group's leader may be of any client, with an assignor of its own
+        return (), str(error)
 
 
 def _raise_for(code: int, what: str, api: str, message: str | None = None) -> None:

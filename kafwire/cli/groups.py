@@ -12,7 +12,7 @@ import click
 
 from kafwire.cli.connection import connection_options_for
 from kafwire.cli.output import JsonWriter, print_table
-from kafwire.errors import BrokerError
+from kafwire.errors import BrokerError, KafkaError
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def members(names: Sequence[str], brokers: str | None, settings: _Settings, conf
             member.client_id,
             member.host,
             str(member.epoch) if member.epoch >= 0 else "",
-            _runs(member.partitions),
+            "?" if member.problem else _runs(member.partitions),
         )
         for group in found
         for member in group.members
@@ -139,12 +139,16 @@ def lag(
     with _groups(brokers, settings, config_file) as groups:
         while True:
             found, code = _described(groups, names)
-            rows = [row for group in found for row in _lags(groups, group)]
+            rows, failed = _rows_of(groups, found)
+            code |= failed
             if as_json:
                 _write(dict(zip(map(str.lower, _LAG_HEADER), row, strict=True)) for row in rows)
             elif found:
-                print_table(_LAG_HEADER, [tuple("" if each is None else str(each) for each in row) for row in rows])
-                click.echo(_summary([row[5] for row in rows]))
+                print_table(_LAG_HEADER, [_lag_cells(row) for row in rows])
+                click.echo(_summary(rows))
+            for where, why in groups.unavailable.items():
+                click.echo(f"kafwire groups: {where.topic}-{where.partition} has no known end: {why}", err=True)
+                code = 1
             rounds = None if rounds is None else rounds - 1
             if watch is None or rounds == 0:
                 return code
@@ -204,6 +208,10 @@ def reset_offsets(
         rows = [(name, *map(str, where), _text(before.get(where)), str(offset)) for where, offset in after.items()]
         print_table(_RESET_HEADER, rows)
         for where in [where for where in chosen if where not in after]:
+            if where in groups.unavailable:
+                why = groups.unavailable[where]
+                click.echo(f"kafwire groups: {where.topic}-{where.partition} is left as it is: {why}", err=True)
+                continue
             has_no_base = by is not None and where not in before
             what = "nothing is committed, so --by has no place to begin at" if has_no_base else "does not exist"
             click.echo(f"kafwire groups: {where.topic}-{where.partition}: {what}", err=True)
@@ -241,19 +249,33 @@ def delete(names: Sequence[str], brokers: str | None, settings: _Settings, confi
 
 def _described(groups: Groups, names: Iterable[str]) -> tuple[list[Group], int]:
     """Those that are there, and an exit code."""
-    from kafwire.cli.group_requests import OtherTypeError
-
     found, code = [], 0
     for name in dict.fromkeys(names):
         try:
             found.append(groups.describe(name))
-        except (BrokerError, OtherTypeError) as error:
+        except KafkaError as error:
             click.echo(f"kafwire groups: {error}", err=True)
             code = 1
+    for group in found:
+        for member in (each for each in group.members if each.problem):
+            what = f"the assignment of member {member.member_id} of group {group.group_id} cannot be decoded"
+            click.echo(f"kafwire groups: {what}: {member.problem}", err=True)
     return found, code
 
 
 _Row = tuple[str, str, int, int | None, int | None, int | None, str]
+
+
+def _rows_of(groups: Groups, found: Iterable[Group]) -> tuple[list[_Row], int]:
+    """The lags of all groups, without those that fail, and an exit code."""
+    rows, code = list[_Row](), 0
+    for group in found:
+        try:
+            rows += _lags(groups, group)
+        except KafkaError as error:
+            click.echo(f"kafwire groups: {error}", err=True)
+            code = 1
+    return rows, code
 
 
 def _lags(groups: Groups, group: Group) -> list[_Row]:
@@ -269,12 +291,22 @@ def _lags(groups: Groups, group: Group) -> list[_Row]:
     return rows
 
 
-def _summary(behind: Sequence[int | None]) -> str:
-    """The last line of a table: how far behind all is, and of how many partitions nobody can tell."""
-    known = [each for each in behind if each is not None]
-    untold = f"{len(behind) - len(known)} partition(s) with nothing committed" if len(known) < len(behind) else ""
-    counted = f"{sum(known)} record(s) behind" if known or not untold else ""
-    return ", ".join(filter(None, (counted, untold)))
+def _lag_cells(row: _Row) -> tuple[str, ...]:
+    """The cells of one line: "-" for an end that no leader gives."""
+    group, topic, partition, at, end, behind, member = row
+    lag = "-" if end is None and at is not None else _text(behind)
+    return (group, topic, str(partition), _text(at), "-" if end is None else str(end), lag, member)
+
+
+def _summary(rows: Sequence[_Row]) -> str:
+    """The last line of a table: the sum of the lags, and the number of partitions without a known lag."""
+    known = [row[5] for row in rows if row[5] is not None]
+    uncommitted = sum(row[3] is None for row in rows)
+    endless = sum(row[3] is not None and row[4] is None for row in rows)
+    texts = [f"{sum(known)} record(s) behind"] if known or not rows else []
+    texts += [f"{uncommitted} partition(s) with nothing committed"] * bool(uncommitted)
+    texts += [f"{endless} partition(s) without a known end"] * bool(endless)
+    return ", ".join(texts)
 
 
 def _chosen(groups: Groups, before: Mapping[TopicPartition, int], topics: Sequence[str]) -> list[TopicPartition]:
@@ -302,11 +334,12 @@ def _targets(
     to_offset: int | None,
     by: int | None,
 ) -> dict[TopicPartition, int]:
-    first, last = groups.ends(chosen, "earliest"), groups.ends(chosen, "latest")
-    found = groups.ends(chosen, when) if when is not None else {}
+    first = groups.ends(chosen, "earliest")
+    last = groups.ends(first, "latest")
+    found = groups.ends(last, when) if when is not None else {}
     after = {}
     for where in chosen:
-        if where not in first or where not in last:
+        if where not in last or where in groups.unavailable:
             continue
         if when is not None:
             offset = found.get(where, -1)
@@ -335,7 +368,7 @@ def _as_json(group: Group) -> dict[str, Any]:
                 "client_id": member.client_id,
                 "host": member.host,
                 "epoch": member.epoch if member.epoch >= 0 else None,
-                "partitions": [list(where) for where in member.partitions],
+                "partitions": None if member.problem else [list(where) for where in member.partitions],
             }
             for member in group.members
         ],

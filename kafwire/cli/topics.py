@@ -30,7 +30,7 @@ _HELP = """List the topics of a cluster, or show the partitions of some.
 
 A topic whose name is "create" or "delete" is shown by -t.
 
-Exit code 1: a topic does not exist, or the broker says nothing of it.
+Exit code 1: a topic does not exist, the broker says nothing of it, or a leader does not give offsets.
 """
 
 
@@ -92,7 +92,7 @@ def command(
         metadata = client.metadata(asked or None)
         found = [topic for topic in metadata.topics if asked or not (no_internal and topic.is_internal)]
         found.sort(key=lambda topic: topic.name)
-        offsets = _offsets(client, found, options) if with_offsets else None
+        offsets, unavailable = _offsets(client, found, options) if with_offsets else (None, {})
     there = [topic for topic in found if not topic.error_code]
     if as_json:
         JsonWriter(pretty).write(_as_json(metadata, found, asked, offsets))
@@ -111,14 +111,19 @@ def command(
             click.echo(f"kafwire topics: there is no topic {topic.name!r}", err=True)
         elif topic.error_code:
             click.echo(f"kafwire topics: {_refusal(topic)}", err=True)
-    return int(len(there) < len(found))
+    for (name, number), error in unavailable.items():
+        click.echo(f"kafwire topics: {name}-{number} is shown without offsets: {error}", err=True)
+    return int(len(there) < len(found) or bool(unavailable))
 
 
-# First and next offset by (topic, partition); none where there is no leader to ask.
+# First and next offset by (topic, partition); none where no leader responds.
 _Offsets = dict[tuple[str, int], tuple[int, int]]
 
 
-def _offsets(client: "Client", topics: Iterable[Any], options: dict[str, Any]) -> _Offsets:
+def _offsets(
+    client: "Client", topics: Iterable[Any], options: dict[str, Any]
+) -> tuple[_Offsets, dict[tuple[str, int], KafkaError]]:
+    """The offsets, and the errors of partitions whose leader does not give them."""
     from kafwire.types import TopicPartition
 
     partitions = [
@@ -128,8 +133,10 @@ def _offsets(client: "Client", topics: Iterable[Any], options: dict[str, Any]) -
         if partition.leader_id >= 0
     ]
     level = {"isolation_level": options["isolation_level"]} if "isolation_level" in options else {}
-    low, high = client.offsets(partitions, "earliest", **level), client.offsets(partitions, "latest", **level)
-    return {tp: (low[tp], high[tp]) for tp in partitions}
+    unavailable: dict[tuple[str, int], KafkaError] = {}
+    low = client.offsets(partitions, "earliest", on_error=unavailable.__setitem__, **level)
+    high = client.offsets(low, "latest", on_error=unavailable.__setitem__, **level)
+    return {tp: (low[tp], high[tp]) for tp in high}, unavailable
 
 
 _TOPIC_HEADER = ("TOPIC", "PARTITIONS", "REPLICAS", "ID", "OFFSETS")

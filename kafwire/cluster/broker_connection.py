@@ -10,6 +10,7 @@ send by themselves too, and go out when the broker has accepted this client.
 from __future__ import annotations
 
 import asyncio
+import errno as errnos
 import logging
 import math
 import re
@@ -678,11 +679,12 @@ class BrokerConnection:
         reason: str = "given up",
         errors: Mapping[int, KafkaError] = MappingProxyType({}),
         kind: type[KafkaError] = KafkaConnectionError,
+        oldest: KafkaError | None = None,
     ) -> None:
         """Forget the connection: everything pending fails by `kind`, and late events of it reach nobody.
 
-        `errors` are those of single requests, by correlation id. Who waits is told by the engine's next turn, in the
-        order of sending.
+        `errors` are those of single requests, by correlation id, and `oldest` is that of the oldest request. Who waits
+        is told by the engine's next turn, in the order of sending.
         """
         connection, self._socket = self._socket, None
         for timer in (self._look, self._idle, self._renewal):
@@ -701,7 +703,8 @@ class BrokerConnection:
         for correlation_id, request in self._requests.close().items():
             if request.timer is not None:
                 request.timer.cancel()
-            self._engine.start(self._tell, request, errors.get(correlation_id, error))
+            self._engine.start(self._tell, request, errors.get(correlation_id, oldest or error))
+            oldest = None
 
     def _tell(self, request: PendingRequest, error: KafkaError) -> None:
         try:
@@ -734,12 +737,18 @@ class BrokerConnection:
         refused = errno == NOT_AUTHENTICATED and not self._ready
         if self._authentication is None and self._ready and self.responses == self._greeted and len(self._requests):
             reason = f"{reason} {WANTS_SASL}"
-        self._drop(reason, kind=AuthenticationError if refused else KafkaConnectionError)
+        too_large = errno == errnos.EMSGSIZE and self._ready  # brokers respond in order: to the oldest request
+        oldest = FrameTooLargeError(self._closed_because(reason)) if too_large else None
+        self._drop(reason, kind=AuthenticationError if refused else KafkaConnectionError, oldest=oldest)
 
 
 def host_and_port(host: str, port: int) -> str:
     """An address as people write it: an IPv6 one in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class FrameTooLargeError(KafkaConnectionError):
+    """The response to this request is longer than `max_frame_bytes`: the connection was closed."""
 
 
 class _Events:

@@ -13,10 +13,10 @@ from typing import Any
 
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.list_offsets import list_offsets
+from kafwire.cluster.list_offsets import list_available, list_offsets
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import OffsetSpec, timestamp_of
-from kafwire.errors import AuthorizationError, ConfigError, broker_error
+from kafwire.errors import AuthorizationError, ConfigError, KafkaError, broker_error
 from kafwire.runtime.interfaces import Work
 from kafwire.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 
@@ -67,14 +67,24 @@ class Requests:
         self, partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str
     ) -> Work[dict[TopicPartition, int]]:
         """Offsets by time."""
-        timestamp = timestamp_of(when)
-        if isolation_level not in ISOLATION_LEVELS:
-            raise ConfigError(f"isolation_level={isolation_level!r}: allowed: {', '.join(ISOLATION_LEVELS)}")
-        wanted = {(tp.topic, tp.partition): timestamp for tp in partitions}
+        wanted, level = _wanted_offsets(partitions, when, isolation_level)
 
         async def ask() -> dict[TopicPartition, int]:
-            found = await list_offsets(self._cluster, wanted, isolation_level=ISOLATION_LEVELS.index(isolation_level))
-            return {TopicPartition(topic, partition): offset for (topic, partition), offset in found.items()}
+            found = await list_offsets(self._cluster, wanted, isolation_level=level)
+            return {TopicPartition(*where): offset for where, offset in found.items()}
+
+        return ask
+
+    def available_offsets(
+        self, partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str
+    ) -> Work[tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]]:
+        """Offsets by time, and the errors of partitions that have none for now."""
+        wanted, level = _wanted_offsets(partitions, when, isolation_level)
+
+        async def ask() -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]:
+            found, failed = await list_available(self._cluster, wanted, isolation_level=level)
+            offsets = {TopicPartition(*where): offset for where, offset in found.items()}
+            return offsets, {TopicPartition(*where): error for where, error in failed.items()}
 
         return ask
 
@@ -160,6 +170,16 @@ def cluster_metadata(answer: Any) -> ClusterMetadata:
             for topic in answer.topics
         ),
     )
+
+
+def _wanted_offsets(
+    partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str
+) -> tuple[dict[tuple[str, int], int], int]:
+    """The timestamps to look up, and the number of the isolation level; `ConfigError` for bad arguments."""
+    timestamp = timestamp_of(when)
+    if isolation_level not in ISOLATION_LEVELS:
+        raise ConfigError(f"isolation_level={isolation_level!r}: allowed: {', '.join(ISOLATION_LEVELS)}")
+    return {(tp.topic, tp.partition): timestamp for tp in partitions}, ISOLATION_LEVELS.index(isolation_level)
 
 
 def _raise_first(answers: Iterable[Any], what: str, api: str, topic: str) -> None:

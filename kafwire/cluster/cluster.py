@@ -7,6 +7,7 @@ objects.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from kafwire import protocol
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.broker_connection import BrokerConnection, host_and_port
+from kafwire.cluster.controller_requests import is_refused, needs_controller
 from kafwire.cluster.hedging import first_answer
 from kafwire.cluster.metadata import BrokerAddress, Metadata, TopicInfo
 from kafwire.cluster.metadata_refresh import Refresher
@@ -161,10 +163,14 @@ class Cluster:
     ) -> Any:
         """Send `message` to `node`, or to any broker; lost connections are retried until `default_api_timeout_ms`.
 
-        In the version negotiated, unless `version` says another. Error codes in the answer are the caller's to read.
+        Without a `node`, a request that only the controller executes goes to the controller, which is looked up again
+        after NOT_CONTROLLER. In the version negotiated, unless `version` says another. Other error codes in the
+        response are the caller's to read.
         """
 
         async def attempt() -> Any:
+            if node is None and needs_controller(message):
+                return await self._call_controller(message, version)
             if node is None:
                 return await self._call_any(message, version)
             if node not in self.metadata.brokers:
@@ -173,8 +179,13 @@ class Cluster:
 
         return await self.retrying(attempt, f"{type(message).__name__}", timeout_ms)
 
-    async def retrying(self, attempt: Callable[[], Awaitable[_T]], what: str, timeout_ms: float | None = None) -> _T:
-        """Run `attempt` until it succeeds, with backoff; gives up on errors that no retry mends, and in time."""
+    async def retrying(
+        self, attempt: Callable[[], Awaitable[_T]], what: str | Callable[[], str], timeout_ms: float | None = None
+    ) -> _T:
+        """Run `attempt` until it succeeds, with backoff; gives up on errors that no retry mends, and in time.
+
+        A callable `what` names, when the time is up, the part that did not succeed.
+        """
         limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self.engine.now_ms() + limit_ms
         failures = 0
@@ -199,7 +210,8 @@ class Cluster:
         waiting = [text for connection in self.connections if (text := connection.waits_for) is not None]
         because = f": {last if last is not None else '; '.join(waiting) or f'no answer from {self.bootstrap}'}"
         kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
-        raise kind(f"{what} did not succeed within {round(limit_ms / 1000, 2):g} s{because}")
+        text = what if isinstance(what, str) else what()
+        raise kind(f"{text} did not succeed within {round(limit_ms / 1000, 2):g} s{because}")
 
     def known(self) -> list[BrokerConnection]:
         """The control connections of all known brokers, in the order to ask them.
@@ -229,12 +241,13 @@ class Cluster:
     def _may_rebootstrap(self) -> bool:
         return self.config.metadata_recovery_strategy == "rebootstrap"
 
-    async def _call_any(self, message: Any, version: int | None = None) -> Any:
+    async def _call_any(self, message: Any, version: int | None = None, *, first: int = -1) -> Any:
         """Have one broker answer, at last a bootstrap server.
 
         What changes something goes to one that has just given a sign of life: it must not be sent twice to find out.
         """
         known = self.known()
+        known.sort(key=lambda connection: connection.node != first)
         problems: list[str] = []
         is_reading = _only_reads(message)
 
@@ -244,16 +257,39 @@ class Cluster:
             await connection.check()
             return connection, None
 
-        first = await first_answer(known, ask, problems) or await first_answer(
+        found = await first_answer(known, ask, problems) or await first_answer(
             self._bootstrap_connections(), ask, problems
         )
-        if first is None:
+        if found is None:
             raise _unreachable(problems)
-        connection, response = first
+        connection, response = found
         if connection not in known and known:
             # No known broker answered, yet one does: what is known is out of date (KIP-899).
             self._refresher.begin()
         return response if is_reading else await connection.call(message, version=version)
+
+    async def _call_controller(self, message: Any, version: int | None) -> Any:
+        """Have the controller respond, or another broker where the controller gives no sign of life.
+
+        That one forwards the request, or refuses it: brokers with KRaft name any broker as the controller.
+        """
+        if self.metadata.controller not in self.metadata.brokers:
+            await self.refresh()
+        controller = self.metadata.controller
+        try:
+            response = await self._call_any(message, version, first=controller)
+        except (KafkaConnectionError, KafkaTimeoutError):
+            await self._find_controller()
+            raise
+        if is_refused(response):
+            await self._find_controller()
+            raise broker_error(ErrorCode.NOT_CONTROLLER, f"{type(message).__name__}, controller {controller}")
+        return response
+
+    async def _find_controller(self) -> None:
+        """Ask another broker than the last time for metadata: the controller moved."""
+        with contextlib.suppress(KafkaConnectionError, KafkaTimeoutError, BrokerError):
+            await self.refresh(at_once=True, elsewhere=True)
 
     def hasten(self) -> None:
         """Have the next refresh, one that is waited for already too, wait for the first step of its backoff at most.

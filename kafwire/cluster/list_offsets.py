@@ -1,19 +1,35 @@
-"""Offsets by time (ListOffsets) and by epoch (OffsetForLeaderEpoch), asked of leaders, again while they move."""
+"""Offsets by time (ListOffsets) and by epoch (OffsetForLeaderEpoch), asked of leaders, again while they move.
+
+`ask_leaders` is one attempt, and has an outcome for each partition. `list_offsets` repeats it until all are found;
+`list_available` goes on without the partitions that stay unavailable.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from kafwire import protocol
+from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import BrokerError, ConfigError, ProtocolError, broker_error
+from kafwire.errors import (
+    BrokerError,
+    ConfigError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProtocolError,
+    broker_error,
+)
 
 LATEST = -1
 EARLIEST = -2
-
+# The time that a lookup of several partitions gives those that are not available, before it goes on without them.
+PATIENCE_MS = 2_000
+NAMED = 10  # partitions that one error names
 
 Partition = tuple[str, int]
 Problem = TypeVar("Problem", bound=BaseException)
@@ -35,76 +51,188 @@ async def list_offsets(
     found: dict[Partition, int] = {}
     # What does not exist is told at once; further down, a missing leader may just be an election that goes on.
     for topic, partition in wanted:
-        info = await cluster.topic(topic, timeout_ms=timeout_ms)
-        if partition not in info.partitions:
-            await cluster.refresh([topic])
-            info = cluster.metadata.topics[topic]
+        await _check_exists(cluster, topic, [partition], timeout_ms)
+
+    def take(where: Partition, offset: int) -> None:
+        found[where] = offset
+        if on_found is not None:
+            on_found(where, offset)
+
+    def missing() -> dict[Partition, int]:
+        return {where: when for where, when in wanted.items() if where not in found}
+
+    async def attempt() -> None:
+        problems = await ask_leaders(cluster, missing(), isolation_level=isolation_level, on_found=take)
+        problem = _worst(list(problems.values()))
+        if problem is not None:
+            if may_pass(problem):
+                await cluster.refresh({topic for topic, _ in missing()})
+            raise problem
+
+    await cluster.retrying(attempt, lambda: f"listing offsets of {_names(missing())}", timeout_ms)
+    return found
+
+
+async def list_available(
+    cluster: Cluster, wanted: Mapping[Partition, int], *, isolation_level: int = 0
+) -> tuple[dict[Partition, int], dict[Partition, KafkaError]]:
+    """The offsets that leaders give within `PATIENCE_MS`, and the last error of each other partition.
+
+    A partition without a leader, or whose leader does not respond, delays the others by no more than that.
+    """
+    found: dict[Partition, int] = {}
+    failed: dict[Partition, KafkaError] = {}
+    patience_ms = min(PATIENCE_MS, cluster.config.default_api_timeout_ms)
+    if unknown := {topic for topic, _ in wanted if topic not in cluster.metadata.topics}:
+        with contextlib.suppress(KafkaConnectionError, KafkaTimeoutError, BrokerError, TimeoutError):
+            async with asyncio.timeout(patience_ms / 1000):
+                await cluster.refresh(unknown)
+
+    async def pursue(missing: dict[Partition, int]) -> None:
+        failures = 0
+        while missing:
+            problems = await ask_leaders(cluster, missing, isolation_level=isolation_level, on_found=found.__setitem__)
+            failed.update(problems)
+            missing = {where: missing[where] for where, problem in problems.items() if may_pass(problem)}
+            if missing:
+                failures += 1
+                await refresh_after(cluster, missing, failures)
+
+    tasks = [asyncio.ensure_future(pursue(group)) for group in _groups(cluster, wanted).values()]
+    try:
+        if tasks:
+            await asyncio.wait(tasks, timeout=patience_ms / 1000)
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+    for where in wanted:
+        if where in found:
+            failed.pop(where, None)
+        elif where not in failed:
+            failed[where] = not_responding(cluster, where, patience_ms)
+    return found, failed
+
+
+def not_responding(cluster: Cluster, where: Partition, waited_ms: float) -> KafkaTimeoutError:
+    """The error of a partition whose leader owes a response."""
+    leader, name = cluster.metadata.leader(*where), "{}-{}".format(*where)
+    what = f"broker {leader}, the leader of {name}, has not responded" if leader >= 0 else f"{name} has had no leader"
+    return KafkaTimeoutError(f"{what} for {waited_ms / 1000:g} s")
+
+
+def may_pass(problem: BaseException) -> bool:
+    """Whether a later attempt may succeed."""
+    passes = isinstance(problem, KafkaConnectionError | KafkaTimeoutError)
+    return passes or (isinstance(problem, BrokerError) and problem.retriable)
+
+
+async def refresh_after(cluster: Cluster, partitions: Iterable[Partition], failures: int) -> None:
+    """Refresh the metadata of partitions whose lookup failed, and wait until the next attempt is due."""
+    with contextlib.suppress(KafkaConnectionError, KafkaTimeoutError, BrokerError):
+        await cluster.refresh({topic for topic, _ in partitions})
+    config, randomness = cluster.config, cluster.engine.random.random()
+    await asyncio.sleep(delay_ms(failures, config.retry_backoff_ms, config.retry_backoff_max_ms, randomness) / 1000)
+
+
+def lookup_group(cluster: Cluster, topic: str, partition: int) -> tuple[int, str]:
+    """The broker that one request asks for a partition, or -1 and the topic: absent topics delay no other."""
+    leader = cluster.metadata.leader(topic, partition)
+    return leader, "" if leader >= 0 else topic
+
+
+def _groups(cluster: Cluster, wanted: Mapping[Partition, int]) -> dict[tuple[int, str], dict[Partition, int]]:
+    groups: dict[tuple[int, str], dict[Partition, int]] = {}
+    for where, when in wanted.items():
+        groups.setdefault(lookup_group(cluster, *where), {})[where] = when
+    return groups
+
+
+async def ask_leaders(
+    cluster: Cluster,
+    wanted: Mapping[Partition, int],
+    *,
+    isolation_level: int,
+    on_found: Callable[[Partition, int], object],
+) -> dict[Partition, KafkaError]:
+    """Send each leader one ListOffsets request; return the error of each partition that `on_found` did not get."""
+    failed: dict[Partition, KafkaError] = {}
+
+    async def ask(leader: int, partitions: dict[Partition, int]) -> None:
+        if leader < 0:
+            failed.update(await _explain_leaderless(cluster, partitions))
+            return
+        try:
+            response = await cluster.connection(leader, "control").call(_request(cluster, partitions, isolation_level))
+        except KafkaError as error:
+            failed.update(dict.fromkeys(partitions, error))
+            return
+        left = dict(partitions)
+        for topic in response.topics:
+            for part in topic.partitions:
+                where = (topic.name, part.partition_index)
+                if left.pop(where, None) is None:
+                    continue
+                if part.error_code:
+                    what = f"offsets of {where[0]}-{where[1]}"
+                    failed[where] = broker_error(part.error_code, what, api="ListOffsets", topic=where[0])
+                else:
+                    on_found(where, part.offset)
+        if left:
+            text = f"broker {leader} responded, but not for {_names(left)}"
+            failed.update(dict.fromkeys(left, ProtocolError(text, api="ListOffsetsResponse")))
+
+    await asyncio.gather(*(ask(leader, group) for (leader, _), group in _groups(cluster, wanted).items()))
+    return failed
+
+
+async def _explain_leaderless(cluster: Cluster, partitions: Iterable[Partition]) -> dict[Partition, KafkaError]:
+    """Why partitions have no leader: an election, or the topic does not exist."""
+    failed: dict[Partition, KafkaError] = {}
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+        what = f"{topic}-{partition} has no leader"
+        failed[topic, partition] = broker_error(ErrorCode.LEADER_NOT_AVAILABLE, what, topic=topic)
+    for topic, numbers in topics.items():
+        try:
+            await _check_exists(cluster, topic, numbers, None)
+        except KafkaError as error:
+            failed.update({(topic, number): error for number in numbers})
+    return failed
+
+
+async def _check_exists(cluster: Cluster, topic: str, partitions: Iterable[int], timeout_ms: float | None) -> None:
+    """Raise `ConfigError` for a partition that the topic does not have, `BrokerError` for an unknown topic."""
+    info = await cluster.topic(topic, timeout_ms=timeout_ms)
+    if not info.partitions.keys() >= set(partitions):
+        await cluster.refresh([topic])
+        info = cluster.metadata.topics[topic]
+    for partition in partitions:
         if partition not in info.partitions:
             raise ConfigError(f"topic {topic!r} has partitions 0 to {max(info.partitions)}, not {partition!r}")
 
-    async def ask(node: int, partitions: list[Partition]) -> BrokerError | None:
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in partitions:
-            by_topic.setdefault(topic, []).append(partition)
-        request_type: Any = protocol.ListOffsetsRequest
-        topic_type = request_type.ListOffsetsTopic
-        partition_type = request_type.ListOffsetsPartition
-        request = request_type(
-            replica_id=-1,
-            isolation_level=isolation_level,
-            topics=[
-                topic_type(
-                    name=topic,
-                    partitions=[
-                        partition_type(
-                            partition_index=p,
-                            current_leader_epoch=cluster.metadata.leader_epoch(topic, p),
-                            timestamp=wanted[topic, p],
-                        )
-                        for p in numbers
-                    ],
-                )
-                for topic, numbers in by_topic.items()
-            ],
-        )
-        response = await cluster.connection(node, "control").call(request)
-        problems: list[BrokerError] = []
-        for topic_answer in response.topics:
-            for answer in topic_answer.partitions:
-                where = (topic_answer.name, answer.partition_index)
-                if answer.error_code:
-                    what = f"offsets of {where[0]}-{where[1]}"
-                    problems.append(broker_error(answer.error_code, what, api="ListOffsets", topic=where[0]))
-                else:
-                    found[where] = answer.offset
-                    if on_found is not None:
-                        on_found(where, answer.offset)
-        return _worst(problems)
 
-    async def attempt() -> None:
-        missing = [partition for partition in wanted if partition not in found]
-        groups: dict[int, list[Partition]] = {}
-        leaderless: list[BaseException] = []
-        for topic, partition in missing:
-            leader = cluster.metadata.leader(topic, partition)
-            if leader < 0:
-                leaderless.append(broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader"))
-            else:
-                groups.setdefault(leader, []).append((topic, partition))
-        outcomes = await asyncio.gather(
-            *(ask(node, partitions) for node, partitions in groups.items()), return_exceptions=True
+def _request(cluster: Cluster, wanted: Mapping[Partition, int], isolation_level: int) -> Any:
+    request: Any = protocol.ListOffsetsRequest
+    topics: dict[str, list[Any]] = {}
+    for (topic, partition), when in wanted.items():
+        asked = request.ListOffsetsPartition(
+            partition_index=partition,
+            current_leader_epoch=cluster.metadata.leader_epoch(topic, partition),
+            timestamp=when,
         )
-        problem = _worst([*(outcome for outcome in outcomes if outcome is not None), *leaderless])
-        if problem is not None:
-            if getattr(problem, "retriable", True):
-                await cluster.refresh({topic for topic, _ in missing})
-            raise problem
-        left_out = [f"{topic}-{partition}" for topic, partition in missing if (topic, partition) not in found]
-        if left_out:
-            raise ProtocolError(f"the brokers answered, but not for {', '.join(left_out)}", api="ListOffsetsResponse")
+        topics.setdefault(topic, []).append(asked)
+    named = [request.ListOffsetsTopic(name=topic, partitions=asked) for topic, asked in topics.items()]
+    return request(replica_id=-1, isolation_level=isolation_level, topics=named)
 
-    await cluster.retrying(attempt, "listing offsets", timeout_ms)
-    return found
+
+def _names(partitions: Iterable[Partition]) -> str:
+    names = [f"{topic}-{partition}" for topic, partition in partitions]
+    more = f" and {len(names) - NAMED} more partitions" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def _worst(problems: list[Problem]) -> Problem | None:

@@ -71,7 +71,9 @@ class TopicSearch:
                 if rest := [name for name in self._names if name not in self._created]:
                     await cluster.refresh(rest)
             else:
-                await cluster.refresh(self._names)
+                # The backoff paces requests that bring no news. The first one of this caller has its own reason: a
+                # running client would wait up to `retry_backoff_max_ms` for a topic that it knows.
+                await cluster.refresh(self._names, at_once=not self._asked)
         self._asked = True
         codes = {name: code for name in self._names if (code := metadata.errors.get(name, 0))}
         if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in codes.values():

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.cluster.backoff import Backoff
-from kafwire.cluster.broker_connection import BrokerConnection
+from kafwire.cluster.broker_connection import BrokerConnection, FrameTooLargeError
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.consumer._fetch import FetchAnswer, PartitionAnswer, encode_fetch, parse_answer
 from kafwire.consumer.answer_parts import PartActions, batch_bytes, queue_records
@@ -26,7 +26,14 @@ from kafwire.consumer.fetch_errors import UNAUTHORIZED
 from kafwire.consumer.fetch_session import FetchSession, Plan
 from kafwire.consumer.partition_cursor import FetchCursor, FetchDisposition
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import BrokerError, KafkaConnectionError, KafkaError, ProtocolError, broker_error
+from kafwire.errors import (
+    BrokerError,
+    KafkaConnectionError,
+    KafkaError,
+    ProtocolError,
+    RecordTooLargeError,
+    broker_error,
+)
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol.versions import FETCH_BY_TOPIC_ID
 from kafwire.records.batches import OVERHEAD
@@ -86,6 +93,7 @@ class BrokerFetcher:
         self._nameless = 0  # cursors whose topics have no id
         self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)  # after errors of whole answers
         self._not_before_ms = 0.0
+        self._alone: FetchCursor | None = None  # the suspect that the request in flight asks for, and no other
         self._timer: asyncio.TimerHandle | None = None
         self._immediate_timer: asyncio.TimerHandle | None = None
         self._opening_immediate: asyncio.Task[BrokerFetcher | None] | None = None
@@ -256,6 +264,10 @@ class BrokerFetcher:
         need = fetcher.budget.request_bytes(fetcher.brokers.count, fetcher.free)
         if not fetcher.has_room(self, need):
             return
+        if fetcher.suspects or fetcher.convicted:
+            self._isolate()
+            if not len(self.session):
+                return
         self._send(need)
 
     def _on_timer(self) -> None:
@@ -300,7 +312,7 @@ class BrokerFetcher:
             self._version,
             correlation_id,
             config.client_id,
-            max_wait_ms=self._max_wait_ms,
+            max_wait_ms=0 if self._alone is not None else self._max_wait_ms,
             min_bytes=self._fetcher.plan.min_bytes,
             max_bytes=max_bytes,
             isolation_level=int(self._committed_only),
@@ -334,7 +346,10 @@ class BrokerFetcher:
         if absorbed:
             fetcher.arrived()  # whatever becomes of the rest of the answer
         if frame is None:
+            if isinstance(error, FrameTooLargeError):
+                self._on_oversized(error)
             self.session.on_lost()
+            self._end_isolation(suspect=True)
             self._lose_all(error or KafkaConnectionError("the request was lost"))
             fetcher.next_turn(self)
             return
@@ -356,9 +371,55 @@ class BrokerFetcher:
             self._take_in(answer, absorbed)
         else:
             self._on_error(broker_error(answer.error_code, f"fetching from {self.connection.where}", api="Fetch"))
+        self._end_isolation(suspect=False)
         if self._owner is not None:
             self._give_back(arrived=bool(served))
         fetcher.next_turn(self)
+
+    # A broker exceeds the size that was asked for by one batch, the first (KIP-74). A response above `max_frame_bytes`
+    # does not say which partition has that batch, so that each of the request's partitions is asked for alone, once:
+    # the batch fails its partition, and the others are read on together. The partition fails last: a failed partition
+    # is what the next read raises, before records that arrive later.
+
+    def _on_oversized(self, error: FrameTooLargeError) -> None:
+        """Fail the only partition that the request asked for, or suspect all of them."""
+        asked = [cursor for cursor in self.session if self.session.sent(cursor) is not None]
+        if len(asked) > 1:
+            self._fetcher.suspects.update(dict.fromkeys(asked))
+        for cursor in asked if len(asked) == 1 else ():
+            sent = self.session.sent(cursor)
+            self._fetcher.suspects.pop(cursor, None)
+            if sent is not None and sent.offset == cursor.position:
+                self._fetcher.convicted[cursor] = cursor.position, self._too_large(cursor, error)
+
+    def _too_large(self, cursor: FetchCursor, error: FrameTooLargeError) -> RecordTooLargeError:
+        limit = self._fetcher.config.max_frame_bytes
+        return RecordTooLargeError(
+            f"the batch of {cursor.name} at offset {cursor.position} makes a response that is longer than "
+            f"max_frame_bytes ({limit}): raise max_frame_bytes, or seek behind the batch ({error})"
+        )
+
+    def _isolate(self) -> None:
+        """Ask for the first suspect alone in the next request; without suspects, fail the convicted partitions."""
+        suspects, convicted = self._fetcher.suspects, self._fetcher.convicted
+        self._alone = next((cursor for cursor in self.session if cursor in suspects), None)
+        for cursor in list(self.session):
+            if self._alone is not None:
+                if cursor is not self._alone:
+                    self.session.drop(cursor)
+            elif cursor in convicted:
+                offset, error = convicted.pop(cursor)
+                if cursor.position == offset:
+                    self._fetcher.halt(cursor, error)
+
+    def _end_isolation(self, *, suspect: bool) -> None:
+        """Want all partitions again; the one that was asked for alone is cleared unless it stays `suspect`."""
+        alone, self._alone = self._alone, None
+        if alone is not None:
+            if not suspect:
+                self._fetcher.suspects.pop(alone, None)
+            for cursor in self.cursors:
+                self.update(cursor)
 
     def _is_served(self, part: PartitionAnswer, frame: Buffer) -> bool:
         """Whether records came, so that others are first now: one batch at least, or, as brokers see it in a session,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kafwire.consumer.fetch_errors import FetchErrors
 from kafwire.consumer.partition_cursor import FetchCursor
@@ -13,6 +13,7 @@ from kafwire.runtime.interfaces import Engine
 log = logging.getLogger("kafwire")
 
 WARN_MS = 10_000
+NAMED = 10  # partitions that one line names
 
 
 class FetchErrorLog(FetchErrors):
@@ -33,6 +34,19 @@ class FetchErrorLog(FetchErrors):
         what = error.name if isinstance(error, BrokerError) else type(error).__name__
         if self.note(where, what, self._engine.now_ms()):
             log.warning("%s%s; this is tried again", before, error)
+
+    def tell_of(self, failing: Mapping[FetchCursor, KafkaError], before: str) -> None:
+        """Count errors that are tried again, and log one line for those that are new; `before` takes the names."""
+        now_ms = self._engine.now_ms()
+        new = [
+            cursor
+            for cursor, error in failing.items()
+            if self.note(cursor.name, error.name if isinstance(error, BrokerError) else type(error).__name__, now_ms)
+        ]
+        if new:
+            more = f" and {len(new) - NAMED} more partitions" if len(new) > NAMED else ""
+            names = ", ".join(cursor.name for cursor in new[:NAMED]) + more
+            log.warning("%s%s; this is tried again", before.format(names), failing[new[0]])
 
     def warn_late(self, lost: list[FetchCursor], error: object) -> None:
         """Tell once of what could not be read for long: whoever waits for it would not know why."""

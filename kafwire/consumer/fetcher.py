@@ -53,6 +53,8 @@ class Fetcher:
         self.offset_reset = OffsetReset(self)
         self.validation = PositionValidation(self)
         self._numbered: dict[int, FetchCursor] = {}
+        self.suspects: dict[FetchCursor, None] = {}  # each is asked for alone: one made a frame that was too long
+        self.convicted: dict[FetchCursor, tuple[int, KafkaError]] = {}  # by offset: fail once no suspect is left
         self._unfinished: dict[FetchCursor, None] = {}  # of those that have an end
         self._vacant: dict[tuple[str, uuid.UUID, int], int] = {}  # places of partitions that were dropped
         self._to_pump: dict[BrokerFetcher, None] = {}  # what would send, had it room; or may have something to say
@@ -113,6 +115,8 @@ class Fetcher:
         self._numbered.pop(cursor.number, None)
         self._parting.pop(cursor, None)
         self.offset_reset.forget(cursor)
+        self.suspects.pop(cursor, None)
+        self.convicted.pop(cursor, None)
         self.brokers.remove(cursor)
         self.tasks.soon(self.pump)  # what it had in its buffer is free for others
 

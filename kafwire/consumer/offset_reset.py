@@ -7,15 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
+from kafwire.cluster.list_offsets import (
+    EARLIEST,
+    LATEST,
+    Partition,
+    ask_leaders,
+    list_available,
+    lookup_group,
+    may_pass,
+    not_responding,
+    refresh_after,
+)
 from kafwire.config import duration_ms
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import AuthorizationError, KafkaConnectionError, KafkaError, KafkaTimeoutError, broker_error
+from kafwire.errors import AuthorizationError, KafkaError, broker_error
 from kafwire.types import Tail
 
 if TYPE_CHECKING:
@@ -25,7 +34,11 @@ log = logging.getLogger("kafwire")
 
 # A time in ms, `EARLIEST`, `LATEST`, or so many records before the end.
 Place = int | Tail
+Failed = dict[Partition, KafkaError]
 NAMED = 10  # partitions that one line of the log names
+# A lookup is reported when its leader has not responded for so long, or has failed so often: elections take moments.
+LATE_MS = 1_000
+FAILURES_TO_WARN = 3
 
 
 class OffsetReset:
@@ -41,7 +54,7 @@ class OffsetReset:
         self._plan = fetcher.plan
         self._tasks = fetcher.tasks
         self._errors = fetcher.errors
-        self._awaited: dict[FetchCursor, Place] = {}  # whose position is to be found by this
+        self._awaited: dict[FetchCursor, _Lookup] = {}
         self._denied: dict[FetchCursor, Place] = {}  # whose was not, as an ACL is missing
         self._new: dict[FetchCursor, str] = {}  # of partitions that are new: why
         self._begun: dict[tuple[str, str], dict[int, int]] = {}  # of these by topic and reason: offsets to be logged
@@ -72,7 +85,7 @@ class OffsetReset:
 
     def look_up(self, cursor: FetchCursor, place: Place) -> None:
         """Find that place; reading goes on there."""
-        self._awaited[cursor] = place
+        self._awaited[cursor] = _Lookup(cursor, place)
         self._tasks.soon(self._find_positions)
 
     def announce(self, cursor: FetchCursor, why: str) -> None:
@@ -106,34 +119,61 @@ class OffsetReset:
         return self._denied.get(cursor)
 
     def _find_positions(self) -> None:
-        """Ask each leader by itself: one that is gone holds up only its own partitions."""
-        groups: dict[tuple[Place, int], list[FetchCursor]] = {}
-        for cursor, place in self._awaited.items():
-            leader = self._cluster.metadata.leader(cursor.topic, cursor.partition)
-            groups.setdefault((place, leader), []).append(cursor)
+        """Ask each leader by itself: one that does not respond delays only its own partitions."""
+        groups: dict[tuple[Place, tuple[int, str]], list[_Lookup]] = {}
+        for lookup in self._awaited.values():
+            if not lookup.is_under_way:
+                lookup.is_under_way = True
+                group_key = lookup_group(self._cluster, lookup.cursor.topic, lookup.cursor.partition)
+                groups.setdefault((lookup.place, group_key), []).append(lookup)
         for (place, _), group in groups.items():
-            self._tasks.begin(self._place(group, place))
+            self._tasks.begin(self._find(group, place))
 
-    async def _place(self, cursors: list[FetchCursor], place: Place) -> None:
-        """Ask for the offsets of cursors without position; what fails for now is tried again for ever, one by one."""
-        while cursors := [cursor for cursor in cursors if self._awaited.get(cursor) == place]:
-            try:
-                await self.offsets(cursors, place, partial(self._placed_at, place))
-            except KafkaError as error:
-                left = [cursor for cursor in cursors if self._awaited.get(cursor) == place]
-                if len(left) > 1:
-                    await asyncio.gather(*(self._place([cursor], place) for cursor in left))
-                elif left and isinstance(error, KafkaConnectionError | KafkaTimeoutError):
-                    name = left[0].name
-                    self._errors.tell_once(name, error, f"the position of {name} could not be found: ")
-                elif left:
-                    del self._awaited[left[0]]
-                    if isinstance(error, AuthorizationError):
-                        self._denied[left[0]] = place
-                    self._fetcher.halt(left[0], error)
+    async def _find(self, group: list[_Lookup], place: Place) -> None:
+        """Look up positions once; a failure that may pass is followed by another attempt, without end."""
+        lookups = {lookup.cursor: lookup for lookup in group}
 
-    def _placed_at(self, place: Place, cursor: FetchCursor, offset: int) -> None:
-        if self._awaited.get(cursor) != place:
+        def found(cursor: FetchCursor, offset: int) -> None:
+            self._placed_at(lookups[cursor], offset)
+
+        asking = asyncio.ensure_future(self._attempt(list(lookups), place, found))
+        try:
+            done, _ = await asyncio.wait([asking], timeout=LATE_MS / 1000)
+            if not done:
+                self._warn({c: not_responding(self._cluster, (c.topic, c.partition), LATE_MS) for c in lookups})
+            failed = await asking
+        finally:
+            asking.cancel()
+        passing: dict[FetchCursor, KafkaError] = {}
+        for cursor, error in failed.items():
+            lookup = lookups[cursor]
+            if self._awaited.get(cursor) is not lookup:
+                continue
+            if may_pass(error):
+                lookup.failures += 1
+                passing[cursor] = error
+                continue
+            del self._awaited[cursor]
+            if isinstance(error, AuthorizationError):
+                self._denied[cursor] = place
+            self._fetcher.halt(cursor, error)
+        if passing:
+            failures = max(lookups[cursor].failures for cursor in passing)
+            if failures >= FAILURES_TO_WARN:
+                self._warn(passing)
+            await refresh_after(self._cluster, [(c.topic, c.partition) for c in passing], failures)
+            for cursor in passing:
+                lookups[cursor].is_under_way = False
+            self._find_positions()
+
+    def _warn(self, failed: Mapping[FetchCursor, KafkaError]) -> None:
+        """Log one warning that names the partitions, each once for the same cause."""
+        failing = {cursor: error for cursor, error in failed.items() if cursor in self._awaited}
+        self._errors.tell_of(failing, "the position of {} could not be found: ")
+
+    def _placed_at(self, lookup: _Lookup, offset: int) -> None:
+        cursor = lookup.cursor
+        if self._awaited.get(cursor) is not lookup:
             return
         if self._fetcher.queue.position(cursor.number) < 0:  # nothing was read: it begins there
             self.begin(cursor, offset, is_earliest=place == EARLIEST)
@@ -145,41 +185,81 @@ class OffsetReset:
         while cursor in self._awaited and not self._fetcher.stopped:
             await self._tasks.progress()
 
-    async def offsets(
+    async def available(
+        self, cursors: Iterable[FetchCursor], place: Place
+    ) -> tuple[dict[FetchCursor, int], dict[FetchCursor, KafkaError]]:
+        """The offset of each at that place, or the end where no record is as young, and the errors of the others.
+
+        Those may pass: `look_up_late` waits for them. Any other error of a partition is raised.
+        """
+        found: dict[FetchCursor, int] = {}
+        failed = await self._attempt(list(cursors), place, found.__setitem__, self._available)
+        for error in failed.values():
+            if not may_pass(error):
+                raise error
+        return found, failed
+
+    def look_up_late(self, failed: Mapping[FetchCursor, KafkaError], place: Place) -> None:
+        """Find that place behind the other partitions, and name these in a warning."""
+        for cursor in failed:
+            if self._fetcher.numbered(cursor.number) is cursor:
+                self.look_up(cursor, place)
+        self._warn(failed)
+
+    async def _attempt(
         self,
-        cursors: Iterable[FetchCursor],
+        cursors: list[FetchCursor],
         place: Place,
-        on_found: Callable[[FetchCursor, int], object] | None = None,
-    ) -> dict[FetchCursor, int]:
-        """The offset of each at that place, or the end where no record is as young; `on_found` hears at once."""
-        chosen = list(cursors)
-        if not isinstance(place, Tail) and place < 0:  # `EARLIEST` or `LATEST`
-            return await self._list(chosen, place, on_found)
-        # The end first: a record that is added between the two requests is found by its time.
-        ends = await self._list(chosen, LATEST)
+        on_found: Callable[[FetchCursor, int], object],
+        ask: Callable[[dict[Partition, int], Callable[[Partition, int], object]], Awaitable[Failed]] | None = None,
+    ) -> dict[FetchCursor, KafkaError]:
+        """Look up the offset of each at that place, or the end where no record is as young; the errors of the others.
 
-        def offset_of(cursor: FetchCursor, found: int) -> int:
-            if isinstance(place, Tail):
-                return max(found, ends[cursor] - place.count)
-            return found if found >= 0 else ends[cursor]
-
-        def tell(cursor: FetchCursor, found: int) -> None:
-            if on_found is not None:
-                on_found(cursor, offset_of(cursor, found))
-
-        found = await self._list(chosen, EARLIEST if isinstance(place, Tail) else place, tell)
-        return {cursor: offset_of(cursor, offset) for cursor, offset in found.items()}
-
-    async def _list(
-        self, cursors: list[FetchCursor], when: int, on_found: Callable[[FetchCursor, int], object] | None = None
-    ) -> dict[FetchCursor, int]:
+        `on_found` gets each at once.
+        """
         by_name = {(cursor.topic, cursor.partition): cursor for cursor in cursors}
+        look = ask or self._once
 
-        def tell(where: tuple[str, int], offset: int) -> None:
-            if on_found is not None:
-                on_found(by_name[where], offset)
+        async def offsets(of: Iterable[Partition], when: int, take: Callable[[Partition, int], object]) -> Failed:
+            return await look(dict.fromkeys(of, when), take)
 
-        level = int(self._config.isolation_level == "read_committed")
-        wanted = dict.fromkeys(by_name, when)
-        found = await list_offsets(self._cluster, wanted, isolation_level=level, on_found=tell)
-        return {by_name[where]: offset for where, offset in found.items()}
+        if not isinstance(place, Tail) and place < 0:  # `EARLIEST` or `LATEST`
+            failed = await offsets(by_name, place, lambda where, offset: on_found(by_name[where], offset))
+            return {by_name[where]: error for where, error in failed.items()}
+        # The end first: a record that is added between the two requests is found by its time.
+        ends: dict[Partition, int] = {}
+        failed = await offsets(by_name, LATEST, ends.__setitem__)
+
+        def take(where: Partition, offset: int) -> None:
+            if isinstance(place, Tail):
+                on_found(by_name[where], max(offset, ends[where] - place.count))
+            else:
+                on_found(by_name[where], offset if offset >= 0 else ends[where])
+
+        failed |= await offsets(ends, EARLIEST if isinstance(place, Tail) else place, take)
+        return {by_name[where]: error for where, error in failed.items()}
+
+    async def _once(self, wanted: dict[Partition, int], take: Callable[[Partition, int], object]) -> Failed:
+        return await ask_leaders(self._cluster, wanted, isolation_level=self._isolation_level, on_found=take)
+
+    async def _available(self, wanted: dict[Partition, int], take: Callable[[Partition, int], object]) -> Failed:
+        found, failed = await list_available(self._cluster, wanted, isolation_level=self._isolation_level)
+        for where, offset in found.items():
+            take(where, offset)
+        return failed
+
+    @property
+    def _isolation_level(self) -> int:
+        return int(self._config.isolation_level == "read_committed")
+
+
+class _Lookup:
+    """The position of one cursor that is to be found by a place."""
+
+    __slots__ = ("cursor", "failures", "is_under_way", "place")
+
+    def __init__(self, cursor: FetchCursor, place: Place) -> None:
+        self.cursor = cursor
+        self.place = place
+        self.failures = 0
+        self.is_under_way = False

@@ -58,10 +58,17 @@ class Positions:
         """Return when the engine has done what was started before."""
 
     async def seek_to(self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
-        """Read on at the first record of a time, or at an end; the offsets."""
-        found = await self._fetcher.offset_reset.offsets(
-            cursors_of(self._fetcher.cursors, partitions), timestamp_of(when)
-        )
+        """Read on at the first record of a time, or at an end; the offsets.
+
+        Partitions that are not available now have none: they are read on there once a leader responds.
+        """
+        place = timestamp_of(when)
+        chosen = cursors_of(self._fetcher.cursors, partitions)
+        found, late = await self._fetcher.offset_reset.available(chosen, place)
+        for cursor in late:
+            self._fetcher.seek(cursor, -1)
+            self._ledger.seek(cursor)
+        self._fetcher.offset_reset.look_up_late(late, place)
         for cursor, offset in found.items():
             self._fetcher.seek(cursor, offset)
             self._ledger.seek(cursor)

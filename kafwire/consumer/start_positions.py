@@ -69,9 +69,11 @@ async def seek_to_start(
             for cursor in group:
                 fetcher.offset_reset.look_up(cursor, where_to)
             continue
-        for cursor, offset in (await fetcher.offset_reset.offsets(group, where_to)).items():
+        found, late = await fetcher.offset_reset.available(group, where_to)
+        for cursor, offset in found.items():
             if cursor.position < 0:
                 fetcher.offset_reset.begin(cursor, offset)
+        fetcher.offset_reset.look_up_late({c: error for c, error in late.items() if c.position < 0}, where_to)
 
 
 def _nowhere(cursors: Iterable[FetchCursor]) -> ConfigError:

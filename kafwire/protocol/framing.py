@@ -90,19 +90,20 @@ def encode_versioned(message: Data, version: int) -> bytes:
     return version.to_bytes(2, "big", signed=True) + message.encode(version)
 
 
-def decode_versioned(message_class: type[D], data: "BytesLike") -> tuple[int, D]:
+def decode_versioned(message_class: type[D], data: "BytesLike", *, lenient: bool = False) -> tuple[int, D]:
     """Read what `encode_versioned` writes: (version, message).
 
     A version above ours is read as our highest, and what follows is left alone: such messages only ever grow at their
-    end. Raises `ProtocolError` for anything else that is not one such message.
+    end. With `lenient` bytes behind a message of a known version are left alone too, as Java's clients do. Raises
+    `ProtocolError` for anything else that is not one such message.
     """
     view = memoryview(data).cast("B")
     version = int.from_bytes(view[:2], "big", signed=True)
     if len(view) < 2:
         raise ProtocolError(f"a version takes 2 bytes, {len(view)} are left", api=message_class.__name__, offset=0)
     body = view[2:]
-    if version <= message_class.max_version:
+    if version < message_class.min_version or (version <= message_class.max_version and not lenient):
         return version, message_class.decode(body, version)
     message: D
-    message, _ = message_class.plan(message_class.max_version).decode_prefix(body, MAX_MEMORY)
+    message, _ = message_class.plan(min(version, message_class.max_version)).decode_prefix(body, MAX_MEMORY)
     return version, message

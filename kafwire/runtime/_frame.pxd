@@ -13,6 +13,7 @@ cdef extern from "kafwire/runtime/native/frame.h" nogil:
     int KW_MAX_SLICES
     int KW_EXPECT_RESPONSE
     int KW_PAST_HOLD
+    int KW_POISON_OVERSIZE
     ctypedef struct kw_completion:
         kw_completion *next
         uint64_t token

@@ -91,6 +91,11 @@ cdef class Frames:
         return kw_frames_inside_frame(&self.frames) != 0
 
     @property
+    def is_oversized(self):
+        """Whether the frame that poisoned the connection is longer than `max_frame`."""
+        return self.frames.poison == KW_POISON_OVERSIZE
+
+    @property
     def poison(self):
         """What was wrong with the bytes, or None."""
         cdef char text[160]

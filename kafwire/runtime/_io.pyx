@@ -247,8 +247,9 @@ cdef class Loop:
 
         CONNECTED: payload None. RESPONSE: a Buffer from the correlation id on. SENT (requests without an answer): None,
         the last byte reached the kernel. CLOSED: (errno, reason), the connection's last; it stands for everything of it
-        that has not completed. errno is 0 for closed by this side, EPIPE for closed by the peer, EPROTO for bytes that
-        make no sense, NOT_AUTHENTICATED if TLS was refused by one side, else the failed call's. POSTED: token is the
+        that has not completed. errno is 0 for closed by this side, EPIPE for closed by the peer, EMSGSIZE for a frame
+        above the limit, EPROTO for bytes that make no sense, NOT_AUTHENTICATED if TLS was refused by one side, else the
+        failed call's. POSTED: token is the
         cookie, connection 0.
         """
         cdef int error = 0

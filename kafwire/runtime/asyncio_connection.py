@@ -129,7 +129,7 @@ class AsyncioConnection(asyncio.Protocol):
         self._report()
         if problem is not None and self._transport is not None:
             self._transport.abort()
-            self._end(errno.EPROTO, str(problem))
+            self._end(errno.EMSGSIZE if self._frames.is_oversized else errno.EPROTO, str(problem))
 
     def connection_lost(self, error: Exception | None) -> None:
         """It is over."""

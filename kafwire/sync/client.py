@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -184,6 +184,7 @@ class Client(TokenCalls):
         when: OffsetSpec = "latest",
         *,
         isolation_level: str = "read_uncommitted",
+        on_error: Callable[[TopicPartition, KafkaError], object] | None = None,
     ) -> dict[TopicPartition, int]:
         """Look up offsets by time.
 
@@ -191,6 +192,9 @@ class Client(TokenCalls):
             partitions: the partitions to look in.
             when: "earliest", "latest", a datetime with a time zone, or milliseconds since the epoch.
             isolation_level: "read_uncommitted", or "read_committed", whose "latest" is the last stable offset.
+            on_error: called with each partition that has no leader, or whose leader does not respond within 2 s, and
+                its error; the result lacks those partitions. Without it, the first error is raised when
+                `default_api_timeout_ms` is over.
 
         Returns:
             For each partition the first offset at or after `when`; -1 where there is none.
@@ -206,7 +210,12 @@ class Client(TokenCalls):
             3
         """
         self._check()
-        return self._engine.run(self._requests.offsets(partitions, when, isolation_level))
+        if on_error is None:
+            return self._engine.run(self._requests.offsets(partitions, when, isolation_level))
+        found, failed = self._engine.run(self._requests.available_offsets(partitions, when, isolation_level))
+        for where, error in failed.items():
+            on_error(where, error)
+        return found
 
     def scan(
         self,

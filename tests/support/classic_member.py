@@ -14,9 +14,14 @@ from kafwire.errors import ErrorCode
 
 @contextmanager
 def joined_classic(
-    bootstrap: str, group: str, partitions: Mapping[str, Sequence[int]], *, instance_id: str | None = None
+    bootstrap: str,
+    group: str,
+    partitions: Mapping[str, Sequence[int]],
+    *,
+    instance_id: str | None = None,
+    assigned: bytes | None = None,
 ) -> Iterator[str]:
-    """The group's only member, which has these partitions; its id."""
+    """The group's only member, which has these partitions, or the bytes `assigned` as its assignment; its id."""
     with kafwire.Client(bootstrap, client_id="member") as client:
         (found,) = client.call(protocol.FindCoordinatorRequest(key_type=0, coordinator_keys=[group])).coordinators
         node = found.node_id
@@ -36,7 +41,7 @@ def joined_classic(
             join.member_id = answer.member_id
             answer = client.call(join, broker=node)
         assert answer.error_code == 0
-        given = assignment((topic, number) for topic, numbers in partitions.items() for number in numbers)
+        given = assigned or assignment((topic, number) for topic, numbers in partitions.items() for number in numbers)
         sync = protocol.SyncGroupRequest(
             group_id=group,
             generation_id=answer.generation_id,

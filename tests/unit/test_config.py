@@ -221,7 +221,10 @@ def test_idempotence_is_on_unless_something_forbids_it(options: dict[str, object
         ({"partitioner": "murmur2", "partitioner_ignore_keys": True}, "sends everything to one partition"),
         ({"partitioner": "fnv1a", "partitioner_ignore_keys": True}, "sends everything to one partition"),
         ({"partitioner": max, "partitioner_ignore_keys": True}, "no effect on a function"),
-        ({"delivery_timeout_ms": 1000}, r"below linger_ms \+ request_timeout_ms \(30005\)"),
+        (
+            {"delivery_timeout_ms": 1000, "linger_ms": 5, "request_timeout_ms": 30_000},
+            r"below linger_ms \+ request_timeout_ms \(30005\)",
+        ),
     ],
 )
 def test_options_that_exclude_each_other(options: dict[str, object], because: str) -> None:

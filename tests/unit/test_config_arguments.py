@@ -47,7 +47,10 @@ def wrong(message: str, make: Callable[[], object]) -> None:
             {"enable_idempotence": True, "max_in_flight_requests_per_connection": 6},
             "max_in_flight_requests_per_connection <= 5",
         ),
-        ({"delivery_timeout_ms": 5}, "delivery_timeout_ms=5 is below linger_ms \\+ request_timeout_ms"),
+        (
+            {"delivery_timeout_ms": 5, "request_timeout_ms": 30_000},
+            "delivery_timeout_ms=5 is below linger_ms \\+ request_timeout_ms",
+        ),
         ({"security_protocol": "TLS"}, "security_protocol='TLS' ... allowed: PLAINTEXT, SSL"),
         ({"client_id": 5}, "client_id=5 ... text"),
     ],

@@ -184,7 +184,7 @@ def test_what_is_refused_with_the_reason(kind: type[ClientConfig], options: dict
         ({"mesage.timeout.ms": 5}, "unknown option 'mesage.timeout.ms'; did you mean 'delivery.timeout.ms'?"),
         ({"xyzzy": 5}, "unknown option 'xyzzy'; known: "),
         (
-            {"message.timeout.ms": 1000},
+            {"message.timeout.ms": 1000, "request.timeout.ms": 30_000, "linger.ms": 5},
             r"message.timeout.ms=1000 is below linger.ms \+ request.timeout.ms \(30005\)",
         ),
         ({"enable.idempotence": True, "acks": 1}, 'enable.idempotence=True needs acks="all"'),

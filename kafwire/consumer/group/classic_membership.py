@@ -277,13 +277,16 @@ class ClassicMembership:
         if not self._is_leader:
             return self._sync([])
         try:
-            members = [member_of(each.member_id, each.group_instance_id, each.metadata) for each in answer.members]
+            members = []
+            for each in answer.members:
+                member_id = each.member_id
+                members.append(member_of(member_id, each.group_instance_id, each.metadata))
         except ProtocolError as error:
             return self._fail(
                 Fail(
                     KafkaError(
-                        f"a member of group {self._options.group_id!r} joined with a subscription that cannot be read: "
-                        f"{error}"
+                        f"member {member_id!r} of group {self._options.group_id!r} joined with a subscription that "
+                        f"cannot be decoded: {error}"
                     )
                 )
             )
@@ -313,7 +316,8 @@ class ClassicMembership:
         try:
             given = [each for each in assigned(answer.assignment) if each[0] in self._topics]
         except ProtocolError as error:
-            return self._fail(Fail(error))
+            what = f"the assignment of member {self._member_id!r} of group {self._options.group_id!r}"
+            return self._fail(Fail(KafkaError(f"{what} cannot be decoded; the leader's assignor made it: {error}")))
         self._heard_ms = now
         self.state = State.STABLE
         self._beat_ms = now + self._options.heartbeat_interval_ms

@@ -37,7 +37,7 @@ def subscription(member: GroupMember) -> bytes:
 
 def member_of(member_id: str, instance_id: str | None, data: bytes) -> GroupMember:
     """The member whose subscription this is, for the leader. Raises `ProtocolError` for bytes that are none."""
-    _, message = decode_versioned(ConsumerProtocolSubscription, data)
+    _, message = decode_versioned(ConsumerProtocolSubscription, data, lenient=True)
     return GroupMember(
         member_id,
         message.topics,
@@ -65,7 +65,7 @@ def assigned(data: bytes) -> list[Partition]:
     """What a member was given. No bytes are nothing; raises `ProtocolError` for bytes that are no assignment."""
     if not data:
         return []
-    _, message = decode_versioned(ConsumerProtocolAssignment, data)
+    _, message = decode_versioned(ConsumerProtocolAssignment, data, lenient=True)
     return [(given.topic, number) for given in message.assigned_partitions for number in given.partitions]
 
 

@@ -348,7 +348,9 @@ static void close_poisoned(kw_loop *loop, connection *c) {
     char reason[KW_REASON_SIZE];
     pthread_mutex_lock(&c->lock);
     kw_frames_reason(&c->frames, reason, sizeof reason);
-    int error = c->frames.poison == KW_POISON_MEMORY ? ENOMEM : EPROTO;
+    int error = EPROTO;
+    if (c->frames.poison == KW_POISON_MEMORY) error = ENOMEM;
+    if (c->frames.poison == KW_POISON_OVERSIZE) error = EMSGSIZE;
     pthread_mutex_unlock(&c->lock);
     close_now(loop, c, error, "%s", reason);
 }

@@ -81,7 +81,11 @@ class FakeClient:
         return SimpleNamespace(name=name, partitions=dict.fromkeys(range(3)))
 
     def offsets(
-        self, partitions: Iterable[TopicPartition], when: Any, isolation_level: str = "read_uncommitted"
+        self,
+        partitions: Iterable[TopicPartition],
+        when: Any,
+        isolation_level: str = "read_uncommitted",
+        on_error: Any = None,
     ) -> dict[TopicPartition, int]:
         high = HIGH - 1 if isolation_level == "read_committed" else HIGH
         if isinstance(when, int) and when > 1000:  # an hour ago, for by_duration
@@ -248,7 +252,7 @@ def test_a_read_that_ends(world: World, arguments: str, expected: dict[str, Any]
         ("-o s@100", {"topics": ["orders"], "start": at(100)}),
         ("-p 1", {"assign": [ORDERS[1]], "start": "earliest"}),
         ("-o 12 -p 1", {"assign": [ORDERS[1]], "start": {ORDERS[1]: 12}}),
-        ("-o -2", {"assign": ORDERS, "start": dict.fromkeys(ORDERS, HIGH - 2)}),
+        ("-o -2", {"topics": ["orders"], "start": kafwire.Tail(2)}),
         ("-G g", {"topics": ["orders"], "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
         ("-X group.id=g", {"topics": ["orders"], "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),
         ("-G g -o stored", {"topics": ["orders"], "start": None, "group_id": "g", "auto_offset_reset": "earliest"}),

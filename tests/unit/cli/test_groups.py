@@ -233,3 +233,37 @@ def test_a_coordinator_that_is_not_there_yet_is_waited_for(kafka: EmbeddedKafka)
     kafka.fail_next("FindCoordinator", "COORDINATOR_NOT_AVAILABLE", times=None)
     result = run(kafka, "describe", "g", "--timeout", "0.3")
     assert (result.exit_code, "COORDINATOR_NOT_AVAILABLE" in result.stderr) == (1, True)
+
+
+def test_a_partition_without_a_leader_hides_no_other_lag() -> None:
+    with EmbeddedKafka(nodes=3) as kafka:
+        kafka.create_topic("orders", partitions=3, replicas=1)
+        with kafwire.Client(kafka.bootstrap) as client:
+            leaders = {number: info.leader for number, info in client.topic("orders").partitions.items()}
+        for number in range(3):
+            kafka.append("orders", [b"value"] * 5, partition=number)
+        commit(kafka, "g", {TopicPartition("orders", number): 2 for number in range(3)})
+        kafka.stop_node(leaders[2])
+        result = run(kafka, "lag", "g", "-X", "default.api.timeout.ms=5000")
+        assert result.exit_code == 1
+        *_, third, total = result.stdout.splitlines()
+        assert third.split() == ["g", "orders", "2", "2", "-", "-"]
+        assert total == "6 record(s) behind, 1 partition(s) without a known end"
+        assert "orders-2 has no known end: LEADER_NOT_AVAILABLE" in result.stderr
+        result = run(kafka, "reset-offsets", "g", "--to-earliest", "-X", "default.api.timeout.ms=5000")
+        assert result.exit_code == 1
+        assert "orders-2 is left as it is: LEADER_NOT_AVAILABLE" in result.stderr
+        assert {number: offset for (_, number), offset in kafka.committed("g").items()} == {0: 0, 1: 0, 2: 2}
+
+
+def test_an_undecodable_assignment_hides_no_other_group(kafka: EmbeddedKafka) -> None:
+    commit(kafka, "good", {T0: 5})
+    with joined_classic(kafka.bootstrap, "odd", {}, assigned=b"\xff\xfe\0no assignment"):
+        for command in ("describe", "members", "lag"):
+            result = run(kafka, command, "odd", "good")
+            assert result.exit_code == 0
+            assert "odd" in result.stdout or command == "lag"
+            assert "good" in result.stdout or command == "members"
+            assert "the assignment of member" in result.stderr
+            assert "of group odd cannot be decoded" in result.stderr
+        assert [line.split()[-1] for line in run(kafka, "members", "odd").stdout.splitlines()] == ["PARTITIONS", "?"]

@@ -70,7 +70,11 @@ class FakeClient:
         return cluster_metadata(found)
 
     def offsets(
-        self, partitions: Iterable[TopicPartition], when: str, isolation_level: str = "read_uncommitted"
+        self,
+        partitions: Iterable[TopicPartition],
+        when: str,
+        isolation_level: str = "read_uncommitted",
+        on_error: Any = None,
     ) -> dict[TopicPartition, int]:
         high = 1000 if isolation_level == "read_uncommitted" else 990
         return dict.fromkeys(partitions, 5 if when == "earliest" else high)

@@ -1,13 +1,20 @@
-"""`Client.metadata`: the cluster as typed values."""
+"""`cluster.client_requests`: the cluster as typed values, and requests that go to the controller."""
 
 from __future__ import annotations
 
 import pickle
+from typing import Any
+
+import pytest
 
 import kafwire
+from kafwire import protocol
 from kafwire.cluster.client_requests import Requests
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import KafkaTimeoutError
+from kafwire.testing.simulation.kafka import Call
 from tests.support.simulated import World
 
 
@@ -26,3 +33,80 @@ def test_the_cluster_as_values() -> None:
         assert all(part.leader_id in part.replica_nodes for part in there.partitions)
         assert (missing.name, missing.error_code, missing.partitions) == ("missing", 3, ())
         assert pickle.loads(pickle.dumps(found)) == found
+
+
+class Controlled:
+    """A simulated cluster in which one broker is the controller, and others refuse what it executes."""
+
+    def __init__(self, world: World, controller: int) -> None:
+        self.world = world
+        self.controller = controller
+        self.sent: list[int] = []  # the brokers that got a request for the controller, in order
+        world.on("Metadata", self._metadata)
+        for name in ("CreateTopics", "DeleteTopics", "CreatePartitions"):
+            world.on(name, self._execute)
+
+    def _metadata(self, call: Call) -> Any:
+        answer = self.world._on_Metadata(call)
+        answer.controller_id = self.controller
+        return answer
+
+    def _execute(self, call: Call) -> Any:
+        self.sent.append(call.node)
+        code = ErrorCode.NONE if call.node == self.controller else ErrorCode.NOT_CONTROLLER
+        response = type(call.message).response
+        if call.message.__class__.__name__ == "CreateTopicsRequest":
+            if not code:
+                self.world.create_topic(call.message.topics[0].name)
+            return response(topics=[response.CreatableTopicResult(name=call.message.topics[0].name, error_code=code)])
+        if call.message.__class__.__name__ == "DeleteTopicsRequest":
+            return response(responses=[response.DeletableTopicResult(name="t", error_code=code)])
+        return response(results=[response.CreatePartitionsTopicResult(name="t", error_code=code)])
+
+
+@pytest.mark.parametrize("controller", [1, 2, 3])
+def test_requests_for_the_controller_go_to_the_controller(controller: int) -> None:
+    with World(brokers=3) as world:
+        controlled = Controlled(world, controller)
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        world.run(requests.create_topic("t", 1, 1, None)())
+        world.run(requests.delete_topic("t")())
+        world.run(requests.call(protocol.CreatePartitionsRequest(topics=[], timeout_ms=1_000))())
+        assert controlled.sent == [controller] * 3
+
+
+def test_a_controller_that_moved_is_found_again() -> None:
+    with World(brokers=3) as world:
+        controlled = Controlled(world, 1)
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        world.run(requests.create_topic("t", 1, 1, None)())
+        controlled.controller = 3
+        world.run(requests.create_topic("u", 1, 1, None)())
+        assert controlled.sent == [1, 1, 3]
+
+
+def test_a_controller_that_is_gone_is_found_again() -> None:
+    with World(brokers=3) as world:
+        controlled = Controlled(world, 1)
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        world.run(requests.create_topic("t", 1, 1, None)())
+        controlled.controller = 2
+        world.kill(1)
+        world.run(requests.delete_topic("t")())
+        assert controlled.sent[-1] == 2
+
+
+def test_a_cluster_without_a_controller_is_waited_for() -> None:
+    with World(brokers=3) as world:
+        controlled = Controlled(world, -1)
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        began = world.loop.time()
+        world.loop.call_later(3, lambda: setattr(controlled, "controller", 2))
+        world.run(requests.create_topic("t", 1, 1, None)())
+        assert controlled.sent[-1] == 2
+        assert 3 <= world.loop.time() - began < 6
+        controlled.controller = -1
+        world.run(requests._cluster.refresh(at_once=True))
+        request = requests.call(protocol.CreatePartitionsRequest(topics=[], timeout_ms=1_000), timeout=2)
+        with pytest.raises(KafkaTimeoutError, match="NOT_CONTROLLER"):
+            world.run(request())

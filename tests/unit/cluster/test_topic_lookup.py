@@ -162,3 +162,29 @@ def test_a_broker_that_does_not_tell_of_itself_holds_nothing_up() -> None:
         (error,) = world.run(learn())
         assert isinstance(error, BrokerError)
         assert world.engine.now_ms() - started <= 5_001
+
+
+def test_a_fresh_look_at_a_known_topic_waits_for_no_backoff() -> None:
+    with World() as world:
+        world.create_topic("t")
+        cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
+        for turn in range(12):
+            began = world.loop.time()
+            info = world.run(cluster.topic("t", fresh=True))
+            assert world.loop.time() - began < 0.05, f"turn {turn}"
+        world.add_partitions("t", 1)
+        assert len(world.run(cluster.topic("t", fresh=True)).partitions) == len(info.partitions) + 1
+
+
+def test_fresh_looks_at_the_same_time_share_requests() -> None:
+    with World() as world:
+        world.create_topic("t")
+        cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
+        world.run(cluster.topic("t"))
+        before = len(world.made("Metadata"))
+
+        async def look() -> None:
+            await asyncio.gather(*(cluster.topic("t", fresh=True) for _ in range(20)))
+
+        world.run(look())
+        assert len(world.made("Metadata")) - before <= 2

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from kafwire.errors import BrokerError, KafkaTimeoutError
-from kafwire.testing.simulation.kafka import NEVER, Call
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import AuthorizationError, BrokerError
+from kafwire.testing.simulation.kafka import Call
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, write
@@ -46,8 +47,14 @@ def test_a_subscription_that_fails_changes_nothing() -> None:
             consuming.until_read({where: rows[where] for where in (("u", 0), ("t", 0))})
             with pytest.raises(BrokerError, match="'v' does not exist"):
                 world.run(consuming.core.assignment.subscribe(["t", "v"]))
-            world.on("ListOffsets", lambda _: NEVER)
-            with pytest.raises(KafkaTimeoutError):
+
+            def refuse(call: Call) -> Any:
+                answer = world._on_ListOffsets(call)
+                answer.topics[0].partitions[0].error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                return answer
+
+            world.on("ListOffsets", refuse)
+            with pytest.raises(AuthorizationError):
                 world.run(consuming.core.assignment.subscribe(["t"]))
             world.off("ListOffsets")
             assert set(consuming.core.assignment.partitions) == {TopicPartition("u", 0), TopicPartition("t", 0)}

@@ -304,7 +304,7 @@ def test_a_partition_that_stays_unavailable_is_given_up_in_time() -> None:
 
     with make_world() as world:
         world.on("ListOffsets", refuse)
-        with pytest.raises(KafkaTimeoutError, match="listing offsets did not succeed within 3 s: .*offsets of t-"):
+        with pytest.raises(KafkaTimeoutError, match="listing offsets of t-.* within 3 s: .*offsets of t-"):
             world.run(list_offsets(make_cluster(world, default_api_timeout_ms=3_000), {("t", 0): LATEST}))
         times = [call.at_ms for call in world.made("ListOffsets")]
         assert len(times) > 3
@@ -332,7 +332,7 @@ def test_an_answer_that_leaves_a_partition_out_is_an_error() -> None:
 
     with make_world() as world:
         world.on("ListOffsets", leave_out)
-        with pytest.raises(ProtocolError, match="the brokers answered, but not for t-0, t-1"):
+        with pytest.raises(ProtocolError, match="responded, but not for t-"):
             world.run(list_offsets(make_cluster(world), {("t", p): LATEST for p in range(3)}))
 
 

@@ -291,7 +291,7 @@ def test_a_subscription_that_nobody_can_read_ends_the_leader() -> None:
     )
     (failed,) = member.answer(member.last, answer)
     assert isinstance(failed, Fail)
-    assert "cannot be read" in str(failed.error)
+    assert "cannot be decoded" in str(failed.error)
     assert member.state() is State.FAILED
 
 

@@ -56,3 +56,10 @@ def test_an_assignment_comes_back() -> None:
     assert assigned(b"") == []  # as a member gets that nobody gave anything
     with pytest.raises(ProtocolError, match="-2"):
         assigned(b"\xff\xfe" + data[2:])
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_bytes_behind_a_message_are_left_alone_as_java_does(version: int) -> None:
+    data = assignment([("t", 0)], b"x")
+    assert assigned(struct.pack(">h", version) + data[2:] + b"\0\1\2") == [("t", 0)]
+    assert member_of("m", "i", subscription(WHOLE) + b"\0\1\2") == member_of("m", "i", subscription(WHOLE))

@@ -1,0 +1,109 @@
+"""Options that limit each other: one row for each pair. Pure.
+
+Where two options conflict, one that is left at its default yields to the one that was given. Two that were given and
+conflict are an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from kafwire.errors import ConfigError
+
+HIGHEST = 2**31 - 1
+# The least that a response has beside its records, as librdkafka counts.
+HEADERS = 512
+
+
+class Pair(NamedTuple):
+    """The sum of the `lower` options has to fit below the option `upper`."""
+
+    lower: tuple[str, ...]
+    upper: str
+    why: str  # what happens otherwise
+    least: Callable[[int], int] = lambda lower: lower  # the least upper value for a lower one
+    room: Callable[[int], int] = lambda upper: upper  # the lower value that an upper one leaves as a default
+    enough: Callable[[int], int] = lambda lower: lower  # the upper value that a lower one makes the default
+
+
+PAIRS = (
+    Pair(
+        ("fetch_max_bytes",),
+        "max_frame_bytes",
+        f"a response has at least {HEADERS} bytes beside its records, and a longer frame is refused",
+        least=lambda records: records + HEADERS,
+        room=lambda frame: frame - HEADERS - frame // 16,
+        enough=lambda records: records + HEADERS + records // 8,
+    ),
+    Pair(("fetch_min_bytes",), "fetch_max_bytes", "no response has so many bytes"),
+    Pair(("retry_backoff_ms",), "retry_backoff_max_ms", "the backoff never reaches its first step"),
+    Pair(("reconnect_backoff_ms",), "reconnect_backoff_max_ms", "the backoff never reaches its first step"),
+    Pair(("linger_ms", "request_timeout_ms"), "delivery_timeout_ms", "no request could be answered in time"),
+    Pair(
+        ("heartbeat_interval_ms",),
+        "session_timeout_ms",
+        "the coordinator would remove the member between two heartbeats",
+        least=lambda interval: interval + 1,
+        room=lambda session: session // 3,
+        enough=lambda interval: 3 * interval,
+    ),
+    Pair(
+        ("revocation_timeout_ms",),
+        "rebalance_timeout_ms",
+        "the coordinator would remove the member before",
+        least=lambda window: window + 1,
+        room=lambda rebalance: rebalance * 9 // 10,
+        enough=lambda window: window + window // 9 + 1,
+    ),
+)
+
+
+def yielding(values: Mapping[str, Any], given: frozenset[str]) -> dict[str, int]:
+    """The values of defaults that yield to options that were `given`; `ConfigError` for given ones that conflict.
+
+    `values` has all options of one client. Rows with options that the client lacks, or that are None, do not apply.
+    """
+    known = dict(values)
+    changed: dict[str, int] = {}
+    for pair in PAIRS:
+        names = (*pair.lower, pair.upper)
+        if any(known.get(name) is None for name in names):
+            continue
+        total = sum(known[name] for name in pair.lower)
+        if pair.least(total) <= known[pair.upper]:
+            continue
+        found = _raised(pair, known) if pair.upper not in given else _lowered(pair, known, given)
+        if found is None:
+            raise _conflict(pair, known)
+        known |= found
+        changed |= found
+    return changed
+
+
+def _raised(pair: Pair, known: Mapping[str, Any]) -> dict[str, int] | None:
+    """The upper option, which is a default, raised; None where no value is high enough."""
+    total = sum(known[name] for name in pair.lower)
+    value = min(HIGHEST, pair.enough(total))
+    return {pair.upper: value} if pair.least(total) <= value else None
+
+
+def _lowered(pair: Pair, known: Mapping[str, Any], given: frozenset[str]) -> dict[str, int] | None:
+    """The lower options that are defaults, lowered, small ones least; None where there is no room for them."""
+    free = sorted((name for name in pair.lower if name not in given), key=lambda name: int(known[name]))
+    room = pair.room(known[pair.upper]) - sum(known[name] for name in pair.lower if name in given)
+    found: dict[str, int] = {}
+    for index, name in enumerate(free):
+        found[name] = min(known[name], room // (len(free) - index))
+        room -= found[name]
+    return found if found and min(found.values()) >= 1 else None
+
+
+def _conflict(pair: Pair, known: Mapping[str, Any]) -> ConfigError:
+    lower = " + ".join(pair.lower)
+    total = sum(known[name] for name in pair.lower)
+    need = pair.least(total)
+    return ConfigError(
+        f"{pair.upper}={known[pair.upper]} is below {lower} ({total}){'' if need == total else f', {need} is needed'}: "
+        f"{pair.why}; raise {pair.upper}, or lower {' or '.join(pair.lower)}"
+    )
