@@ -1,0 +1,1 @@
+"""A module without Python names: `_interrupts.pxd` is the contract."""
