@@ -1,1 +1,0 @@
-"""A module without Python names: `_interrupts.pxd` is the contract."""

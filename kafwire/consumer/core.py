@@ -46,7 +46,7 @@ log = logging.getLogger("kafwire")
 # One poll returns no more than so many batches, and none after those that make up so many bytes of decoded columns.
 POLL_BATCHES = 64
 POLL_BYTES = 16 << 20
-CLOSE_SECONDS = 25.0  # for the whole close: Kubernetes ends a container 30 s after SIGTERM
+CLOSE_SECONDS = 10.0  # for the whole close: Kubernetes ends a container 30 s after SIGTERM
 _NO_NAME = 'group_id="" is no group that a consumer can be a member of: give it a name, or leave it out'
 SESSION_END_SECONDS = 1.0  # for telling brokers that their fetch sessions are over
 
@@ -419,7 +419,8 @@ class ConsumerCore:
     async def close(self, timeout: float = CLOSE_SECONDS, *, failed: bool = False) -> None:  # noqa: ASYNC109
         """Commit what is processed, if that is automatic, end the fetch sessions, and close the connections.
 
-        `timeout` bounds all of it: each step gets the time that the steps before it left. `failed`: an exception ended the consumer's `with` block.
+        `timeout` bounds all of it: each step gets the time that the steps before it left. `failed`: an exception ended
+        the consumer's `with` block.
         """
         if self.closed:
             return
