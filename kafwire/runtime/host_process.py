@@ -33,7 +33,7 @@ def at_child_exit(function: Callable[[], object]) -> None:
 
 
 def quiet_daemon_threads(error: type[Exception]) -> None:
-    """Print no traceback of a daemon thread that ends by such an error: the interpreter's end is no fault of its code."""
+    """Print no traceback of a daemon thread that ends by such an error, which the interpreter's end caused."""
     hook = threading.excepthook
 
     def quiet(args: threading.ExceptHookArgs) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -20,40 +20,36 @@ def threads() -> Iterator[DaemonThreads]:
 
 
 @pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Patch by this what CPython 3.12 does at the interpreter's end."""
+def refuse(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Refuse new threads from now on, as CPython 3.12 does at the interpreter's end."""
 
     def start(_: threading.Thread) -> None:
         raise RuntimeError("can't create new thread at interpreter shutdown")
 
-    def refuse() -> None:
-        monkeypatch.setattr(threading.Thread, "start", start)
-
-    monkeypatch.refuse = refuse  # type: ignore[attr-defined]
-    yield monkeypatch
+    return lambda: monkeypatch.setattr(threading.Thread, "start", start)
 
 
-def test_work_runs_in_a_thread_that_was_started_before(threads: DaemonThreads, refused: pytest.MonkeyPatch) -> None:
+def test_work_runs_in_a_thread_that_was_started_before(threads: DaemonThreads, refuse: Callable[[], None]) -> None:
     first, second = threading.Event(), threading.Event()
     threads.run("test-daemon-1", first.set)
     assert first.wait(PATIENCE_S)
-    refused.refuse()  # type: ignore[attr-defined]
+    refuse()
     threads.run("test-daemon-2", second.set)  # whether the thread waits for more already, or is about to
     assert second.wait(PATIENCE_S)
 
 
-def test_work_without_a_thread_waits_for_a_busy_one(threads: DaemonThreads, refused: pytest.MonkeyPatch) -> None:
+def test_work_without_a_thread_waits_for_a_busy_one(threads: DaemonThreads, refuse: Callable[[], None]) -> None:
     gate, done = threading.Event(), threading.Event()
     threads.run("test-daemon", gate.wait)
-    refused.refuse()  # type: ignore[attr-defined]
+    refuse()
     threads.run("test-daemon", done.set)
     assert not done.is_set()
     gate.set()
     assert done.wait(PATIENCE_S)
 
 
-def test_work_that_no_thread_can_do_is_refused(threads: DaemonThreads, refused: pytest.MonkeyPatch) -> None:
-    refused.refuse()  # type: ignore[attr-defined]
+def test_work_that_no_thread_can_do_is_refused(threads: DaemonThreads, refuse: Callable[[], None]) -> None:
+    refuse()
     with pytest.raises(RuntimeError, match="interpreter shutdown"):
         threads.run("test-daemon", pytest.fail)
 

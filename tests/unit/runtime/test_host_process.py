@@ -22,9 +22,7 @@ from tests.support.deadlines import PATIENCE_S
         ("eventlet.patcher", "is_monkey_patched", "eventlet.monkey_patch"),
     ],
 )
-def test_a_patched_runtime_is_refused(
-    monkeypatch: pytest.MonkeyPatch, module: str, function: str, words: str
-) -> None:
+def test_a_patched_runtime_is_refused(monkeypatch: pytest.MonkeyPatch, module: str, function: str, words: str) -> None:
     patched: set[str] = set()
     monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{function: patched.__contains__}))  # type: ignore[arg-type]
     check_runtime()  # imported, but nothing is patched
