@@ -24,7 +24,7 @@ from tests.support.deadlines import PATIENCE_S
 )
 def test_a_patched_runtime_is_refused(monkeypatch: pytest.MonkeyPatch, module: str, function: str, words: str) -> None:
     patched: set[str] = set()
-    monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{function: patched.__contains__}))  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, module, SimpleNamespace(**{function: patched.__contains__}))
     check_runtime()  # imported, but nothing is patched
     patched.add("socket")
     with pytest.raises(KafkaError, match=f"kafwire does not run after {words}"):
