@@ -587,16 +587,17 @@ class AsyncConsumer:
         """Return a snapshot of counters and states, as `Consumer.metrics` does."""
         return await self._run(self._core.snapshot())
 
-    async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109  # of the last commit
+    async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109
         """Commit what is processed, leave the group, and close the connections, as `Consumer.close` does.
 
         A call that is cancelled leaves nothing open.
         """
         await self._close(timeout, failed=False)
 
-    async def _close(self, timeout: float, *, failed: bool) -> None:  # noqa: ASYNC109  # of the last commit
+    async def _close(self, timeout: float, *, failed: bool) -> None:  # noqa: ASYNC109
         if self._closed or self._engine.is_over:
             return
+        until = self._engine.clock.monotonic() + timeout
         self._core.commits.ledger.advance(self._hand.passed())
         if self._starting is not None:
             self._starting.cancel()
@@ -604,9 +605,9 @@ class AsyncConsumer:
             await self._tell_revoked()
         finally:
             self._closed = True
-            await self._close_core(timeout, failed=failed)
+            await self._close_core(max(0.0, until - self._engine.clock.monotonic()), failed=failed)
 
-    async def _close_core(self, timeout: float, *, failed: bool) -> None:  # noqa: ASYNC109  # of the last commit
+    async def _close_core(self, timeout: float, *, failed: bool) -> None:  # noqa: ASYNC109
         # Started apart from this call: whoever cancels the wait for it leaves nothing open.
         closing = asyncio.ensure_future(on_engine(self._engine, self._core.close(timeout, failed=failed)))
         await asyncio.shield(closing)

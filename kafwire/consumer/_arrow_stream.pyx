@@ -1,5 +1,5 @@
 # decoder: its lines are counted by scripts/coverage.py
-from cpython.exc cimport PyErr_Fetch, PyErr_Restore, PyErr_SetInterrupt
+from cpython.exc cimport PyErr_Fetch, PyErr_Restore
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.errno cimport EINVAL, EIO, ENOMEM
 from libc.stdint cimport int64_t
@@ -8,9 +8,11 @@ from libc.string cimport memset
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID
 
 from kafwire.consumer._column_reader cimport (
-    READ_FAILED, READ_ROWS, ColumnReader, ReaderState, clock_ns, hand_out, layout_of, next_rows, refuse, settle,
+    READ_FAILED, READ_ROWS, ColumnReader, ReaderState, clock_ns, hand_out, is_interrupted, layout_of, next_rows,
+    now_ms, refuse, settle,
 )
 from kafwire.consumer._fetch_buffer cimport PartitionSlot
+from kafwire.consumer._interrupts cimport carry, is_carried, watch_begin, watch_end
 from kafwire.consumer._read_ahead cimport ahead_adapt
 from kafwire.records._arrow cimport (
     EXPORT_NO_MEMORY, ArrowArray, ArrowArrayStream, ArrowSchema, columns_export, export_error, layout_schema,
@@ -23,6 +25,15 @@ cdef extern from "Python.h":
     unsigned long PyThread_get_thread_ident() nogil
     object PyCapsule_New(void *pointer, const char *name, void (*destructor)(object))
     void *PyCapsule_GetPointer(object capsule, const char *name) except NULL
+    ctypedef struct PyThreadState
+
+cdef extern from "kafwire/consumer/native/gil.h" nogil:
+    PyThreadState *kw_gil_give()
+    void kw_gil_take(PyThreadState *mine)
+
+
+cdef enum:
+    LOOK_MS = 500  # how long a stream hands out records before it looks for signals
 
 
 # Readers by id, from the capsule until its release. No weak references: their callbacks are Python code, and would
@@ -41,7 +52,8 @@ cdef object stream_capsule(ColumnReader reader):
     stream.release = _stream_release
     stream.private_data = &reader.state
     reader.busy = True
-    reader.as_stream = True
+    reader.state.looked_ms = now_ms()
+    watch_begin(&reader.state.watch)
     _streams[id(reader)] = reader
     Py_INCREF(reader)
     return PyCapsule_New(stream, b"arrow_array_stream", _drop_stream)
@@ -60,12 +72,14 @@ cdef int _stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept nog
 
 cdef int _stream_next(ArrowArrayStream *stream, ArrowArray *out) noexcept nogil:
     cdef ReaderState *state = <ReaderState *> stream.private_data
+    cdef PyThreadState *mine = kw_gil_give()
     cdef int code
     state.thread = PyThread_get_thread_ident()
     _come_back(state)
     code = _next_array(state, out)
     _leave(state)
     state.thread = 0
+    kw_gil_take(mine)
     return code
 
 
@@ -92,6 +106,9 @@ cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
     memset(out, 0, sizeof(ArrowArray))
     if state.ended:
         return 0
+    if state.stuck or state.interrupted and is_carried():
+        return _end_interrupted(state)
+    state.interrupted = False
     settle(state)
     columns_init(&columns)
     ahead_adapt(&state.ahead, state.waited_ns)
@@ -103,13 +120,27 @@ cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
             _not_exported(state, place, got)
             return ENOMEM if got == EXPORT_NO_MEMORY else EINVAL
         if hand_out(state):
+            if now_ms() - state.looked_ms >= LOOK_MS:
+                state.looked_ms = now_ms()
+                is_interrupted(state)
             return 0
         out.release(out)
         memset(out, 0, sizeof(ArrowArray))
         columns_init(&columns)
         got = next_rows(state, &columns, &place, state.silence_ms)
     columns_clear(&columns)
+    if got == READ_FAILED and state.stuck:
+        return _end_interrupted(state)
+    if got == READ_FAILED and state.interrupted:
+        # No rows, and no error: a consumer that returns to Python code has the handler's exception raised there.
+        return ENOMEM if columns_export(&columns, state.schema, out) else 0
     return EIO if got == READ_FAILED else 0
+
+
+cdef int _end_interrupted(ReaderState *state) noexcept nogil:
+    """The consumer loops without Python code. An endless stream ends; a bounded one fails, as rows would be missing."""
+    state.ended = True
+    return 0 if state.endless else EIO
 
 
 cdef void _not_exported(ReaderState *state, PyObject *place, int answer) noexcept with gil:
@@ -137,16 +168,18 @@ cdef void _stream_release(ArrowArrayStream *stream) noexcept with gil:
     cdef PyObject *kind = NULL
     cdef PyObject *error = NULL
     cdef PyObject *trace = NULL
+    cdef bint waited = is_carried()
     stream.release = NULL
     reader.state.thread = PyThread_get_thread_ident()
+    watch_end(&reader.state.watch)
     PyErr_Fetch(&kind, &error, &trace)
     try:
         reader.close()
-    except KeyboardInterrupt:  # the one that ended the read, told again: it is for the main thread
-        reader.close()
-        PyErr_SetInterrupt()
-    except Exception:
-        pass  # only at the interpreter's end, when there is nothing left to close
+    except BaseException as problem:  # a signal handler's: the main thread raises it afterwards
+        if waited and not is_carried() or not isinstance(problem, Exception):
+            reader.close()
+            carry(problem)
+        # else: only at the interpreter's end, when there is nothing left to close
     reader.state.thread = 0
     _streams.pop(id(reader), None)
     Py_DECREF(reader)

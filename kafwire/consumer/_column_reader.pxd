@@ -5,6 +5,7 @@ from posix.time cimport clock_gettime, clockid_t, timespec
 
 from kafwire._codec cimport DecodeSpec
 from kafwire.consumer._fetch_buffer cimport FetchBuffer, kw_place, kw_queue, kw_records
+from kafwire.consumer._interrupts cimport InterruptWatch
 from kafwire.consumer._read_ahead cimport ReadAhead
 from kafwire.records._arrow cimport ArrowLayout
 from kafwire.records._columns cimport Columns
@@ -23,6 +24,11 @@ cdef struct ReaderState:
     bint wakes  # the owner has an `on_wake`
     int silence_ms  # a stream ends after so long without records; -1: never
     bint ended
+    bint endless  # an interrupt may end the stream early: no part of a whole is missing then
+    InterruptWatch watch
+    bint interrupted  # a signal handler raised in this stream; `carry` has the exception
+    bint stuck  # the main thread waits for this thread, and had Ctrl-C
+    int64_t looked_ms  # when a stream looked for signals last
     # The slice in which the rows end that were decoded last, until they are handed out: its place is lent so long.
     kw_records held
     size_t held_used
@@ -50,7 +56,6 @@ cdef class ColumnReader:
     cdef object on_refuse
     cdef object on_wake
     cdef bint busy
-    cdef bint as_stream
     cdef readonly str what
     cdef readonly object error
     cdef ReaderState state
@@ -73,6 +78,8 @@ cdef void refuse(ReaderState *state, object error) noexcept
 cdef void settle(ReaderState *state) noexcept nogil
 # Whether this is a forked child: the engine that would bring more is not here, nor who may hold the lock.
 cdef bint is_foreign(ReaderState *state) noexcept nogil
+# Run signal handlers in the main thread; True: the read is to end, and the owner's error says why.
+cdef bint is_interrupted(ReaderState *state) noexcept nogil
 cdef int64_t now_ms() noexcept nogil
 cdef ArrowLayout *layout_of(PyObject *place) noexcept nogil
 

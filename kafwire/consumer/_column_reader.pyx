@@ -1,7 +1,7 @@
 # decoder: its lines are counted by scripts/coverage.py
 # distutils: sources = kafwire/memory/native/buf.c kafwire/consumer/native/queue.c
 cimport cython
-from cpython.exc cimport PyErr_CheckSignals, PyErr_SetInterrupt
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC
@@ -17,6 +17,7 @@ from kafwire.consumer._fetch_buffer cimport (
     PartitionSlot, kw_place_number, kw_place_owner, kw_queue_done, kw_queue_next, kw_queue_owed, kw_queue_pop,
     kw_queue_refuse, kw_queue_settle, kw_queue_woken,
 )
+from kafwire.consumer._interrupts cimport carry, is_main, main_is_stuck
 from kafwire.consumer._read_ahead cimport ahead_begin, ahead_stays, ahead_take
 from kafwire.records._columns cimport columns_clear, columns_finish
 from kafwire.records._compress cimport resolve_codec
@@ -41,7 +42,8 @@ cdef class ColumnReader:
     cdef void set_error(self, error) noexcept:
         cdef bytes text
         self.error = error if error is not None else KafkaError("the read failed")
-        text = str(self.error).encode("utf-8", "replace")[:511]
+        words = str(self.error) or f"{type(self.error).__name__}: a signal interrupted the read"
+        text = words.encode("utf-8", "replace")[:511]
         memcpy(self.state.message, <const char *> text, len(text))
         self.state.message[len(text)] = 0
 
@@ -151,7 +153,7 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
             return READ_SILENCE
         if now_ms() - looked >= WAIT_MS:
             looked = now_ms()
-            if _interrupted(state):
+            if is_interrupted(state):
                 return READ_FAILED
 
 
@@ -177,7 +179,7 @@ cdef int wait_for_slice(ReaderState *state, kw_records *slice, int timeout_ms, i
             _place_failed(state, slice.place)
             return READ_FAILED
         pay(state)
-        if _interrupted(state):
+        if is_interrupted(state):
             return READ_FAILED
         if timeout_ms >= 0 and left <= WAIT_MS and now_ms() >= until:
             return READ_SILENCE
@@ -270,26 +272,48 @@ cdef void _refuse_foreign(ReaderState *state) noexcept with gil:
     )
 
 
-cdef bint _interrupted(ReaderState *state) noexcept with gil:
-    """Run signal handlers; one that raises ends the read, and Ctrl-C reaches the main thread again afterwards."""
+cdef bint is_interrupted(ReaderState *state) noexcept nogil:
     if is_foreign(state):
         _refuse_foreign(state)
         return True
+    if state.thread == 0 or is_main(&state.watch):
+        return _handler_raised(state)
+    if not main_is_stuck(&state.watch):
+        return False
+    state.stuck = True
+    _main_stuck(state)
+    return True
+
+
+cdef bint _handler_raised(ReaderState *state) noexcept with gil:
     try:
         PyErr_CheckSignals()
     except BaseException as error:
-        (<ColumnReader> state.owner).set_error(error)
-        if isinstance(error, KeyboardInterrupt) and (<ColumnReader> state.owner).as_stream:
-            PyErr_SetInterrupt()
+        _interrupt(state, error)
         return True
     return False
+
+
+cdef void _interrupt(ReaderState *state, object error) noexcept:
+    """An Arrow stream cannot raise `error` itself: the main thread does once the stream's consumer has returned."""
+    (<ColumnReader> state.owner).set_error(error)
+    if state.thread != 0:
+        state.interrupted = True
+        carry(error)
+
+
+cdef void _main_stuck(ReaderState *state) noexcept with gil:
+    (<ColumnReader> state.owner).set_error(KeyboardInterrupt())
 
 
 cdef bint _woken(ReaderState *state) noexcept with gil:
     try:
         (<ColumnReader> state.owner).on_wake()
-    except BaseException as error:
+    except Exception as error:
         (<ColumnReader> state.owner).set_error(error)
+        return False
+    except BaseException as error:
+        _interrupt(state, error)
         return False
     return True
 

@@ -61,6 +61,7 @@ cdef class FetchReader(ColumnReader):
         self.on_wake = on_wake
         self.state.wakes = on_wake is not None
         self.owns = owns
+        self.state.endless = not owns
         self.what = what
         self.state.owner = <PyObject *> self
         self.state.pid = getpid()

@@ -342,14 +342,19 @@ class Sender:
         await wait_for(self._incomplete(), timeout_s)
 
     async def close(self, timeout_s: float | None) -> dict[str, int]:
-        """Flush for at most `timeout_s` seconds, then give up the rest: how many records, by topic and partition."""
+        """End a transaction and flush within `timeout_s` seconds, then give up the rest.
+
+        Returns how many records were given up, by topic and partition.
+        """
+        now_ms = self.cluster.engine.now_ms
+        until_ms = None if timeout_s is None else now_ms() + timeout_s * 1000
         self.accumulator.budget.close("this producer is closed: make a new one")
         if self.transactions is not None:
             with contextlib.suppress(KafkaError):  # who commits or aborts is told
                 await self.transactions.close(timeout_s)
         try:
             with contextlib.suppress(KafkaTimeoutError):
-                await self.flush(timeout_s)
+                await self.flush(None if until_ms is None else max(0.0, until_ms - now_ms()) / 1000)
         finally:  # an interrupted close closes too
             lost = self._shut()
         return lost

@@ -24,6 +24,8 @@ from kafwire.errors import KafkaError
 from kafwire.runtime._interfaces import Clock, Waiter
 from kafwire.runtime._io import Loop
 from kafwire.runtime.blocking_call import BlockingCall
+from kafwire.runtime.daemon_threads import DaemonThreads
+from kafwire.runtime.host_process import at_child_exit, check_runtime, quiet_daemon_threads
 from kafwire.runtime.interfaces import Member
 from kafwire.runtime.native_transport import NativeTransport
 from kafwire.runtime.resolver import SystemResolver
@@ -54,7 +56,7 @@ class NativeEngine:
         self._loop.add_reader(self._native.fileno(), self.transport.dispatch)
         self._members: weakref.WeakSet[Member] = weakref.WeakSet()
         self._ending = False
-        self._threads: set[threading.Thread] = set()
+        self._threads = DaemonThreads()
         self._thread = threading.Thread(target=self._main, name="kafwire-engine", daemon=True)
         self._thread.start()
 
@@ -112,7 +114,7 @@ class NativeEngine:
         return True
 
     def in_thread(self, name: str, function: Callable[..., _T], *args: object) -> asyncio.Future[_T]:
-        """Run what may block in a daemon thread of its own, which nothing waits for but whoever awaits the future.
+        """Run what may block in a daemon thread, which nothing waits for but the caller that awaits the future.
 
         On the engine only. The future has a `RuntimeError` where no thread can be started any more.
         """
@@ -133,16 +135,12 @@ class NativeEngine:
                 result = function(*args)
             except Exception as problem:  # noqa: BLE001 # whoever awaits it is told
                 error = problem
-            self._threads.discard(threading.current_thread())
             with contextlib.suppress(RuntimeError):  # the engine has ended
                 self._loop.call_soon_threadsafe(end, result, error)
 
-        thread = threading.Thread(target=work, name=name, daemon=True)
-        self._threads.add(thread)
         try:
-            thread.start()
+            self._threads.run(name, work)
         except RuntimeError as error:
-            self._threads.discard(thread)
             end(None, error)
         return future
 
@@ -162,9 +160,7 @@ class NativeEngine:
             self._ending = True
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
-            until = time.monotonic() + LEAVE_S
-            for thread in list(self._threads):
-                thread.join(max(0.0, until - time.monotonic()))
+            self._threads.stop(LEAVE_S)
 
     def abandon(self) -> None:
         """In a forked child: nothing of this engine may be used, nor its descriptors closed."""
@@ -224,9 +220,17 @@ def default_engine() -> NativeEngine:
     global _engine
     with _lock:
         if _engine is None:
+            check_runtime()
             _engine = NativeEngine()
-            atexit.register(_engine.stop)
+            atexit.register(_stop_at_exit, _engine)
+            at_child_exit(_engine.stop)
         return _engine
+
+
+def _stop_at_exit(engine: NativeEngine) -> None:
+    if not engine.is_foreign:
+        quiet_daemon_threads(KafkaError)
+    engine.stop()
 
 
 def _after_fork_in_child() -> None:

@@ -838,19 +838,22 @@ class Consumer:
         one in a forked child.
 
         Args:
-            timeout: seconds for the commit, and never more than `default_api_timeout_ms`.
+            timeout: seconds for all of it, `on_revoked` included. What is not done then is given up: the coordinator
+                removes the member once its session is over.
         """
         self._close(timeout, failed=False)
 
     def _close(self, timeout: float, *, failed: bool) -> None:
         if self._closed or self._engine.is_over:
             return
+        until = self._engine.clock.monotonic() + timeout
         self._core.commits.ledger.advance(self._reading.hand.passed())
         try:
             self._tell_revoked()
         finally:
             self._closed = True
-            self._engine.run(self._core.close, timeout, failed=failed)
+            left = max(0.0, until - self._engine.clock.monotonic())
+            self._engine.run(self._core.close, left, failed=failed)
 
     def __enter__(self) -> Self:
         return self

@@ -405,7 +405,7 @@ class Producer(RecordSender):
         A second close does nothing, nor does one in a forked child.
 
         Args:
-            timeout: seconds for the flush; None: no limit but `delivery_timeout_ms`. What is not acknowledged then is
+            timeout: seconds for all of it; None: no limit but `delivery_timeout_ms`. What is not acknowledged then is
                 given up.
 
         Raises:

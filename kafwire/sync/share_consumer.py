@@ -279,7 +279,7 @@ class ShareConsumer:
         """Tell the brokers what was acknowledged, release the rest, and leave the group.
 
         Args:
-            timeout: seconds for that.
+            timeout: seconds for all of it.
         """
         if self._closed or self._engine.is_over:
             return

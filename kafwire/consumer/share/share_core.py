@@ -254,15 +254,17 @@ class ShareCore:
         return self.metrics()
 
     async def close(self, timeout: float) -> None:  # noqa: ASYNC109  # of what is told last
-        """Tell what was said, release the rest, and leave."""
+        """Tell what was said, release the rest, and leave; `timeout` bounds all of it."""
         if self.closed:
             return
         self.closed = True
+        engine = self.cluster.engine
+        until_ms = engine.now_ms() + timeout * 1000
         self.fetcher.fail(KafkaError("this consumer is closed: make a new one"))
         try:
             await self.fetcher.close(timeout * 1000)
             if self._driver is not None:
-                await self._driver.leave(LEAVE_MS)
+                await self._driver.leave(min(LEAVE_MS, max(0.0, until_ms - engine.now_ms())))
         finally:
             if self._driver is not None:
                 self._driver.stop()

@@ -1,0 +1,122 @@
+# distutils: sources = kafwire/consumer/native/interrupts.c
+"""Signals of a process whose threads read Arrow streams: `_interrupts.pxd` is the contract.
+
+A stream's consumer can raise errors of its own kind only. So an exception of a signal handler is carried to the main
+thread, which raises it once the consumer has returned to Python code. A library's own thread has no signals at all: it
+ends its read when Ctrl-C came and the main thread waits in C, probably for this thread. A thread of Python's never
+does: the program that started it decides.
+"""
+from cpython.exc cimport PyErr_SetInterrupt
+from libc.stdint cimport int64_t
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+import signal
+import threading
+
+
+cdef extern from "Python.h":
+    unsigned long PyThread_get_thread_ident() nogil
+    ctypedef struct PyThreadState
+    PyThreadState *PyGILState_GetThisThreadState() nogil
+    int Py_AddPendingCall(int (*function)(void *) except -1, void *argument)
+
+cdef extern from "kafwire/consumer/native/interrupts.h" nogil:
+    void kw_interrupts_watch()
+    void kw_interrupts_unwatch()
+    int kw_interrupts_count()
+
+
+cdef enum:
+    STUCK_MS = 1000  # how long the main thread may take to run Python code again after Ctrl-C
+
+cdef object _carried = None
+cdef bint _is_carried = False
+cdef int _handled = 0  # SIGINTs after which the main thread ran Python code
+cdef int _watching = 0  # streams that have SIGINT counted
+
+
+cdef void watch_begin(InterruptWatch *watch) noexcept:
+    watch.main_thread = threading.main_thread().ident or 0
+    watch.seen = kw_interrupts_count()
+    watch.noticed_ms = 0
+
+
+cdef void watch_end(InterruptWatch *watch) noexcept:
+    global _watching
+    if watch.is_watching:
+        watch.is_watching = False
+        _watching -= 1
+        if _watching == 0:
+            kw_interrupts_unwatch()
+
+
+cdef bint is_main(const InterruptWatch *watch) noexcept nogil:
+    return PyThread_get_thread_ident() == watch.main_thread
+
+
+cdef bint main_is_stuck(InterruptWatch *watch) noexcept nogil:
+    cdef timespec now
+    cdef int64_t now_ms
+    if PyGILState_GetThisThreadState() is not NULL:
+        return False
+    if not watch.is_watching:
+        _begin_watching(watch)
+    kw_interrupts_watch()  # a handler that was installed meanwhile took the place of the count
+    if kw_interrupts_count() == watch.seen:
+        return False
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    now_ms = <int64_t> now.tv_sec * 1000 + now.tv_nsec // 1000000
+    if watch.noticed_ms == 0:
+        watch.noticed_ms = now_ms
+        _ask_main(watch)
+    elif _handled == kw_interrupts_count():
+        watch.seen = _handled
+        watch.noticed_ms = 0
+    return watch.noticed_ms != 0 and now_ms - watch.noticed_ms >= STUCK_MS
+
+
+cdef void _begin_watching(InterruptWatch *watch) noexcept with gil:
+    global _watching
+    watch.is_watching = True
+    _watching += 1
+
+
+cdef void _ask_main(InterruptWatch *watch) noexcept with gil:
+    """Find out whether the main thread runs Python code. A program with its own SIGINT handler decides for itself."""
+    try:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler and Py_AddPendingCall(_main_runs, NULL) == 0:
+            return
+    except Exception:
+        pass
+    watch.seen = kw_interrupts_count()
+    watch.noticed_ms = 0
+
+
+cdef int _main_runs(void *_) except -1:
+    global _handled
+    _handled = kw_interrupts_count()
+    return 0
+
+
+cdef void carry(object error) noexcept:
+    global _carried, _is_carried
+    _carried = error
+    _is_carried = True
+    if Py_AddPendingCall(_raise_carried, NULL):
+        _carried = None
+        _is_carried = False
+        PyErr_SetInterrupt()
+
+
+cdef bint is_carried() noexcept nogil:
+    return _is_carried
+
+
+cdef int _raise_carried(void *_) except -1:
+    global _carried, _is_carried
+    error = _carried
+    _carried = None
+    _is_carried = False
+    if error is not None:
+        raise error
+    return 0

@@ -1,0 +1,51 @@
+#include "kafwire/consumer/native/interrupts.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sigaction before; /* written only while `on_interrupt` is not installed */
+static int count;
+
+static void on_interrupt(int number, siginfo_t *info, void *context) {
+    __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+    if (before.sa_flags & SA_SIGINFO)
+        before.sa_sigaction(number, info, context);
+    else
+        before.sa_handler(number);
+}
+
+static int is_ours(const struct sigaction *action) {
+    return (action->sa_flags & SA_SIGINFO) && action->sa_sigaction == on_interrupt;
+}
+
+static int has_function(const struct sigaction *action) {
+    return (action->sa_flags & SA_SIGINFO) || (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
+}
+
+void kw_interrupts_watch(void) {
+    struct sigaction now, ours;
+    if (pthread_mutex_trylock(&lock)) /* another thread is at it, or was when the process forked */
+        return;
+    if (!sigaction(SIGINT, NULL, &now) && !is_ours(&now) && has_function(&now)) {
+        before = now;
+        ours = now;
+        ours.sa_flags = (int)((unsigned)now.sa_flags | SA_SIGINFO);
+        ours.sa_sigaction = on_interrupt;
+        sigaction(SIGINT, &ours, NULL);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void kw_interrupts_unwatch(void) {
+    struct sigaction now;
+    if (pthread_mutex_trylock(&lock))
+        return;
+    if (!sigaction(SIGINT, NULL, &now) && is_ours(&now))
+        sigaction(SIGINT, &before, NULL);
+    pthread_mutex_unlock(&lock);
+}
+
+int kw_interrupts_count(void) { return __atomic_load_n(&count, __ATOMIC_RELAXED); }

@@ -1,0 +1,80 @@
+"""`DaemonThreads`: threads for work that may block, of which one stays ready for the interpreter's end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+
+class DaemonThreads:
+    """Daemon threads. Nothing waits for their work but its caller.
+
+    From CPython 3.12 on no thread can be started once the interpreter ends, while a flush at exit may have to look up a
+    name. So a thread that has done its work waits for more, one at a time; work that no new thread can take is queued
+    behind that of the others.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads: set[threading.Thread] = set()
+        self._work: deque[tuple[str, Callable[[], object]]] = deque()
+        self._ready = threading.Semaphore(0)
+        self._is_one_ready = self._is_ending = False
+
+    def run(self, name: str, work: Callable[[], object]) -> None:
+        """Call `work` in a thread; it must not raise. Raises `RuntimeError` where there is none, nor can be one."""
+        with self._lock:
+            if self._is_one_ready:
+                self._is_one_ready = False
+                self._work.append((name, work))
+                self._ready.release()
+                return
+            thread = threading.Thread(target=self._serve, args=(name, work), name=name, daemon=True)
+            self._threads.add(thread)
+        try:
+            thread.start()
+        except RuntimeError:
+            with self._lock:
+                self._threads.discard(thread)
+                if not self._threads:
+                    raise
+                self._work.append((name, work))
+
+    def _serve(self, name: str, work: Callable[[], object]) -> None:
+        given: tuple[str, Callable[[], object]] | None = (name, work)
+        del work
+        while given is not None:
+            threading.current_thread().name, work = given
+            work()
+            del given, work  # what the work refers to is not kept alive
+            given = self._next()
+
+    def _next(self) -> tuple[str, Callable[[], object]] | None:
+        with self._lock:
+            if self._work and not self._is_one_ready:
+                return self._work.popleft()
+            if self._is_one_ready or self._is_ending:
+                self._threads.discard(threading.current_thread())
+                return None
+            self._is_one_ready = True
+            threading.current_thread().name = "kafwire-ready"
+        self._ready.acquire()
+        with self._lock:
+            if self._work:
+                return self._work.popleft()
+            self._threads.discard(threading.current_thread())
+            return None
+
+    def stop(self, timeout_s: float) -> None:
+        """Let threads end that are done, and wait for the others, at most `timeout_s` seconds in all."""
+        with self._lock:
+            self._is_ending = True
+            if self._is_one_ready:
+                self._is_one_ready = False
+                self._ready.release()
+            threads = list(self._threads)
+        until = time.monotonic() + timeout_s
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))

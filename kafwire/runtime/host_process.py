@@ -1,0 +1,43 @@
+"""The process around the engine: patched runtimes, exits of libraries' children, daemon threads at the end."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+
+from kafwire.errors import KafkaError
+
+# Libraries whose children end by `os._exit`, which runs no `atexit` function before CPython 3.13.
+_FORKERS = ("multiprocessing.util", "billiard.util")
+# Below the priorities of multiprocessing's own queues: what they bring is sent too.
+_LAST = -100
+
+
+def check_runtime() -> None:
+    """Raise `KafkaError` where threads or selectors were replaced: the engine would wait for itself."""
+    monkey = sys.modules.get("gevent.monkey")
+    if monkey is not None and any(map(monkey.is_module_patched, ("threading", "thread", "select", "socket"))):
+        raise KafkaError("kafwire does not run after gevent.monkey.patch_all(): use it in a process without the patch")
+    patcher = sys.modules.get("eventlet.patcher")
+    if patcher is not None and any(map(patcher.is_monkey_patched, ("thread", "select", "socket"))):
+        raise KafkaError("kafwire does not run after eventlet.monkey_patch(): use it in a process without the patch")
+
+
+def at_child_exit(function: Callable[[], object]) -> None:
+    """Call `function` when this process ends as a child of `multiprocessing` or `billiard`."""
+    for name in _FORKERS:
+        module = sys.modules.get(name)
+        if module is not None:
+            module.Finalize(None, function, exitpriority=_LAST)
+
+
+def quiet_daemon_threads(error: type[Exception]) -> None:
+    """Print no traceback of a daemon thread that ends by such an error, which the interpreter's end caused."""
+    hook = threading.excepthook
+
+    def quiet(args: threading.ExceptHookArgs) -> None:
+        if args.thread is None or not args.thread.daemon or not isinstance(args.exc_value, error):
+            hook(args)
+
+    threading.excepthook = quiet
