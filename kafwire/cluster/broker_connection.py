@@ -10,7 +10,6 @@ send by themselves too, and go out when the broker has accepted this client.
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +46,7 @@ from kafwire.runtime.interfaces import (
     ResponseFilter,
     SocketAddress,
 )
+from kafwire.runtime.log import log
 from kafwire.security.client_security import ClientSecurity
 
 # Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
@@ -69,8 +69,6 @@ OVERDUE_MS = 500
 PARKED = "join"
 # A broker heard from since then is taken to be alive.
 ALIVE_MS = 1_000
-
-log = logging.getLogger("kafwire")
 
 
 class BrokerConnection:

@@ -7,7 +7,6 @@ objects.
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
@@ -33,6 +32,7 @@ from kafwire.errors import (
     broker_error,
 )
 from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.log import log
 from kafwire.security.client_security import ClientSecurity
 
 _T = TypeVar("_T")
@@ -42,8 +42,6 @@ LONGEST_NAME = 0x7FFF
 
 # Called on the engine with the names of topics that changed.
 OnChange = Callable[[set[str]], object]
-
-log = logging.getLogger("kafwire")
 
 
 class Cluster:
