@@ -37,7 +37,13 @@ async def on_engine(engine: Engine, coroutine: Coroutine[Any, Any, _T]) -> _T:
         raise
     crossing = _Crossing(asyncio.get_running_loop(), coroutine)
     cancelled: asyncio.CancelledError | None = None
+    try:
+        engine.expect(crossing)
+    except KafkaError:
+        coroutine.close()
+        raise
     if not engine.start(crossing.begin):  # the engine ended since it was asked
+        engine.forget(crossing)
         coroutine.close()
         raise KafkaError(CLOSED)
     try:
@@ -48,6 +54,7 @@ async def on_engine(engine: Engine, coroutine: Coroutine[Any, Any, _T]) -> _T:
                 cancelled = error
                 engine.start(crossing.cancel)
     finally:
+        engine.forget(crossing)
         # A generator's close() ends the wait without a CancelledError.
         if not crossing.is_over:
             engine.start(crossing.cancel)
@@ -59,13 +66,14 @@ async def on_engine(engine: Engine, coroutine: Coroutine[Any, Any, _T]) -> _T:
 class _Crossing(Generic[_T]):
     """One coroutine on its way over and back. Each method says whose loop it runs on."""
 
-    __slots__ = ("_coroutine", "_loop", "_task", "_waiter", "is_over")
+    __slots__ = ("__weakref__", "_coroutine", "_failure", "_loop", "_task", "_waiter", "is_over")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, _T]) -> None:
         self._loop = loop
         self._coroutine = coroutine
         self._task: asyncio.Task[_T] | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._failure: KafkaError | None = None
         self.is_over = False
 
     def begin(self) -> None:
@@ -77,6 +85,14 @@ class _Crossing(Generic[_T]):
         """The engine: cancel it. Comes after `begin`, as callbacks keep their order."""
         if self._task is not None:
             self._task.cancel()
+
+    def fail(self, error: KafkaError) -> None:
+        """The engine, as its last step: it has ended."""
+        self._failure = error
+        if self._task is None:
+            self._coroutine.close()
+        with contextlib.suppress(RuntimeError):  # the user's loop was closed without waiting for this
+            self._loop.call_soon_threadsafe(self._arrive)
 
     def _on_done(self, task: asyncio.Task[_T]) -> None:
         """The engine: it has ended."""
@@ -98,6 +114,8 @@ class _Crossing(Generic[_T]):
 
     def outcome(self) -> _T:
         """The user's loop, once it is over: what came of it."""
+        if self._failure is not None and (self._task is None or not self._task.done()):
+            raise self._failure
         assert self._task is not None
         if self._task.cancelled():
             raise KafkaError(CLOSED)

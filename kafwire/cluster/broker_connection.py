@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import errno as errnos
-import logging
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +47,7 @@ from kafwire.runtime.interfaces import (
     ResponseFilter,
     SocketAddress,
 )
+from kafwire.runtime.log import log
 from kafwire.security.client_security import ClientSecurity
 
 # Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
@@ -70,8 +70,6 @@ OVERDUE_MS = 500
 PARKED = "join"
 # A broker heard from since then is taken to be alive.
 ALIVE_MS = 1_000
-
-log = logging.getLogger("kafwire")
 
 
 class BrokerConnection:

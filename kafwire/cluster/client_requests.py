@@ -6,7 +6,6 @@ engine is to call.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -18,14 +17,13 @@ from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import OffsetSpec, timestamp_of
 from kafwire.errors import AuthorizationError, ConfigError, KafkaError, broker_error
 from kafwire.runtime.interfaces import Work
+from kafwire.runtime.log import log
 from kafwire.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 
 TOPIC_RESOURCE = 2
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 # How long the controller may take for a topic.
 TOPIC_TIMEOUT_MS = 30_000
-
-log = logging.getLogger("kafwire")
 
 
 class Requests:

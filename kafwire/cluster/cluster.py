@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
@@ -35,6 +34,7 @@ from kafwire.errors import (
     broker_error,
 )
 from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.log import log
 from kafwire.security.client_security import ClientSecurity
 
 _T = TypeVar("_T")
@@ -44,8 +44,6 @@ LONGEST_NAME = 0x7FFF
 
 # Called on the engine with the names of topics that changed.
 OnChange = Callable[[set[str]], object]
-
-log = logging.getLogger("kafwire")
 
 
 class Cluster:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafwire.cluster.reachability import PATIENCE_MS, Watch
 from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.log import log
 
 if TYPE_CHECKING:
     from kafwire.cluster.broker_connection import BrokerConnection
-
-log = logging.getLogger("kafwire")
 
 
 class Reach:

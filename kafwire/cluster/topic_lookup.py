@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from kafwire import protocol
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, ProtocolError, broker_error
+from kafwire.runtime.log import log
 
 if TYPE_CHECKING:
     from kafwire.cluster.cluster import Cluster
@@ -20,8 +20,6 @@ UNKNOWN_TOPIC_ANSWERS = 4
 UNKNOWN_TOPIC_MS = 3_000
 BROKER_RESOURCE = 4
 AUTO_CREATE = "auto.create.topics.enable"
-
-log = logging.getLogger("kafwire")
 
 
 class UnknownAnswers:

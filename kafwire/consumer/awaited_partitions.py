@@ -7,7 +7,6 @@ is named by one warning, and is read as soon as metadata shows it, whichever req
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from kafwire.cluster.backoff import delay_ms
@@ -15,9 +14,8 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES, KafkaError
+from kafwire.runtime.log import log
 from kafwire.types import TopicPartition
-
-log = logging.getLogger("kafwire")
 
 LONGEST_PAUSE_MS = 2_000  # between two look-ups
 NAMED = 10  # partitions that one warning names

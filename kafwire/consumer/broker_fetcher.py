@@ -12,7 +12,6 @@ another. The fetch strategy says whether it is done (`fetch_strategies.py`).
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
@@ -37,11 +36,10 @@ from kafwire.errors import (
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol.versions import FETCH_BY_TOPIC_ID
 from kafwire.records.batches import OVERHEAD
+from kafwire.runtime.log import log
 
 if TYPE_CHECKING:
     from kafwire.consumer.fetcher import Fetcher
-
-log = logging.getLogger("kafwire")
 
 SESSION_ERRORS = frozenset(
     {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import math
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
@@ -37,11 +36,10 @@ from kafwire.consumer.silence import Silence
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._arrow import Layout
 from kafwire.records._records import Batch, Record
+from kafwire.runtime.log import log
 from kafwire.runtime.metrics_reporter import Reporter
 from kafwire.serializer_calls import Deserializers
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
-
-log = logging.getLogger("kafwire")
 
 # One poll returns no more than so many batches, and none after those that make up so many bytes of decoded columns.
 POLL_BATCHES = 64

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 
 from kafwire.consumer.fetch_errors import FetchErrors
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.runtime.interfaces import Engine
-
-log = logging.getLogger("kafwire")
+from kafwire.runtime.log import log
 
 WARN_MS = 10_000
 NAMED = 10  # partitions that one line names

@@ -7,7 +7,6 @@ where the group has committed; what is revoked is committed as far as it is proc
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
@@ -40,9 +39,8 @@ from kafwire.errors import (
     PollIntervalError,
     broker_error,
 )
+from kafwire.runtime.log import log
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
-
-log = logging.getLogger("kafwire")
 
 LEAVE_MS = 5_000  # so long the coordinator is waited for when a member leaves
 CALL_LOOK_MS = 250  # and so often a call is looked at that keeps a member out of its group

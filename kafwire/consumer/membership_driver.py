@@ -40,8 +40,7 @@ from kafwire.errors import (
     KafkaTimeoutError,
     ProtocolError,
 )
-
-log = logging.getLogger("kafwire")
+from kafwire.runtime.log import log
 
 KNOWN_TOPICS_WAIT_S = 2.0  # for metadata of topics that are known already, before a leader assigns their partitions
 

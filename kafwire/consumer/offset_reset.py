@@ -6,7 +6,6 @@ A partition whose position is not in its log is reset by `auto_offset_reset`, or
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -25,12 +24,11 @@ from kafwire.config import duration_ms
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, KafkaError, broker_error
+from kafwire.runtime.log import log
 from kafwire.types import Tail
 
 if TYPE_CHECKING:
     from kafwire.consumer.fetcher import Fetcher
-
-log = logging.getLogger("kafwire")
 
 # A time in ms, `EARLIEST`, `LATEST`, or so many records before the end.
 Place = int | Tail

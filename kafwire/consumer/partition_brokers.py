@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +25,10 @@ from kafwire.errors import (
     ProtocolError,
     broker_error,
 )
+from kafwire.runtime.log import log
 
 if TYPE_CHECKING:
     from kafwire.consumer.fetcher import Fetcher
-
-log = logging.getLogger("kafwire")
 
 # So many answers in a row that cannot be read are no accident of one connection.
 UNREADABLE = 3

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from typing import TYPE_CHECKING
 
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, end_of_epoch, list_offsets
@@ -23,11 +22,10 @@ from kafwire.consumer.truncation import (
     why_behind,
 )
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
+from kafwire.runtime.log import log
 
 if TYPE_CHECKING:
     from kafwire.consumer.fetcher import Fetcher
-
-log = logging.getLogger("kafwire")
 
 
 class PositionValidation:

@@ -20,6 +20,23 @@ class Accumulator(Queues):
         timestamp_ms: int | None,
         partition: int | None,
     ) -> Delivery | None: ...
+    def append_beyond(
+        self,
+        topic_name: str,
+        value: BytesLike | None,
+        key: BytesLike | None,
+        headers: Iterable[tuple[str, bytes | None]] | None,
+        timestamp_ms: int | None,
+        partition: int | None,
+    ) -> Delivery | None: ...
+    def defer(
+        self,
+        topic_name: str,
+        value: BytesLike | None,
+        key: BytesLike | None,
+        headers: Iterable[tuple[str, bytes | None]] | None,
+        timestamp_ms: int | None,
+    ) -> tuple[tuple[str, Any, Any, Any, int], Delivery]: ...
     def split_rows(self, topic: str | None, rows: Rows, first_row: int) -> list[tuple[str, bytes | None]]: ...
     def plan_rows(
         self,

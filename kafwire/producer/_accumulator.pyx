@@ -54,6 +54,7 @@ cdef struct _Record:
     size_t bound  # bytes that it takes at the most
     int spread  # how its partition was found, or -1
     bint placed  # the user named its partition
+    bint is_beyond  # it needs no room, and is taken until the producer has ended
 
 
 @cython.final
@@ -66,17 +67,62 @@ cdef class Accumulator(Queues):
         """Encode one record: its Delivery, or None when the topic is unknown, or there is no room (`Budget.wait`)."""
         return self.put(topic_name, value, key, headers, timestamp_ms, partition)
 
-    cdef Delivery put(self, str topic_name, value, key, headers, timestamp_ms, partition):
+    def append_beyond(self, str topic_name, value, key, headers, timestamp_ms, partition):
+        """`append` of a record that a delivery callback sent: it needs no room, and is taken while the producer closes.
+
+        A callback that waits for room would wait for itself. None: the topic is unknown.
+        """
+        return self.put(topic_name, value, key, headers, timestamp_ms, partition, True)
+
+    def defer(self, str topic_name, value, key, headers, timestamp_ms):
+        """Check a record whose topic is not known yet: (what `append_beyond` takes of it, its Delivery).
+
+        It is charged to the budget. `ProducerBatch.follow` says what became of it.
+        """
+        cdef Topic topic = Topic.__new__(Topic)
+        cdef Delivery delivery = Delivery.__new__(Delivery)
+        cdef ProducerBatch batch
+        cdef _Record record
+        if self.ended is not None:
+            raise KafkaError(self.budget.closed)
+        if self.send_gate is not None:
+            raise self.send_gate()
+        topic.name = topic_name
+        value = value if value is None or isinstance(value, str) else bytes(value)
+        key = key if key is None or isinstance(key, str) else bytes(key)
+        record.value.is_view = record.key.is_view = False
+        read_data(value, "value", &record.value)
+        read_data(key, "key", &record.key)
+        self.measure(&record, topic, encode_headers(headers) if headers else None, timestamp_ms)
+        batch = ProducerBatch.__new__(
+            ProducerBatch, self.budget, PartitionQueue.__new__(PartitionQueue, topic_name, -1), self.now_ms()
+        )
+        batch.count = 1
+        delivery.batch = batch
+        delivery.timestamp_ms = record.timestamp
+        batch.charge(record.bound)
+        self.latest = None  # the next record looks whether its topic is `deferred`
+        return (topic_name, value, key, headers, record.timestamp), delivery
+
+    cdef bint in_callback(self) except -1:
+        """Whether a delivery callback sends."""
+        return self.budget.callbacks is not None and self.budget.callbacks.is_current
+
+    cdef Delivery put(self, str topic_name, value, key, headers, timestamp_ms, partition, bint is_beyond=False):
         cdef Topic topic = self.latest
         cdef _Record record
         cdef bytes header_bytes = None
         if topic is None or topic.name is not topic_name:
             topic = self.topics.get(topic_name)
             if topic is None:
-                if self.budget.closed is not None:
+                if self.budget.closed is not None and not self.in_callback():
                     raise KafkaError(self.budget.closed)
                 return None
-            self.latest = topic
+            if not self.deferred:
+                self.latest = topic
+            elif not is_beyond and topic_name in self.deferred and self.in_callback():
+                return None  # behind those of its topic that callbacks sent before
+        record.is_beyond = is_beyond
         record.value.is_view = record.key.is_view = False
         try:
             read_data(value, "value", &record.value)
@@ -148,6 +194,8 @@ cdef class Accumulator(Queues):
                 return delivery
             if status == NO_ROOM or status == GONE:
                 return None
+            if status == CLOSED and not record.is_beyond and self.in_callback():
+                return None
             if status != NEEDS_BATCH:
                 raise self.problem(status, record.bound)
             direct_send = (<PartitionQueue> where).direct_send
@@ -163,7 +211,7 @@ cdef class Accumulator(Queues):
         cdef PartitionQueue queue
         cdef ProducerBatch batch
         cdef ssize_t added
-        if self.budget.closed is not None:
+        if self.budget.closed is not None and (not record.is_beyond or self.ended is not None):
             return CLOSED
         if self.send_gate is not None:
             return REFUSED
@@ -178,7 +226,7 @@ cdef class Accumulator(Queues):
         if batch is not None and batch.writer.buf.size + record.bound > self.batch_size:
             self.close_batch(batch)
             batch = None
-        if self.budget.lacks(record.bound):
+        if self.budget.lacks(record.bound) and not record.is_beyond:
             self.is_short = True
             self.post()
             return NO_ROOM

@@ -26,6 +26,9 @@ cdef class Budget:
     cdef list locks  # of the threads among them, each held until there is news
     cdef dict listeners  # the others, by how to tell them: how many
     cdef bint is_owed  # there is more room than those who wait were told of
+    cdef public object callbacks  # where delivery callbacks run (`Callbacks`); None: in place
+    cdef readonly int64_t callbacks_due  # batches whose callbacks were handed over and have not ended
+    cdef public object when_called  # None, or what is called when none of these is left
     cdef public object closed  # None, or why nothing more is taken
 
     cdef bint lacks(self, size_t size) noexcept  # and, if so, remembers the size for `wait`
@@ -41,6 +44,12 @@ cdef class DirectWait:
     """A way on which the thread that waits for a batch may get the answer before the engine does."""
     cdef void wait(self, ProducerBatch batch, double seconds) except *  # at most so long, and perhaps for nothing
     cdef void call_off(self) noexcept  # wake it
+
+
+cdef class UserCallbacks:
+    """The delivery callbacks of one batch."""
+    cdef ProducerBatch batch
+    cdef list functions
 
 
 cdef class ProducerBatch:
@@ -68,7 +77,8 @@ cdef class ProducerBatch:
     cdef readonly object error
     cdef DirectWait direct_wait  # that it was sent on, while it is in flight there; or None
     cdef list locks  # None, or those of the threads that wait for it, each held until it is done
-    cdef list callbacks
+    cdef list callbacks  # of kafwire's own: they run where the batch is settled
+    cdef UserCallbacks user_callbacks  # None, or those of its user
     cdef list parts  # None, or what it was cut into: (index of the first record, batch)
     cdef bytes places  # None, or, if parts took single records, of each record its part and its index there (int32)
     cdef ProducerBatch whole  # None, or what it was cut from
@@ -80,6 +90,9 @@ cdef class ProducerBatch:
     cdef void charge(self, size_t size) noexcept
     cdef void recharge(self) noexcept  # `Budget.settle_up` must follow
     cdef void drop_bytes(self) noexcept  # the same
+    cdef void drop_contents(self) noexcept
+    cdef void pass_charge(self) noexcept  # the same
+    cdef int add_user_callback(self, function) except -1
     cdef int finish(self) except -1
     cdef void mark_done(self) noexcept
     cdef bint is_observed(self) noexcept

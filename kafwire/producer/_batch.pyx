@@ -7,14 +7,13 @@ from kafwire.memory._buffer cimport Buffer, kw_buf_ref, kw_buf_unref, process_ge
 from kafwire.records._encode cimport writer_close
 from kafwire.runtime._interfaces cimport Clock, Waiter, monotonic_ms
 
-import logging
 import threading
+from struct import pack
 
 from kafwire.errors import KafkaError, KafkaTimeoutError
 from kafwire.memory._buffer import seal_types
+from kafwire.runtime.log import log as _log
 from kafwire.types import RecordMetadata
-
-_log = logging.getLogger("kafwire")
 
 
 cdef object problem_of(function, str what):
@@ -152,6 +151,40 @@ cdef class Budget:
         return self.used == 0 or self.used + size <= self.limit or self.closed is not None
 
 
+@cython.final
+cdef class UserCallbacks:
+    def __init__(self):
+        raise TypeError("UserCallbacks are made by adding a callback")
+
+    def hand_over(self):
+        """Have them called: the batch is done."""
+        cdef Budget budget = self.batch.budget
+        budget.callbacks_due += 1
+        if budget.callbacks is None:
+            self()
+        else:
+            budget.callbacks.submit(self)
+
+    def __call__(self):
+        cdef ProducerBatch batch = self.batch
+        cdef Budget budget = batch.budget
+        problem = None
+        for function in self.functions:
+            raised = problem_of(function, "a delivery callback")
+            problem = raised if problem is None else problem
+        self.functions = None
+        budget.callbacks_due -= 1
+        budget.release(batch.charged)
+        batch.charged = 0
+        try:
+            budget.settle_up()
+            if budget.callbacks_due == 0 and budget.when_called is not None:
+                budget.when_called()
+        except BaseException as error:
+            problem = error if problem is None else problem
+        raise_problem(problem)
+
+
 cdef class DirectWait:
     cdef void wait(self, ProducerBatch batch, double seconds) except *:
         pass
@@ -232,11 +265,18 @@ cdef class ProducerBatch:
         """Its outcome is there: first all is settled, then all are told, whatever one of them raises."""
         cdef ProducerBatch batch = self
         cdef ProducerBatch whole
+        cdef UserCallbacks user_callbacks
         cdef list callbacks
         problem = None
-        self.drop_bytes()
+        self.drop_contents()
+        self.pass_charge()
         self.mark_done()
         while batch is not None and batch.done:
+            # The user's first: `flush` waits for what was handed over before its own callback ran.
+            user_callbacks, batch.user_callbacks = batch.user_callbacks, None
+            if user_callbacks is not None:
+                raised = problem_of(user_callbacks.hand_over, "a delivery callback")
+                problem = raised if problem is None else problem
             callbacks, batch.callbacks = batch.callbacks, None
             if callbacks is not None:
                 for callback in callbacks:
@@ -268,11 +308,26 @@ cdef class ProducerBatch:
                 return
 
     cdef void drop_bytes(self) noexcept:
+        self.drop_contents()
+        self.budget.release(self.charged)
+        self.charged = 0
+
+    cdef void drop_contents(self) noexcept:
         writer_close(&self.writer)
         kw_buf_unref(self.wire)
         self.wire = NULL
-        self.budget.release(self.charged)
+
+    cdef void pass_charge(self) noexcept:
+        """Its memory is free once its user's callbacks ran, or those of the batch that it was cut from."""
+        cdef ProducerBatch batch = self
+        cdef size_t charged = self.charged
         self.charged = 0
+        while batch is not None:
+            if batch.user_callbacks is not None:
+                batch.charged += charged
+                return
+            batch = batch.whole
+        self.budget.release(charged)
 
     cdef int divide(self, list parts) except -1:
         """Its records go on in `parts` of (index of the first record, batch): it is done when all of them are."""
@@ -304,7 +359,8 @@ cdef class ProducerBatch:
 
     cdef bint is_observed(self) noexcept:
         """Whether anybody but a thread on its direct_wait is told of its end: that is the engine's to do."""
-        return self.locks is not None or self.callbacks is not None or self.budget.waiting > 0
+        return (self.locks is not None or self.callbacks is not None or self.user_callbacks is not None
+                or self.budget.waiting > 0)
 
     def add_done_callback(self, callback):
         """Call `callback()` on the engine once done, or now if that is past."""
@@ -316,6 +372,34 @@ cdef class ProducerBatch:
         else:
             self.callbacks.append(callback)
 
+    cdef int add_user_callback(self, function) except -1:
+        """Call `function()` where callbacks run, behind those that are due; at once if it is done and none is due."""
+        cdef Budget budget = self.budget
+        cdef UserCallbacks alone = UserCallbacks.__new__(UserCallbacks)  # first: an allocation may run anything
+        alone.batch = self
+        alone.functions = [function]
+        if self.done:
+            if budget.callbacks_due == 0 or budget.callbacks is None or budget.process != process_generation():
+                function()
+            else:
+                alone.hand_over()
+        elif self.user_callbacks is None:
+            self.user_callbacks = alone
+        else:
+            self.user_callbacks.functions.append(function)
+        return 0
+
+    def follow(self, Delivery delivery not None):
+        """Have the outcome of its only record be that of `delivery`, a record that was sent in its place."""
+        self.places = pack("=ii", 0, delivery.index)
+        self.parts = [(0, delivery.batch)]
+        delivery.batch.add_done_callback(self.end_following)
+
+    def end_following(self):
+        """The batch that it follows is done."""
+        if not self.done:
+            self.finish()
+
     cdef wait(self, timeout):
         if not self.done:
             if self.budget.process != process_generation():
@@ -323,7 +407,7 @@ cdef class ProducerBatch:
                     f"a record to {self.queue.name} was sent before a fork: only the parent process learns what "
                     "becomes of it"
                 )
-            if threading.current_thread().name == "kafwire-engine":
+            if threading.current_thread().name in ("kafwire-engine", "kafwire-callbacks"):
                 raise KafkaError(
                     f"a delivery callback waited for {self.queue.name}, which only the thread that it runs on can "
                     "deliver: hand the work to another thread"
@@ -452,12 +536,16 @@ cdef class Delivery:
         return self.batch.part_of(&index).error
 
     def add_done_callback(self, function):
-        """Call a function once the outcome is known, in the engine's thread.
+        """Call a function once the outcome is known, in kafwire's callback thread.
+
+        Callbacks run one after the other, those of a partition in the order of its records. The record keeps its part
+        of `buffer_memory` until its callbacks have returned. `Producer.send` never blocks within one.
 
         Args:
-            function: it is called with this delivery. It must be quick, and must not wait for kafwire.
+            function: it is called with this delivery; at once if the outcome is known and no callback is due. It must
+                not wait for kafwire.
         """
-        self.batch.add_done_callback(lambda: function(self))
+        self.batch.add_user_callback(lambda: function(self))
 
     def __repr__(self):
         cdef int32_t index = self.index
@@ -535,11 +623,11 @@ cdef class BatchDelivery:
         return None
 
     def add_done_callback(self, function):
-        """Call a function once the outcome of every row is known, in the engine's thread.
+        """Call a function once the outcome of every row is known, in kafwire's callback thread.
 
         Args:
-            function: it is called with this delivery, at once if all outcomes are known. It must be quick, and must not
-                wait for kafwire.
+            function: it is called with this delivery; at once if all outcomes are known and no callback is due. It
+                must not wait for kafwire.
         """
         cdef _Countdown countdown = _Countdown.__new__(_Countdown)
         cdef ProducerBatch batch
@@ -547,7 +635,7 @@ cdef class BatchDelivery:
         countdown.delivery = self
         countdown.left = <int> len(self.parts) + 1
         for batch, _, _ in self.parts:
-            batch.add_done_callback(countdown)
+            batch.add_user_callback(countdown)
         countdown()
 
     cdef list pieces(self, timeout):
@@ -586,4 +674,4 @@ cdef class _Countdown:
             function(delivery)
 
 
-seal_types(Budget, ProducerBatch, Delivery, BatchDelivery)
+seal_types(Budget, ProducerBatch, Delivery, BatchDelivery, UserCallbacks)

@@ -65,7 +65,9 @@ cdef class Queues:
     cdef uint64_t rng_state
     cdef bint timer_armed
     cdef bint is_short  # somebody found no room since the engine last looked
-    cdef str ended  # None, or why nobody collects any more
+    cdef readonly str ended  # None, or why nobody collects any more
+    # None, or what has the topics to which callbacks have sent records that are not in their queues yet.
+    cdef public object deferred
     cdef uint16_t attributes  # of all batches
     cdef public object send_gate  # None, or what makes the error for records that come now
     # Grows when records that came before and after must not be in one transaction.

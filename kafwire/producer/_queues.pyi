@@ -1,5 +1,5 @@
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Final, final
 
 from kafwire.producer._batch import Budget, ProducerBatch
@@ -49,6 +49,7 @@ class Topic:
 
 class Queues:
     send_gate: Callable[[], Exception] | None
+    deferred: Container[str] | None
     transaction_generation: int
     def __init__(
         self,
@@ -66,6 +67,8 @@ class Queues:
         rng_state: int,
         transactional: bool = False,
     ) -> None: ...
+    @property
+    def ended(self) -> str | None: ...
     @property
     def late(self) -> list[ProducerBatch]: ...
     @property

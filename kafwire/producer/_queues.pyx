@@ -61,7 +61,7 @@ cdef class PartitionQueue:
     @property
     def name(self):
         """As errors name it."""
-        return f"{self.topic}-{self.partition}"
+        return self.topic if self.partition < 0 else f"{self.topic}-{self.partition}"
 
 
 @cython.final

@@ -10,10 +10,11 @@ from kafwire.config import ProducerConfig
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.integers import HIGHEST, integer, natural
 from kafwire.producer.flush import undelivered
-from kafwire.producer.sender import Sender
+from kafwire.producer.sender import CLOSED, Sender
+
+__all__ = ["CLOSED", "Header", "carry", "check_partition", "check_topic", "given_up", "no_room", "wrong_argument"]
 
 Header = tuple[str, bytes | None]
-CLOSED = "this producer is closed: make a new one"
 
 
 def no_room(sender: Sender, config: ProducerConfig) -> KafkaError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from kafwire import protocol
@@ -25,13 +24,12 @@ from kafwire.producer.request import FIRST_VERSION_WITH_TOPIC_IDS, produce_reque
 from kafwire.producer.retries import Retries
 from kafwire.producer.sequencer import NOT_SENT, BatchOutcome, Identity
 from kafwire.producer.transaction_manager import Transactions
+from kafwire.runtime.log import log
 
 # Batches of one request, at most one of each partition.
 Group = list[tuple[PartitionQueue, ProducerBatch]]
 # The connection, the request's version, its batches, its topics by the names it has for them, its answer or its error.
 OnAnswer = Callable[[BrokerConnection, int, Group, dict[bytes, str], Buffer | None, KafkaError | None], object]
-
-log = logging.getLogger("kafwire")
 
 
 class Dispatcher:

@@ -24,8 +24,8 @@ async def wait_for(batches: Sequence[ProducerBatch], timeout_s: float | None) ->
     def one_done() -> None:
         nonlocal left
         left -= 1
-        if left == 0 and not finished.done():
-            finished.set_result(None)
+        if left == 0:
+            resolve(finished)
 
     for batch in batches:
         batch.add_done_callback(one_done)
@@ -37,6 +37,12 @@ async def wait_for(batches: Sequence[ProducerBatch], timeout_s: float | None) ->
             f"not everything was acknowledged within {timeout_s:g} s; it is still tried: "
             f"{undelivered(count_records(batches))}"
         ) from None
+
+
+def resolve(future: asyncio.Future[None]) -> None:
+    """End a wait, unless it has ended."""
+    if not future.done():
+        future.set_result(None)
 
 
 def count_records(batches: Iterable[ProducerBatch]) -> dict[str, int]:

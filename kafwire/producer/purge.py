@@ -46,6 +46,11 @@ def _purged(batch: ProducerBatch, what: str) -> PurgedError:
     return PurgedError(f"{batch.count} record(s) to {batch.queue.name} were purged before they were {what}: {fate}")
 
 
+def purged_unsent(batch: ProducerBatch) -> PurgedError:
+    """The error of a record that was purged before it was sent."""
+    return _purged(batch, "sent")
+
+
 def drop_unsent(batches: IncompleteBatches, recreated: RecreatedTopics, error: KafkaError) -> None:
     """Give up all batches but those in flight, which come back first."""
     for queue in recreated.queues:

@@ -7,7 +7,6 @@ nothing is sent to the new one. docs/design.md has the reasons.
 from __future__ import annotations
 
 import heapq
-import logging
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
@@ -19,8 +18,7 @@ from kafwire.producer._queues import PartitionQueue, Topic
 from kafwire.producer.direct_send import DirectSends
 from kafwire.producer.incomplete_batches import IncompleteBatches, Where
 from kafwire.producer.sequencer import BatchOutcome, Sequencer
-
-log = logging.getLogger("kafwire")
+from kafwire.runtime.log import log
 
 
 class RecreatedTopics:

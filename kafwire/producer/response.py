@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import logging
-
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.leader_errors import LEADER_ERRORS
@@ -22,8 +20,7 @@ from kafwire.producer.request import FIRST_VERSION_WITH_TOPIC_IDS
 from kafwire.producer.retries import Retries
 from kafwire.producer.sequencer import LOST
 from kafwire.producer.topics import Topics
-
-log = logging.getLogger("kafwire")
+from kafwire.runtime.log import log
 
 
 class Responses:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
+from functools import partial
 from typing import Any
 
 from kafwire.cluster.broker_connection import BrokerConnection
@@ -20,11 +20,12 @@ from kafwire.memory._buffer import Buffer
 from kafwire.producer._accumulator import Accumulator
 from kafwire.producer._batch import ProducerBatch
 from kafwire.producer._queues import PartitionQueue
+from kafwire.producer.deferred_records import DeferredRecords
 from kafwire.producer.direct_send import DirectSends
 from kafwire.producer.dispatcher import Dispatcher, Group
 from kafwire.producer.errors import doubtful
 from kafwire.producer.expiry import Expiry
-from kafwire.producer.flush import count_records, undelivered, wait_for
+from kafwire.producer.flush import count_records, resolve, undelivered, wait_for
 from kafwire.producer.in_doubt import Doubts
 from kafwire.producer.incomplete_batches import IncompleteBatches
 from kafwire.producer.leaders import Leaders
@@ -32,7 +33,7 @@ from kafwire.producer.metrics import ProduceCounters
 from kafwire.producer.partition_weights import adapt_weights
 from kafwire.producer.partitioner import Balance, rule_of
 from kafwire.producer.producer_id import ProducerId, is_final
-from kafwire.producer.purge import drop_unsent, purge
+from kafwire.producer.purge import drop_unsent, purge, purged_unsent
 from kafwire.producer.recreated_topics import RecreatedTopics
 from kafwire.producer.response import Responses
 from kafwire.producer.retries import Retries
@@ -41,14 +42,16 @@ from kafwire.producer.topics import Topics
 from kafwire.producer.transaction_manager import Transactions
 from kafwire.producer.turns import Turns
 from kafwire.runtime.engine import FORKED
+from kafwire.runtime.log import log
 from kafwire.runtime.metrics_reporter import Reporter
 
 # How often batches that cannot be sent are looked at for `delivery_timeout_ms`.
 EXPIRY_CHECK_MS = 500
 # How long the interpreter's end may be held up by records that were sent and not flushed.
 EXIT_FLUSH_S = 5.0
-
-log = logging.getLogger("kafwire")
+# How long `close` waits for the callbacks of records that it gave up.
+CALLBACKS_S = 5.0
+CLOSED = "this producer is closed: make a new one"
 
 
 class Sender:
@@ -73,6 +76,9 @@ class Sender:
             rng_state=cluster.engine.random.getrandbits(64),
             transactional=config.transactional_id is not None,
         )
+        self.accumulator.budget.callbacks = cluster.engine.callbacks
+        self.deferred = DeferredRecords(cluster.engine, self.accumulator, self._learn, self._on_deferred)
+        self._flushes = 0  # under way: what callbacks send to new topics meanwhile does not linger
         self._balance = Balance(timeout_ms=config.partitioner_availability_timeout_ms)
         self._is_adaptive = config.partitioner_adaptive_partitioning_enable and rule.spread == "sticky"
         self._retiring: asyncio.Task[None] | None = None
@@ -82,6 +88,8 @@ class Sender:
             self._direct_send = DirectSends(self)
         self._producer_id = ProducerId(cluster, config, self._direct_send)
         self.transactions = None if config.transactional_id is None else Transactions(self, config.transactional_id)
+        if self.transactions is not None:  # a commit waits for callbacks
+            self.accumulator.budget.when_called = self.notifier.notify
         self._turns = Turns(cluster.engine, config, self.on_wake)
         self._batches = IncompleteBatches(self.counters, self.transactions)
         self._expiry = Expiry(cluster, config, self._batches, self._turns)
@@ -166,6 +174,17 @@ class Sender:
         if self.accumulator.send_gate is not None:
             raise self.accumulator.send_gate()
         await self._topics.ensure_partition(missing, timeout_ms)
+
+    async def _learn(self, names: list[str]) -> None:
+        await self._topics.ensure(names, self.config.max_block_ms)
+
+    def _on_deferred(self, error: KafkaError | None) -> None:
+        """Records of callbacks that waited for their topic are in its queues, or have failed."""
+        if error is not None and self.transactions is not None:
+            self.transactions.batch_failed(error, numbered=False)
+        self._pump(everything=self._flushes > 0)
+        if self.transactions is not None:
+            self.transactions.on_progress()
 
     def _on_change(self, names: set[str]) -> None:
         """Topics have new partitions, or other leaders."""
@@ -313,53 +332,95 @@ class Sender:
         if self.accumulator.passes:
             return False
         self._pump(everything=True)
-        return not self._incomplete()
+        return not self._incomplete() and not self.accumulator.budget.callbacks_due
 
     def drop_unsent(self, error: KafkaError) -> bool:
         """Give up all batches but those in flight, which come back first; whether nothing is left."""
         self._enlist_all()
+        self.deferred.give_up(lambda _: error)
         drop_unsent(self._batches, self._recreated, error)
         return not self.accumulator.passes and not self._incomplete()
 
     def _incomplete(self) -> list[ProducerBatch]:
-        return self._batches.all(self._recreated.queues)
+        return [*self._batches.all(self._recreated.queues), *self.deferred.batches]
 
     async def purge(self, *, in_flight: bool) -> int:
         """Give up what certainly is not in the log; `in_flight`: also what may be. Returns how many records it was."""
         if self._direct_send is not None:
             self._direct_send.revoke_all()
         self._enlist_all()
-        given_up = purge(self._batches, self._recreated, in_flight=in_flight)
+        given_up = self.deferred.give_up(purged_unsent)
+        given_up += purge(self._batches, self._recreated, in_flight=in_flight)
         self.on_wake()
         return given_up
 
     async def flush(self, timeout_s: float | None = None) -> None:
         """Send everything that was buffered before this call, and wait until its outcome is known.
 
-        Raises `KafkaTimeoutError` after `timeout_s` seconds; what is left is still tried.
+        Its delivery callbacks have returned then. Raises `KafkaTimeoutError` after `timeout_s` seconds; what is left is
+        still tried.
         """
-        self._pump(everything=True)
-        await wait_for(self._incomplete(), timeout_s)
+        until = None if timeout_s is None else self.cluster.engine.now_ms() + timeout_s * 1000
+        self._flushes += 1
+        try:
+            self._pump(everything=True)
+            await wait_for(self._incomplete(), timeout_s)
+        finally:
+            self._flushes -= 1
+        await self._callbacks_called(self.config.delivery_timeout_ms / 1000 if until is None else self._left_s(until))
+
+    async def _callbacks_called(self, timeout_s: float) -> None:
+        """Wait for the delivery callbacks that are due. Raises `KafkaTimeoutError`."""
+        budget, engine = self.accumulator.budget, self.cluster.engine
+        if not budget.callbacks_due:
+            return
+        called: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        engine.callbacks.submit(partial(engine.start, resolve, called))
+        try:
+            async with asyncio.timeout(timeout_s):
+                await called
+        except TimeoutError:
+            raise KafkaTimeoutError(
+                f"all records have their outcome, but delivery callbacks have not returned within {timeout_s:g} s: "
+                "they may wait for a lock that the caller holds"
+            ) from None
+
+    def _left_s(self, until_ms: float) -> float:
+        return max(0.0, (until_ms - self.cluster.engine.now_ms()) / 1000)
 
     async def close(self, timeout_s: float | None) -> dict[str, int]:
         """End a transaction and flush within `timeout_s` seconds, then give up the rest.
 
-        Returns how many records were given up, by topic and partition.
+        Returns how many records were given up, by topic and partition. Delivery callbacks may send until all is
+        flushed: dead letters of the last records.
         """
-        now_ms = self.cluster.engine.now_ms
-        until_ms = None if timeout_s is None else now_ms() + timeout_s * 1000
-        self.accumulator.budget.close("this producer is closed: make a new one")
+        until = None if timeout_s is None else self.cluster.engine.now_ms() + timeout_s * 1000
+        self.accumulator.budget.close(CLOSED)
         if self.transactions is not None:
             with contextlib.suppress(KafkaError):  # who commits or aborts is told
                 await self.transactions.close(timeout_s)
         try:
             with contextlib.suppress(KafkaTimeoutError):
-                await self.flush(None if until_ms is None else max(0.0, until_ms - now_ms()) / 1000)
+                await self._flush_all(until)
         finally:  # an interrupted close closes too
-            lost = self._shut()
+            lost = self._shut("the producer was closed before")
+        with contextlib.suppress(KafkaTimeoutError):
+            await self._callbacks_called(CALLBACKS_S if until is None else min(CALLBACKS_S, self._left_s(until)))
         return lost
 
-    def _shut(self) -> dict[str, int]:
+    async def _flush_all(self, until_ms: float | None) -> None:
+        """Flush, and then what callbacks have sent meanwhile: for at most `delivery_timeout_ms` more."""
+        await self.flush(None if until_ms is None else self._left_s(until_ms))
+        if until_ms is None:
+            until_ms = self.cluster.engine.now_ms() + self.config.delivery_timeout_ms
+        while self._has_more():
+            await self.flush(self._left_s(until_ms))
+
+    def _has_more(self) -> bool:
+        self._enlist_all()
+        return any(not batch.done for batch in self._incomplete())  # purged ones that are on the wire are done
+
+    def _shut(self, why: str, cause: BaseException | None = None) -> dict[str, int]:
         self._turns.stop()
         if self._reporter is not None:
             self._reporter.stop()
@@ -367,18 +428,25 @@ class Sender:
             self.transactions.stop()
         if self._direct_send is not None:
             self._direct_send.stop()
+        self.deferred.stop()
         self._enlist_all()
         self.accumulator.end("the producer was closed while rows were added to it: they were not sent")
         lost = [batch for batch in self._incomplete() if not batch.done]
         counts = count_records(lost)
         in_doubt = {b for b in lost if b in self._batches.sent and b.queue.sequencer.is_doubtful(b)}
         self.cluster.shut()
-        for batch in lost:
+
+        def error_of(batch: ProducerBatch) -> KafkaError:
             fate = "acknowledged: they may or may not be in the log" if batch in in_doubt else "sent"
-            error = KafkaError(
-                f"the producer was closed before {batch.count} record(s) to {batch.queue.name} were {fate}"
-            )
-            batch.fail(doubtful(error) if batch in in_doubt else error)
+            error = KafkaError(f"{why} {batch.count} record(s) to {batch.queue.name} were {fate}")
+            if batch in in_doubt:
+                error = doubtful(error)
+            error.__cause__ = cause
+            return error
+
+        self.deferred.give_up(error_of)
+        for batch in lost:
+            batch.fail(error_of(batch))
         self.cluster.engine.transport.unlisten(self.notifier)
         return counts
 
@@ -406,6 +474,13 @@ class Sender:
                 undelivered(lost),
                 EXIT_FLUSH_S,
             )
+
+    def fail(self, error: KafkaError) -> None:
+        """The engine has ended by an error: so does every delivery."""
+        if self._turns.is_stopped:
+            return
+        self.accumulator.budget.close(str(error))
+        self._shut(f"{error}; the engine ended before", error.__cause__)
 
     def abandon(self) -> None:
         """In a forked child: `send` says so."""

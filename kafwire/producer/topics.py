@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 
 from kafwire.cluster.cluster import Cluster
@@ -17,11 +16,10 @@ from kafwire.producer.incomplete_batches import IncompleteBatches
 from kafwire.producer.partitioner import Balance
 from kafwire.producer.recreated_topics import RecreatedTopics
 from kafwire.producer.turns import Turns
+from kafwire.runtime.log import log
 
 # The request for metadata after whose response a WARNING names the partition that a caller waits for.
 SAID_AFTER = 3
-
-log = logging.getLogger("kafwire")
 
 
 class Topics:

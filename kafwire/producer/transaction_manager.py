@@ -7,7 +7,6 @@ the same call made again waits for the same outcome.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -39,6 +38,7 @@ from kafwire.producer import transaction_state as logic
 from kafwire.producer._accumulator import Accumulator
 from kafwire.producer.sequencer import Identity
 from kafwire.producer.transaction_state import Meaning, State
+from kafwire.runtime.log import log
 from kafwire.types import ConsumerGroupMetadata
 
 TRANSACTION = 1  # the coordinator's kind of key
@@ -52,8 +52,6 @@ FIRST_END_TXN = 5
 FIRST_PRODUCE = 12
 # Markers are written quickly: who is told that the last transaction is still being ended need not wait for long.
 CONCURRENT_BACKOFF_MS = 20
-
-log = logging.getLogger("kafwire")
 
 
 class Records(Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -11,10 +10,9 @@ from kafwire.cluster.backoff import delay_ms
 from kafwire.config import ProducerConfig
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.log import log
 
 SHORTEST_WAIT_MS = 0.1
-
-log = logging.getLogger("kafwire")
 
 
 class Turns:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import socket
 import ssl
 from collections.abc import Sequence
@@ -17,8 +16,7 @@ from kafwire.memory._buffer import Buffer
 from kafwire.runtime._frame import RESPONSE, Frames
 from kafwire.runtime._interfaces import NOT_AUTHENTICATED, RequestTable, ResponseFilter
 from kafwire.runtime.interfaces import Receiver, SocketAddress, SslSource
-
-log = logging.getLogger("kafwire")
+from kafwire.runtime.log import log
 
 # Bytes of requests that are given to asyncio at once; more wait until it asks for them.
 _STEP = 256 << 10

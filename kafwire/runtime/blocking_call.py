@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from _thread import allocate_lock
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
@@ -10,6 +11,11 @@ from typing import Any, Generic, TypeVar
 from kafwire.errors import KafkaError
 
 _T = TypeVar("_T")
+
+ENDED = "the engine of this client has ended: make a new client"
+# How often a thread that waits looks whether the engine's thread is alive. The engine fails its calls as it ends; this
+# is for a thread that was ended from outside.
+LOOK_S = 1.0
 
 
 class BlockingCall(Generic[_T]):
@@ -20,8 +26,10 @@ class BlockingCall(Generic[_T]):
     nothing locked behind that the engine would wait for.
     """
 
-    def __init__(self, function: Callable[[], Coroutine[Any, Any, _T]]) -> None:
+    def __init__(self, function: Callable[[], Coroutine[Any, Any, _T]], is_alive: Callable[[], bool]) -> None:
         self._function = function
+        self._is_alive = is_alive
+        self._failure: KafkaError | None = None
         self._is_over = allocate_lock()
         self._is_over.acquire()
         self._task: asyncio.Task[_T] | None = None
@@ -47,13 +55,23 @@ class BlockingCall(Generic[_T]):
         if self._task is not None:
             self._task.cancel()
 
+    def fail(self, error: KafkaError) -> None:
+        """Raise `error` where the caller waits: the engine has ended. On the engine's thread, as its last step."""
+        self._failure = error
+        with contextlib.suppress(RuntimeError):  # the work ended before
+            self._is_over.release()
+
     def result(self) -> _T:
         """Wait for what the work returns or raises; once.
 
         Raises:
-            KafkaError: it was cancelled on the engine: the client was closed.
+            KafkaError: the work was cancelled on the engine, as the client was closed, or the engine ended.
         """
-        self._is_over.acquire()
+        while not self._is_over.acquire(timeout=LOOK_S):
+            if not self._is_alive():
+                raise KafkaError(ENDED)
+        if self._failure is not None and (self._task is None or not self._task.done()):
+            raise self._failure
         # An error's traceback holds this frame: with the task in it, both would be left to the collector of cycles.
         task, self._task = self._task, None
         assert task is not None

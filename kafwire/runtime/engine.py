@@ -2,6 +2,11 @@
 
 All protocol decisions run on it. User threads hand work over with `run` and `start`, and wait without the GIL. The
 engine never outlives the interpreter's finalisation, and a forked child never touches its parent's.
+
+The thread calls no foreign code, which could wait for it: log lines and metrics hooks run in the thread of `Reports`,
+delivery callbacks in a `CallbackThread`, coroutines of token providers in a `ForeignLoop`. An exit or an interrupt that
+is raised on the loop all the same is logged, and the loop goes on. An error of the loop itself ends the engine: every
+pending call and delivery fails with it, and the next client starts another engine.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
@@ -23,11 +28,15 @@ from typing import Any, ParamSpec, TypeVar
 from kafwire.errors import KafkaError
 from kafwire.runtime._interfaces import Clock, Waiter
 from kafwire.runtime._io import Loop
-from kafwire.runtime.blocking_call import BlockingCall
+from kafwire.runtime.blocking_call import ENDED, BlockingCall
+from kafwire.runtime.callbacks import CallbackThread
 from kafwire.runtime.daemon_threads import DaemonThreads
+from kafwire.runtime.foreign_loop import ForeignLoop
 from kafwire.runtime.host_process import at_child_exit, check_runtime, quiet_daemon_threads
-from kafwire.runtime.interfaces import Member
+from kafwire.runtime.interfaces import Member, PendingCall
+from kafwire.runtime.log import leave_by, log
 from kafwire.runtime.native_transport import NativeTransport
+from kafwire.runtime.reports import Reports
 from kafwire.runtime.resolver import SystemResolver
 
 # Each says which threads are inside an Arrow stream now. Whoever makes streams adds what knows them.
@@ -50,12 +59,20 @@ class NativeEngine:
         self.random = random.Random()
         self.resolver = SystemResolver(self)
         self.waiter = Waiter()
+        self.reports = Reports()
+        self.callbacks = CallbackThread(self.reports.take)
+        self._foreign_loop = ForeignLoop()
         self._native = Loop()
         self._loop = asyncio.new_event_loop()
+        self._loop.set_debug(False)  # asyncio's debug mode logs slow steps from this thread
+        self._loop.set_exception_handler(self._on_problem)
         self.transport = NativeTransport(self._native)
         self._loop.add_reader(self._native.fileno(), self.transport.dispatch)
         self._members: weakref.WeakSet[Member] = weakref.WeakSet()
+        # By id; a call whose task was dropped goes with it.
+        self._calls: weakref.WeakValueDictionary[int, PendingCall] = weakref.WeakValueDictionary()
         self._ending = False
+        self._failure: BaseException | None = None  # the error that ended the engine
         self._threads = DaemonThreads()
         self._thread = threading.Thread(target=self._main, name="kafwire-engine", daemon=True)
         self._thread.start()
@@ -79,7 +96,9 @@ class NativeEngine:
         self.check_process()
         if self._ending:
             raise KafkaError("the interpreter is ending: nothing more can be asked of Kafka")
-        if threading.current_thread() is self._thread:
+        if self._failure is not None:
+            raise self._ended()
+        if self.callbacks.is_current or threading.current_thread() is self._thread:
             raise KafkaError("a blocking call was made from a delivery callback: hand the work to another thread")
 
     @property
@@ -88,20 +107,39 @@ class NativeEngine:
         return os.getpid() != self._pid
 
     @property
+    def has_failed(self) -> bool:
+        """Whether an error ended this engine."""
+        return self._failure is not None
+
+    @property
     def is_over(self) -> bool:
-        """Whether there is nothing left to close here: in a fork, and once the interpreter ends."""
-        return self.is_foreign or self._ending
+        """Whether there is nothing left to close here: in a fork, once the interpreter ends, and without an engine."""
+        return self.is_foreign or self._ending or self.has_failed
 
     def run(self, function: Callable[_P, Coroutine[Any, Any, _T]], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Call `function` on the engine, and wait for what its coroutine returns; an interrupt cancels it."""
         self.check_caller()
-        call = BlockingCall(partial(function, *args, **kwargs))
+        call = BlockingCall(partial(function, *args, **kwargs), self._thread.is_alive)
         try:
-            self._loop.call_soon_threadsafe(call.begin)
+            self.expect(call)
+            if not self.start(call.begin):
+                raise self._ended()
             return call.result()
         except BaseException:
             self.start(call.cancel)
             raise
+        finally:
+            self.forget(call)
+
+    def expect(self, call: PendingCall) -> None:
+        """Fail `call` if this engine ends before `forget`. Raises `KafkaError` where it has ended."""
+        self._calls[id(call)] = call
+        if self._failure is not None:  # looked at second: the engine sets it before it looks at the calls
+            raise self._ended()
+
+    def forget(self, call: PendingCall) -> None:
+        """`call` is over."""
+        self._calls.pop(id(call), None)
 
     def start(self, function: Callable[..., object], *args: object) -> bool:
         """Call `function` on the engine soon; from any thread. Whether it will be: not in a fork, nor after the end."""
@@ -144,6 +182,14 @@ class NativeEngine:
             end(None, error)
         return future
 
+    def in_loop(self, function: Callable[[], Awaitable[Any]]) -> asyncio.Future[tuple[Any, BaseException | None]]:
+        """Await `function()` in the loop for coroutines of the user's: (what it returned, what it raised).
+
+        On the engine only. Cancelling the future cancels the coroutine. Raises `RuntimeError` where no thread can be
+        started any more.
+        """
+        return self._foreign_loop.run(function)
+
     def join(self, member: Member) -> None:
         """Let `member` have its say at the end; it is not kept alive for that."""
         self._members.add(member)
@@ -158,9 +204,13 @@ class NativeEngine:
             _wait_for_leaving(inside)
         finally:
             self._ending = True
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self.start(self._loop.stop)
             self._thread.join()
+            self._foreign_loop.stop()
+            until = time.monotonic() + LEAVE_S
             self._threads.stop(LEAVE_S)
+            self.callbacks.stop(max(0.0, until - time.monotonic()))
+            self.reports.stop(max(0.0, until - time.monotonic()))  # the last, as all others log
 
     def abandon(self) -> None:
         """In a forked child: nothing of this engine may be used, nor its descriptors closed."""
@@ -171,13 +221,61 @@ class NativeEngine:
         await asyncio.gather(*(member.end() for member in list(self._members)), return_exceptions=True)
 
     def _main(self) -> None:
+        leave_by(self.reports.take)
         try:
-            self._loop.run_forever()
+            self._run_loop()
             self._loop.run_until_complete(self._end_tasks())
+        except BaseException as error:  # noqa: BLE001 # every pending call raises it
+            self._fail(error)
         finally:
-            self._loop.remove_reader(self._native.fileno())
+            with contextlib.suppress(Exception):  # a selector that has failed may know no descriptor any more
+                self._loop.remove_reader(self._native.fileno())
             self._native.stop()
-            self._loop.close()
+            with contextlib.suppress(Exception):
+                self._loop.close()
+
+    def _run_loop(self) -> None:
+        """Run the loop until `stop`, whatever is raised on it by what would end another program."""
+        while not self._ending:
+            try:
+                self._loop.run_forever()
+            except Exception:
+                raise
+            except BaseException as error:  # SystemExit or KeyboardInterrupt
+                log.exception("kafwire: %s was raised on the engine, which goes on", type(error).__name__)
+
+    def _fail(self, error: BaseException) -> None:
+        """Fail all that waits for this engine: its loop cannot go on."""
+        self._failure = error
+        log.error("kafwire: the engine has ended by an error, and with it all clients on it", exc_info=error)
+        for call in list(self._calls.values()):
+            call.fail(self._ended())
+        asyncio._set_running_loop(self._loop)  # members cancel timers and tasks of it
+        try:
+            for member in list(self._members):
+                try:
+                    member.fail(self._ended())
+                except Exception:
+                    log.exception("kafwire: a client could not be told that the engine has ended")
+            for task in asyncio.all_tasks(self._loop):
+                with contextlib.suppress(Exception):  # it will never be resumed, and may not have begun
+                    task.get_coro().close()
+        finally:
+            asyncio._set_running_loop(None)
+
+    def _ended(self) -> KafkaError:
+        """The error of a call that needs this engine after its end."""
+        if self._failure is None:
+            return KafkaError(ENDED)
+        error = KafkaError(f"{ENDED}; {type(self._failure).__name__}: {self._failure}")
+        error.__cause__ = self._failure
+        return error
+
+    def _on_problem(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An exception that no task and no callback of the loop handles."""
+        del loop
+        if not self.has_failed:  # tasks of a loop that has ended are never finished
+            log.error("kafwire: %s", context["message"], exc_info=context.get("exception"))
 
     async def _end_tasks(self) -> None:
         tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -216,10 +314,10 @@ _abandoned: list[NativeEngine] = []
 
 
 def default_engine() -> NativeEngine:
-    """This process's engine, started if need be."""
+    """This process's engine, started if there is none, or if an error ended the last one."""
     global _engine
     with _lock:
-        if _engine is None:
+        if _engine is None or _engine.has_failed:
             check_runtime()
             _engine = NativeEngine()
             atexit.register(_stop_at_exit, _engine)

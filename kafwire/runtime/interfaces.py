@@ -8,10 +8,11 @@ them too (`_interfaces.pxd`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
+from kafwire.errors import KafkaError
 from kafwire.memory._buffer import Buffer
 from kafwire.runtime._interfaces import (
     NOT_AUTHENTICATED,
@@ -29,15 +30,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NOT_AUTHENTICATED",
+    "Callbacks",
     "Clock",
     "Connection",
     "Engine",
     "Executor",
     "Member",
     "Notifier",
+    "PendingCall",
     "PendingRequest",
     "Random",
     "Receiver",
+    "Reporter",
     "RequestTable",
     "Resolver",
     "ResponseFilter",
@@ -98,6 +102,38 @@ class Executor(Protocol):
 
         On the engine only. The future has a `RuntimeError` where no thread can be started any more.
         """
+
+    def in_loop(self, function: Callable[[], Awaitable[Any]]) -> asyncio.Future[tuple[Any, BaseException | None]]:
+        """Await `function()` in the loop for coroutines of the user's: (what it returned, what it raised).
+
+        On the engine only. Cancelling the future cancels the coroutine. Raises `RuntimeError` where no thread can be
+        started any more.
+        """
+
+
+class Reporter(Protocol):
+    """Where reports to the user leave: metric snapshots."""
+
+    def submit(self, report: Callable[[], object]) -> bool:
+        """Have `report` called, in a thread that nothing waits for; returns False where it is dropped."""
+
+
+class Callbacks(Protocol):
+    """Where delivery callbacks run."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs within a callback."""
+
+    def submit(self, function: Callable[[], object]) -> None:
+        """Have `function` called behind all that was submitted before; from any thread."""
+
+
+class PendingCall(Protocol):
+    """A caller that waits for the engine."""
+
+    def fail(self, error: KafkaError) -> None:
+        """Raise `error` where the caller waits: the engine has ended."""
 
 
 class Receiver(Protocol):
@@ -185,6 +221,12 @@ class Member(Protocol):
     async def end(self) -> None:
         """The interpreter ends: finish what cannot wait, within a few seconds, and release whoever waits for you."""
 
+    def fail(self, error: KafkaError) -> None:
+        """The engine has ended by an error: fail all that waits with it, and refuse all work.
+
+        The loop runs no more. Timers and tasks of it may be cancelled.
+        """
+
     def abandon(self) -> None:
         """This process is a fork: refuse all work. Nothing here may be locked, sent or closed."""
 
@@ -212,6 +254,14 @@ class Engine(Executor, Protocol):
     def waiter(self) -> Waiter:
         """How threads of the user's wait."""
 
+    @property
+    def callbacks(self) -> Callbacks:
+        """Where delivery callbacks run."""
+
+    @property
+    def reports(self) -> Reporter:
+        """Where metric snapshots leave."""
+
     def now_ms(self) -> float:
         """Monotonic milliseconds: the only clock that decisions are made on."""
 
@@ -221,7 +271,7 @@ class Engine(Executor, Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing left to close here: in a fork, and once the interpreter ends."""
+        """Whether there is nothing left to close here: in a fork, once the interpreter ends, and without an engine."""
 
     def check_process(self) -> None:
         """Raise `KafkaError` in a forked child: sockets and threads did not come along."""
@@ -234,6 +284,12 @@ class Engine(Executor, Protocol):
 
     def start(self, function: Callable[..., object], *args: object) -> bool:
         """Call `function` on the engine soon; from any thread. Whether it will be: not in a fork, nor after the end."""
+
+    def expect(self, call: PendingCall) -> None:
+        """Fail `call` if this engine ends before `forget`. Raises `KafkaError` where it has ended."""
+
+    def forget(self, call: PendingCall) -> None:
+        """`call` is over."""
 
     def join(self, member: Member) -> None:
         """Let `member` have its say at the end; it is not kept alive for that."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kafwire.runtime.interfaces import Engine
-
-log = logging.getLogger("kafwire")
+from kafwire.runtime.log import log
 
 
 class Reporter:
@@ -24,6 +23,7 @@ class Reporter:
         self._hook = hook
         self._interval_ms = interval_ms
         self._task: asyncio.Task[None] | None = None
+        self._is_busy = False
         self._stopped = False
 
     def start(self, snapshot: Callable[[], dict[str, Any]]) -> None:
@@ -38,10 +38,9 @@ class Reporter:
             self._task.cancel()
 
     async def _repeat(self, snapshot: weakref.WeakMethod[Callable[[], dict[str, Any]]]) -> None:
-        call: asyncio.Future[None] | None = None
         while True:
             await asyncio.sleep(self._interval_ms / 1000)
-            if call is not None and not call.done():
+            if self._is_busy:
                 continue
             take = snapshot()
             if take is None:
@@ -53,10 +52,14 @@ class Reporter:
                 continue
             finally:
                 del take
-            call = self._engine.in_thread("kafwire-metrics", self._call, found)
+            self._is_busy = True
+            if not self._engine.reports.submit(partial(self._call, found)):
+                self._is_busy = False
 
     def _call(self, found: dict[str, Any]) -> None:
         try:
             self._hook(found)
         except Exception:
             log.exception("kafwire: the metrics hook failed")
+        finally:
+            self._is_busy = False

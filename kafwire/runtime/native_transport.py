@@ -4,15 +4,13 @@ completed since the last.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 from kafwire.memory._buffer import Buffer
 from kafwire.runtime import _io
 from kafwire.runtime._interfaces import Notifier, ResponseFilter, StreamSource
 from kafwire.runtime.interfaces import Connection, Receiver, SocketAddress, SslSource
-
-log = logging.getLogger("kafwire")
+from kafwire.runtime.log import log
 
 
 class NativeConnection:

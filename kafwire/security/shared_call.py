@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar, cast
 
 from kafwire.errors import AuthenticationError, KafkaError
@@ -19,8 +19,8 @@ MAX_HUNG = 4
 class SharedCall(Generic[_T]):
     """Calls `function` on behalf of all who ask meanwhile. On the engine only.
 
-    A coroutine function runs on the engine, and is cancelled when the time is over. Any other runs in a thread, which
-    is left alone then: the next who asks gets another one.
+    A coroutine function runs in the loop for coroutines of the user's, and is cancelled when the time is over. Any
+    other runs in a thread, which is left alone then: the next who asks gets another one.
 
     Args:
         what: what is called, as errors name it.
@@ -62,23 +62,33 @@ class SharedCall(Generic[_T]):
 
     async def _call(self, engine: Engine) -> _T:
         if is_async(self._function):
-            found: object = self._function()
+            found: object = await self._awaited(engine, cast("Callable[[], Awaitable[object]]", self._function))
         else:
             try:
                 found, error = await engine.in_thread("kafwire-login", _attempt, self._function)
             except RuntimeError:
-                raise AuthenticationError(f"{self._what} cannot be asked: no thread can be started") from None
+                raise self._no_thread() from None
             if error is not None:
                 raise self._failed(error) from error
-        if inspect.isawaitable(found):
-            try:
-                async with asyncio.timeout(self._timeout_s) as limit:
-                    found = await found
-            except Exception as problem:
-                if limit.expired() and isinstance(problem, TimeoutError):
-                    raise self._late() from None
-                raise self._failed(problem) from problem
+            if inspect.isawaitable(found):
+                made = found
+                found = await self._awaited(engine, lambda: made)
         return self._accept(engine, found)
+
+    async def _awaited(self, engine: Engine, function: Callable[[], Awaitable[object]]) -> object:
+        """What a coroutine of the user's returns, off the engine: it may block, and raise even what ends a program."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                found, error = await engine.in_loop(function)
+        except TimeoutError:
+            raise self._late() from None
+        except RuntimeError:
+            raise self._no_thread() from None
+        if isinstance(error, asyncio.CancelledError):
+            raise AuthenticationError(f"{self._what} was cancelled") from error
+        if error is not None:
+            raise self._failed(error) from error
+        return found
 
     def _on_done(self, call: asyncio.Task[_T]) -> None:
         if self._running is call:
@@ -95,6 +105,9 @@ class SharedCall(Generic[_T]):
 
     def _late(self) -> AuthenticationError:
         return AuthenticationError(f"{self._what} did not answer within {self._timeout_s:g} s")
+
+    def _no_thread(self) -> AuthenticationError:
+        return AuthenticationError(f"{self._what} cannot be asked: no thread can be started")
 
     def _failed(self, error: BaseException) -> AuthenticationError:
         """The text of a foreign error is not repeated: it may name a secret. It is the cause."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
-import logging
 import os
 import weakref
 from collections.abc import Callable, Iterable
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import ConfigError
 from kafwire.runtime.interfaces import SslSource, StreamSource
+from kafwire.runtime.log import log
 from kafwire.secret import Secret
 from kafwire.security import _tls, key_material, pem
 from kafwire.security.key_material import KeyMaterial
@@ -24,8 +24,6 @@ from kafwire.security_config import SecurityConfig
 
 if TYPE_CHECKING:
     import ssl
-
-log = logging.getLogger("kafwire")
 
 _VERSIONS = {"TLSv1.2": 2, "TLSv1.3": 3}
 # What of the settings OpenSSL could not use, in the words of the options.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import ipaddress
 import json
-import logging
 import random
 import time
 from http.client import HTTPException, HTTPMessage
@@ -16,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, quote_plus, urlencode, urlsplit
 
 from kafwire.errors import AuthenticationError, ConfigError
+from kafwire.runtime.log import log
 from kafwire.secret import Secret
 from kafwire.security.jwt_assertion import Assertion
 from kafwire.security.oauth_token import OAuthToken
@@ -24,8 +24,6 @@ from kafwire.security.sasl.text import show
 if TYPE_CHECKING:
     import ssl
     from urllib.request import OpenerDirector, Request
-
-log = logging.getLogger("kafwire")
 
 CLIENT_CREDENTIALS = "client_credentials"
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
 from kafwire.errors import AuthenticationError
 from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.log import log
 from kafwire.secret import Secret
 from kafwire.security.oauth_token import OAuthToken
 from kafwire.security.shared_call import SharedCall
-
-log = logging.getLogger("kafwire")
 
 # A token is used for this part of what is left of its life when it comes; then the next is fetched.
 USED_PART = 0.8

@@ -420,6 +420,7 @@ class Producer(RecordSender):
         """
         if self._closed or self._engine.is_over:
             return
+        self._engine.check_caller()  # from a callback: the producer stays open
         self._closed = True
         lost = self._engine.run(self._sender.close, timeout)
         if lost:
@@ -446,6 +447,9 @@ class Producer(RecordSender):
         self, topic: str, value: Any, key: Any, headers: Any, timestamp_ms: int | None, partition: int | None
     ) -> Delivery:
         """`send`, of a record that found no room, or whose topic is new."""
+        if self._engine.callbacks.is_current:
+            check_topic(topic)
+            return self._sender.deferred.send(topic, value, key, headers, timestamp_ms, partition)
         self._check()
         self._engine.check_caller()  # waiting for room on the engine would wait for ever
         deadline = self._deadline()

@@ -206,11 +206,11 @@ def test_nobody_waits(broker: ScriptedBroker) -> None:
             producer.send("t", value, partition=0).add_done_callback(note)
             assert told.wait(10)
         assert went_by(producer) >= 20
-        assert names == ["kafwire-engine"] * 20
+        assert names == ["kafwire-callbacks"] * 20
         delivery = producer.send("t", b"last", partition=0)
         delivery.add_done_callback(lambda _: names.append(threading.current_thread().name))
-        delivery.result(10)
-        assert names == ["kafwire-engine"] * 21
+        producer.flush(10)
+        assert names == ["kafwire-callbacks"] * 21
 
 
 def test_a_wait_that_is_over_leaves_the_record_on_its_way(broker: ScriptedBroker) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar, cast
 
+from kafwire.runtime.foreign_loop import outcome_of
 from kafwire.runtime.interfaces import Engine
 from tests.support.deadlines import PATIENCE_S
 
@@ -48,6 +49,10 @@ class LoopEngine:
 
         threading.Thread(target=work, name=name, daemon=True).start()
         return future
+
+    def in_loop(self, function: Callable[[], Awaitable[Any]]) -> asyncio.Future[tuple[Any, BaseException | None]]:
+        """See `Engine`."""
+        return asyncio.ensure_future(outcome_of(function))
 
     @property
     def engine(self) -> Engine:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -17,9 +16,8 @@ from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.integers import natural
 from kafwire.records._records import Batch, Record
+from kafwire.runtime.log import log
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
-
-log = logging.getLogger("kafwire")
 
 # Brokers forget what a group without members has not committed for a week: what does not change is committed again.
 COMMIT_AGAIN_MS = 6 * 3600 * 1000

@@ -15,7 +15,6 @@ A cursor that is not read any more has no facts here, so an offset of a former a
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from weakref import WeakSet
 
@@ -23,9 +22,8 @@ from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.offsets.hand import Hand, Handed
 from kafwire.consumer.offsets.partition_progress import PartitionProgress
 from kafwire.consumer.partition_cursor import FetchCursor
+from kafwire.runtime.log import log
 from kafwire.types import TopicPartition
-
-log = logging.getLogger("kafwire")
 
 
 class Ledger:

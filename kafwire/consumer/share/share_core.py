@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -24,9 +23,8 @@ from kafwire.consumer.share.share_fetcher import FetchedRange, ShareFetcher
 from kafwire.consumer.silence import Silence
 from kafwire.errors import CorruptBatchError, KafkaError, KafkaTimeoutError
 from kafwire.records._arrow import Layout
+from kafwire.runtime.log import log
 from kafwire.serializer_calls import Deserializers
-
-log = logging.getLogger("kafwire")
 
 LEAVE_MS = 5_000
 

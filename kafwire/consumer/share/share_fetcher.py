@@ -8,7 +8,6 @@ for more right after, so acknowledgements wait a moment for a fetch that carries
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
@@ -29,8 +28,7 @@ from kafwire.consumer.share.share_session import ShareSession
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES, BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, broker_error
 from kafwire.memory._buffer import Buffer
-
-log = logging.getLogger("kafwire")
+from kafwire.runtime.log import log
 
 _SESSION_ERRORS = (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
 _ROLE = "share"

@@ -17,15 +17,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from kafwire.cluster.broker_connection import host_and_port
 from kafwire.errors import KafkaError
+from kafwire.runtime.callbacks import InlineCallbacks
 from kafwire.runtime.engine import FORKED
+from kafwire.runtime.foreign_loop import outcome_of
 from kafwire.runtime.interfaces import Receiver, SocketAddress
+from kafwire.runtime.reports import InlineReports
 from kafwire.testing.simulation.clock import SimulatedClock, SimulatedLoop, SimulatedWaiter
 from kafwire.testing.simulation.conduct.conduct import Conduct
 from kafwire.testing.simulation.kafka import Call, Handler, Kafka
@@ -53,6 +56,8 @@ class SimulatedEngine:
         self.resolver = SimulatedResolver()
         self.transport = SimulatedTransport(world)
         self.waiter = SimulatedWaiter(world.loop)
+        self.callbacks = InlineCallbacks()
+        self.reports = InlineReports()
         self.members: list[object] = []
         self.forked = self.ended = False
 
@@ -60,6 +65,16 @@ class SimulatedEngine:
         """See `Engine`."""
         del name
         return self._world.loop.run_in_executor(None, function, *args)
+
+    def in_loop(self, function: Callable[[], Awaitable[Any]]) -> asyncio.Future[tuple[Any, BaseException | None]]:
+        """See `Engine`."""
+        return asyncio.ensure_future(outcome_of(function))
+
+    def expect(self, call: object) -> None:
+        """See `Engine`. A world ends with its test."""
+
+    def forget(self, call: object) -> None:
+        """See `Engine`."""
 
     def join(self, member: object) -> None:
         """See `Engine`."""
@@ -96,6 +111,8 @@ class SimulatedEngine:
         self.check_process()
         if self.ended:
             raise KafkaError("the interpreter is ending")
+        if self.callbacks.is_current:
+            raise KafkaError("a blocking call was made from a delivery callback: hand the work to another thread")
 
     def run(self, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """See `Engine`."""

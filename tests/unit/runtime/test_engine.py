@@ -37,6 +37,9 @@ class Member:
     async def end(self) -> None:
         self.heard.append(f"end in {threading.current_thread().name}")
 
+    def fail(self, error: KafkaError) -> None:
+        self.heard.append(f"fail: {error}")
+
     def abandon(self) -> None:
         self.heard.append("abandon")
 

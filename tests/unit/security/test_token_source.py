@@ -14,7 +14,7 @@ import pytest
 
 import kafwire
 from kafwire.errors import AuthenticationError
-from kafwire.runtime.engine import default_engine
+from kafwire.runtime.engine import NativeEngine, default_engine
 from kafwire.secret import Secret
 from kafwire.security.shared_call import MAX_HUNG
 from kafwire.security.token_source import TokenSource
@@ -353,3 +353,40 @@ def test_a_fetch_that_comes_late_is_kept() -> None:
         assert len(calls) == 1
 
     run(ask())
+
+
+def test_a_coroutine_that_blocks_does_not_hold_up_the_engine() -> None:
+    """It may log by a handler that sends to Kafka, and so wait for the engine."""
+    may_return, entered = threading.Event(), threading.Event()
+
+    async def blocks() -> str:
+        entered.set()
+        may_return.wait(30)
+        return "token"
+
+    engine = NativeEngine()
+    source = TokenSource(blocks, timeout_s=30)
+    found: list[str] = []
+    asking = threading.Thread(target=lambda: found.append(engine.run(source.token, engine).value.reveal()))
+    asking.start()
+    assert entered.wait(30)
+    assert engine.run(asyncio.sleep, 0, "alive") == "alive"
+    may_return.set()
+    asking.join(30)
+    assert found == ["token"]
+    engine.stop()
+
+
+@pytest.mark.parametrize("error", [SystemExit("no credentials"), KeyboardInterrupt()], ids=["exit", "interrupt"])
+def test_a_coroutine_that_ends_the_program_is_an_error_of_its_connection(error: BaseException) -> None:
+    async def leaves() -> str:
+        raise error
+
+    engine = NativeEngine()
+    source = TokenSource(leaves, timeout_s=30)
+    for _ in range(2):
+        with pytest.raises(AuthenticationError, match=f"provider raised {type(error).__name__}") as raised:
+            engine.run(source.token, engine)
+        assert raised.value.__cause__ is error
+    assert engine.run(asyncio.sleep, 0, "alive") == "alive"
+    engine.stop()

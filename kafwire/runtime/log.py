@@ -1,0 +1,104 @@
+"""`log`: the logger `kafwire`, for code that may run in kafwire's own threads.
+
+A handler of a user's may take locks, send to Kafka, or wait. So the engine's thread and the callback thread never enter
+the module `logging`, not even to look up a level: dictConfig holds the lock for that while it closes handlers. Their
+lines leave by the thread of `Reports`. Any other thread logs in place.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final
+
+NAME = "kafwire"
+
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+_logger = logging.getLogger(NAME)
+
+
+class _Here(threading.local):
+    """How lines leave the current thread; None: in place."""
+
+    take: Callable[[LogLine], object] | None = None
+
+
+_here = _Here()
+
+
+def leave_by(take: Callable[[LogLine], object]) -> None:
+    """Hand the lines of the current thread to `take` from now on."""
+    _here.take = take
+
+
+@dataclass(slots=True)
+class LogLine:
+    """One call of `log`, with the facts of its thread that a record shows."""
+
+    level: int
+    text: str
+    args: tuple[Any, ...]
+    exc_info: _ExcInfo | None
+    place: tuple[str, int, str]  # file, line, function
+    time_ns: int = field(default_factory=time.time_ns)
+    thread: int = field(default_factory=threading.get_ident)
+    thread_name: str = field(default_factory=lambda: threading.current_thread().name)
+
+    def emit(self) -> None:
+        """Let the handlers have it."""
+        if not _logger.isEnabledFor(self.level):
+            return
+        file, line, function = self.place
+        record = _logger.makeRecord(NAME, self.level, file, line, self.text, self.args, self.exc_info, function)
+        late_ms = record.created * 1000.0 - self.time_ns / 1e6
+        record.created = self.time_ns / 1e9
+        record.msecs = float(self.time_ns // 1_000_000 % 1000)
+        record.relativeCreated -= late_ms
+        record.thread, record.threadName = self.thread, self.thread_name
+        _logger.handle(record)
+
+
+class EngineLog:
+    """The logger `kafwire`, with the methods of a `logging.Logger` that kafwire uses."""
+
+    def debug(self, text: str, *args: object) -> None:
+        """Log at DEBUG."""
+        self._log(logging.DEBUG, text, args)
+
+    def info(self, text: str, *args: object) -> None:
+        """Log at INFO."""
+        self._log(logging.INFO, text, args)
+
+    def warning(self, text: str, *args: object, exc_info: BaseException | None = None) -> None:
+        """Log at WARNING."""
+        self._log(logging.WARNING, text, args, exc_info)
+
+    def error(self, text: str, *args: object, exc_info: BaseException | None = None) -> None:
+        """Log at ERROR."""
+        self._log(logging.ERROR, text, args, exc_info)
+
+    def exception(self, text: str, *args: object) -> None:
+        """Log at ERROR, with the exception that is being handled."""
+        self._log(logging.ERROR, text, args, sys.exc_info()[1])
+
+    def log(self, level: int, text: str, *args: object) -> None:
+        """Log at a level."""
+        self._log(level, text, args)
+
+    def _log(self, level: int, text: str, args: tuple[object, ...], error: BaseException | None = None) -> None:
+        take = _here.take
+        if take is None:
+            _logger.log(level, text, *args, exc_info=error, stacklevel=3)
+        elif level >= _logger.getEffectiveLevel():  # reads fields, and takes no lock
+            frame = sys._getframe(2)
+            place = frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name
+            exc_info = None if error is None else (type(error), error, error.__traceback__)
+            take(LogLine(level, text, args, exc_info, place))
+
+
+log: Final = EngineLog()

@@ -1,0 +1,90 @@
+"""`Reports`: the thread by which log lines and metric snapshots leave kafwire.
+
+Handlers and metrics hooks are foreign code: they may block, raise, or wait for Kafka. Nothing of kafwire waits for this
+thread. What it cannot keep up with is dropped and counted, and one line says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+
+from kafwire.runtime.log import LogLine, log
+
+# Reports that wait at most.
+LIMIT = 1000
+
+
+class Reports:
+    """One thread, which makes reports in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._dropped = 0
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._main, name="kafwire-reports", daemon=True)
+        self._thread.start()
+
+    def take(self, line: LogLine) -> None:
+        """Have a line logged."""
+        self.submit(line.emit)
+
+    def submit(self, report: Callable[[], object]) -> bool:
+        """Have `report` called; returns False where it is dropped, as too many wait."""
+        if self._waiting.qsize() >= LIMIT:
+            with self._lock:
+                self._dropped += 1
+            return False
+        self._waiting.put(report)
+        return True
+
+    def settle(self, timeout_s: float) -> bool:
+        """Wait until all reports that came before were made; returns False once the time is over."""
+        made = threading.Event()
+        self._waiting.put(made.set)
+        return made.wait(timeout_s)
+
+    def stop(self, timeout_s: float) -> None:
+        """End the thread behind all that came before, and wait for that."""
+        self._waiting.put(None)
+        self._thread.join(timeout_s)
+
+    def _main(self) -> None:
+        while (report := self._waiting.get()) is not None:
+            make(report)
+            del report  # a frame that waits keeps nothing alive
+            if self._dropped:
+                with self._lock:
+                    dropped, self._dropped = self._dropped, 0
+                make(lambda dropped=dropped: _say(dropped))  # type: ignore[misc]
+
+
+class InlineReports:
+    """Makes each report at once, where it is submitted."""
+
+    def submit(self, report: Callable[[], object]) -> bool:
+        """Call `report`."""
+        make(report)
+        return True
+
+
+def make(report: Callable[[], object]) -> None:
+    """Call a report; what it raises is printed, as `logging.Handler.handleError` does."""
+    try:
+        report()
+    except BaseException:  # noqa: BLE001 # a handler's `sys.exit()` ends no thread of kafwire's
+        if logging.raiseExceptions and sys.stderr is not None:
+            with contextlib.suppress(Exception):
+                traceback.print_exc()
+
+
+def _say(dropped: int) -> None:
+    log.warning(
+        "kafwire: %d log lines and metric snapshots were dropped: a handler of a logger, or a metrics hook, takes long",
+        dropped,
+    )

@@ -1,0 +1,259 @@
+"""Delivery callbacks apart from the engine: their order, the memory that they hold, and what waits for them."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+import kafwire
+from kafwire.errors import BrokerError, ErrorCode, KafkaError, KafkaTimeoutError
+from kafwire.testing.simulation.cluster import ClusterWorld
+from kafwire.testing.simulation.kafka import NEVER
+from tests.support import seeds
+from tests.support.simulated import World
+from tests.support.simulated_producer import Work, log_of
+
+
+class LateCallbacks:
+    """A callback thread that the test runs: `run` calls what was submitted."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[Callable[[], object]] = deque()
+        self.is_current = False
+
+    def submit(self, function: Callable[[], object]) -> None:
+        self.waiting.append(function)
+
+    def run(self, limit: int = 1_000_000) -> None:
+        while self.waiting and limit:
+            limit -= 1
+            self.is_current = True
+            try:
+                self.waiting.popleft()()
+            finally:
+                self.is_current = False
+
+
+def late(world: Any) -> LateCallbacks:
+    world.engine.callbacks = LateCallbacks()
+    found: LateCallbacks = world.engine.callbacks
+    return found
+
+
+def test_a_record_keeps_its_memory_until_its_callback_ran() -> None:
+    with World() as world:
+        world.create_topic("t")
+        callbacks = late(world)
+        work = Work(world, "t")
+        plain = work.send("t", b"x" * 1000)
+        world.pass_time(1)
+        assert (plain.done(), work.used) == (True, 0)
+        called: list[Any] = []
+        held = work.send("t", b"x" * 1000)
+        held.add_done_callback(called.append)
+        world.pass_time(1)
+        assert (held.done(), called) == (True, [])
+        assert work.used > 1000
+        callbacks.run()
+        assert (called, work.used) == ([held], 0)
+
+
+@seeds.several(5)
+def test_callbacks_keep_the_order_of_their_partition(seed: int) -> None:
+    """Those that are added to a record that is done come behind those that are due."""
+    chance = random.Random(seed)
+    seen: list[int] = []
+    with World() as world:
+        world.create_topic("t")
+        callbacks = late(world)
+        work = Work(world, "t", batch_size=200)
+        for number in range(60):
+            delivery = work.send("t", b"x" * chance.randrange(90))
+            if chance.random() < 0.5:
+                world.pass_time(chance.random() / 10)
+            delivery.add_done_callback(lambda _, number=number: seen.append(number))
+            if chance.random() < 0.3:
+                callbacks.run(chance.randrange(3))
+        world.pass_time(5)
+        callbacks.run()
+    assert seen == list(range(60))
+
+
+def test_flush_and_close_end_behind_callbacks() -> None:
+    with World() as world:
+        world.create_topic("t")
+        callbacks = late(world)
+        work = Work(world, "t", delivery_timeout_ms=40_000)
+        called: list[Any] = []
+        work.send("t", b"x").add_done_callback(called.append)
+        with pytest.raises(KafkaTimeoutError, match="delivery callbacks have not returned within"):
+            world.run(work.sender.flush(1.0))
+        world.loop.call_later(2.0, callbacks.run)
+        world.run(work.sender.flush(5.0))
+        assert len(called) == 1
+        work.send("t", b"x").add_done_callback(called.append)
+        world.loop.call_later(2.0, callbacks.run)
+        work.close(5.0)
+        assert len(called) == 2
+
+
+def test_a_callback_that_never_returns_does_not_hold_up_close_for_ever() -> None:
+    with World() as world:
+        world.create_topic("t")
+        late(world)
+        work = Work(world, "t", delivery_timeout_ms=40_000)
+        delivery = work.send("t", b"x")
+        delivery.add_done_callback(lambda _: None)
+        assert work.close(None) == {}
+        assert delivery.exception(0) is None
+
+
+def test_records_in_flight_are_in_doubt_when_the_engine_ends() -> None:
+    cause = OSError(9, "Bad file descriptor")
+    error = KafkaError("the engine of this client has ended")
+    error.__cause__ = cause
+    with World() as world:
+        world.create_topic("t")
+        world.on("Produce", lambda _: NEVER)
+        work = Work(world, "t", linger_ms=0, max_in_flight_requests_per_connection=1)
+        sent = work.send("t", b"sent")
+        world.pass_time(1)
+        unsent = work.send("t", b"unsent")
+
+        async def fail() -> None:
+            work.sender.fail(error)
+
+        world.run(fail())
+        for delivery, in_doubt in ((sent, True), (unsent, False)):
+            found = delivery.exception(0)
+            assert (found.in_doubt, found.__cause__) == (in_doubt, cause)
+        with pytest.raises(KafkaError, match="has ended"):
+            work.accumulator.append("t", b"late", None, None, None, 0)
+
+
+# --- sending within a callback
+
+
+def values(world: ClusterWorld, topic: str) -> list[bytes]:
+    with kafwire.scan(world.bootstrap, topic, engine=world.engine) as found:
+        return [record.value for batch in found.batches() for record in batch]
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("linger_ms", [0, 60_000])
+def test_dead_letters_to_a_topic_that_the_producer_does_not_know(*, linger_ms: int, is_late: bool) -> None:
+    """Their order is that of their sending, and the close that follows at once waits for them."""
+    with ClusterWorld() as world:
+        world.state.topics.create("t", partitions=1, replicas=1, configs={"max.message.bytes": "2000"})
+        world.state.topics.create("dlq", partitions=1, replicas=1)
+        callbacks = late(world) if is_late else None
+        outcomes: list[Any] = []
+        with kafwire.Producer(world.bootstrap, engine=world.engine, linger_ms=linger_ms) as producer:
+
+            def rescue(number: int, _: Any) -> None:
+                sent = producer.send("dlq", b"%d" % number, key=b"k")
+                sent.add_done_callback(lambda d: outcomes.append(d.result(0).offset))
+
+            for number in range(20):
+                refused = producer.send("t", random.Random(number).randbytes(5000))
+                refused.add_done_callback(partial(rescue, number))
+            if callbacks is not None:
+
+                def turn() -> None:
+                    callbacks.run(1)
+                    world.loop.call_later(0.01, turn)
+
+                world.loop.call_soon(turn)
+        assert values(world, "dlq") == [b"%d" % number for number in range(20)]
+        assert sorted(outcomes) == list(range(20))
+
+
+def test_a_callback_finds_room_in_a_full_buffer() -> None:
+    with World() as world:
+        world.create_topic("t")
+        work = Work(world, "t", buffer_memory=3000)
+        room: list[bool] = []
+
+        def again(_: Any) -> None:
+            while work.accumulator.append("t", b"x" * 500, None, None, None, 0) is not None:
+                pass
+            assert work.accumulator.append_beyond("t", b"y" * 500, None, None, None, 0) is not None
+            room.append(True)
+
+        work.send("t", b"x" * 500).add_done_callback(again)
+        world.pass_time(1)
+        assert room == [True]
+        work.flush()
+        assert work.used == 0
+        assert log_of(world).values()[-1] == b"y" * 500
+
+
+def test_a_dead_letter_to_a_topic_that_does_not_exist_fails_at_its_delivery() -> None:
+    with ClusterWorld(configs={"auto.create.topics.enable": "false"}) as world:
+        world.state.topics.create("t", partitions=1, replicas=1)
+        letters: list[Any] = []
+        with kafwire.Producer(world.bootstrap, engine=world.engine, max_block_ms=3000) as producer:
+            producer.send("t", b"x").add_done_callback(lambda _: letters.append(producer.send("nowhere", b"y")))
+        (letter,) = letters
+        error = letter.exception(0)
+        assert isinstance(error, BrokerError)
+        assert error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize(("value", "what"), [(5, "must be bytes-like"), ("text", "is text: encode it first")])
+def test_a_wrong_value_is_refused_within_a_callback(value: Any, what: str) -> None:
+    with ClusterWorld() as world:
+        world.state.topics.create("t", partitions=1, replicas=1)
+        errors: list[Exception] = []
+        with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+
+            def send(_: Any) -> None:
+                try:
+                    producer.send("new", value)
+                except kafwire.ConfigError as error:
+                    errors.append(error)
+
+            producer.send("t", b"x").add_done_callback(send)
+        assert what in str(errors[0])
+
+
+def test_purge_gives_up_records_whose_topic_is_not_known_yet() -> None:
+    with World() as world:
+        world.create_topic("t")
+        callbacks = late(world)
+        work = Work(world, "t")
+        letters: list[Any] = []
+        work.send("t", b"x").add_done_callback(
+            lambda _: letters.append(work.sender.deferred.send("new", b"y", None, None, None, None))
+        )
+        world.pass_time(1)
+        world.kill(1)
+        callbacks.run()
+        assert world.run(work.sender.purge(in_flight=False)) == 1
+        assert isinstance(letters[0].exception(0), kafwire.PurgedError)
+        assert work.used == 0
+
+
+def test_closing_within_a_callback_leaves_the_producer_open() -> None:
+    with ClusterWorld() as world:
+        world.state.topics.create("t", partitions=1, replicas=1)
+        errors: list[str] = []
+        with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
+
+            def close(_: Any) -> None:
+                for call in (producer.close, producer.flush):
+                    try:
+                        call()
+                    except KafkaError as error:
+                        errors.append(str(error))
+
+            producer.send("t", b"x").add_done_callback(close)
+            producer.flush()
+            assert producer.send("t", b"y").result(10).offset == 1
+        assert len(errors) == 2
+        assert "from a delivery callback" in errors[0]
