@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 from kafwire import protocol
@@ -156,7 +157,7 @@ class ReadingWalk:
     def _load(self) -> None:
         """Have the leader load the share partitions: a response names each once it is loaded, with records of it."""
         for index in range(self.partitions):
-            waiting.until(lambda asked=index: self._has_loaded(asked), "the leader has loaded the share partition")
+            waiting.until(partial(self._has_loaded, index), "the leader has loaded the share partition")
 
     def _has_loaded(self, index: int) -> bool:
         request = protocol.ShareFetchRequest(
@@ -225,7 +226,7 @@ class ReadingWalk:
             request = protocol.ShareAcknowledgeRequest(
                 group_id=self._group, member_id=each.member_id, share_session_epoch=NO_EPOCH
             )
-            waiting.until(lambda asked=request: self._has_no_session(asked), "the session has ended")
+            waiting.until(partial(self._has_no_session, request), "the session has ended")
             each.connection, each.epoch, each.held = None, None, {}
         self.lines.append(f"{[each.member_id for each in leaving]} leave")
         self._load()

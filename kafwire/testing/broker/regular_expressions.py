@@ -177,7 +177,8 @@ class Program:
 
     def _advance(self, states: frozenset[int], before: str, char: str, budget: Budget) -> frozenset[int]:
         """The states behind a character; behind the text's end: some, if it matches."""
-        seen, left, found = set(states), list(states), set()
+        seen, left = set(states), list(states)
+        found: set[int] = set()
         while left:
             number = left.pop()
             state = self._states[number]

@@ -20,7 +20,11 @@ def test_a_tree_has_sequences_alternatives_and_repetitions() -> None:
 def test_flags_end_with_their_group() -> None:
     tree = parse("((?i)a)b")
     assert isinstance(tree, list)
-    (inner,), outer = tree
+    group, outer = tree
+    assert isinstance(group, list)
+    (inner,) = group
+    assert isinstance(inner, Character)
+    assert isinstance(outer, Character)
     assert inner.passes("A")
     assert not outer.passes("B")
 
