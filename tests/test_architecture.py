@@ -60,8 +60,8 @@ IMPURE_CALLS = {"now", "utcnow", "today", "uuid1", "uuid4", "open", "print", "in
 PURE_IN_TESTING = [f"faults/{name}.py" for name in ("conversation", "kinds", "line", "record_spans", "script")]
 # Of the embedded broker all but what drives it, reads files or logs; `sasl_server` is given its `Random`.
 NOT_PURE_IN_BROKER = {
-    *("appending", "controls", "data_folder", "embedded", "embedded_security", "files", "frames", "log", "sasl_server"),
-    *("server_tls", "socket_server", "state", "storage"),
+    *("appending", "controls", "data_folder", "embedded", "embedded_security", "files", "frames", "log"),
+    *("regular_expressions", "sasl_server", "server_tls", "socket_server", "state", "storage"),
 }
 PURE_IN_TESTING += [
     f"broker/{file.relative_to(PACKAGE / 'testing' / 'broker')}"

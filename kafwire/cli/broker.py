@@ -1,7 +1,7 @@
 """`kafwire broker`: a Kafka cluster in this process, for development, tests and small embedded use."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,9 @@ Exit code 1: a port is taken, or the folder is not one of this broker's.
     "--security",
     multiple=True,
     type=click.Choice(["ssl", "ssl_mtls", "sasl_plaintext", "sasl_ssl"], case_sensitive=False),
-    help="A secured listener beside the plain one; options of clients are written to files.",
+    help="A secured listener, in place of the plain one; options of clients are written to files.",
 )
+@click.option("--plain", is_flag=True, help="With --security: open the plain listener too, which asks for no login.")
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens to connections.")
 def command(
     port: int,
@@ -48,6 +49,7 @@ def command(
     topics: Sequence[str],
     properties: Sequence[str],
     security: Sequence[str],
+    plain: bool,
     verbose: bool,
 ) -> int:
     """Serve until a signal."""
@@ -56,8 +58,13 @@ def command(
     from kafwire.testing.broker.embedded import EmbeddedKafka
 
     logging.basicConfig(format="%(message)s", level=logging.INFO if verbose else logging.WARNING)
+    if plain and not security:
+        raise click.UsageError("--plain goes with --security: without it the listener is plain anyway")
     wanted = [_topic(text) for text in topics]
-    options: dict[str, Any] = {"security": [_listener(name) for name in security]} if security else {}
+    options: dict[str, Any] = {}
+    if security:
+        users = _users()
+        options = {"security": [_listener(name, users) for name in security], "plain": plain}
     kafka = EmbeddedKafka(nodes, host=host, port=port, configs=_configs(properties), data=data, **options)
     try:
         kafka.start()
@@ -71,6 +78,8 @@ def command(
                 kafka.create_topic(name, partitions)
         click.echo(kafka.bootstrap)
         if security:
+            if plain:
+                click.echo(f"listener PLAINTEXT {kafka.direct}")
             from kafwire.testing.client_files import written_options
 
             click.echo(written_options(kafka.security))
@@ -78,12 +87,22 @@ def command(
     return 0
 
 
-def _listener(name: str) -> Any:
+def _users() -> dict[str, str]:
+    """Users of SASL, the same on all listeners, with passwords that only the written options have."""
+    import secrets
+
+    from kafwire.testing.security import USERS
+
+    return {user: secrets.token_urlsafe(18) for user in USERS}
+
+
+def _listener(name: str, users: Mapping[str, str]) -> Any:
     from kafwire.testing.security import Security
 
     if name.upper().startswith("SSL"):
         return Security("SSL", client_auth="required" if name.upper() == "SSL_MTLS" else "none")
-    return Security(name.upper(), ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])  # type: ignore[arg-type]
+    mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    return Security(name.upper(), mechanisms, users=users)  # type: ignore[arg-type]
 
 
 def _configs(properties: Sequence[str]) -> dict[str, str]:

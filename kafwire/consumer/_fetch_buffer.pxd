@@ -83,6 +83,7 @@ cdef class FetchBuffer:
     cdef kw_queue *queue
     cdef Notifier notifier
     cdef list places
+    cdef tuple kept  # the places once more: the last one, and a tuple of those before it
     cdef public object error
 
     cdef kw_place *at(self, int32_t number) except NULL

@@ -38,11 +38,15 @@ cdef extern from "kafwire/consumer/native/fast_path.h" nogil:
 
 
 @cython.final
+@cython.no_gc_clear
 cdef class PartitionSlot:
     """What Python knows of a partition in a queue."""
 
 
+# A thread that reads ahead decodes by the layout of a place's slot until its reader goes. The collector that clears a
+# cycle around them clears lists too, and no tuples: slots that a tuple holds stay as long as the buffer.
 @cython.final
+@cython.no_gc_clear
 cdef class FetchBuffer:
     """Slices on their way from the engine to readers; `notifier` is notified when bytes free up.
 
@@ -52,6 +56,7 @@ cdef class FetchBuffer:
     def __cinit__(self, Notifier notifier not None):
         self.notifier = notifier
         self.places = []
+        self.kept = ()
         self.queue = kw_queue_new()
         if self.queue is NULL:
             raise MemoryError
@@ -71,6 +76,7 @@ cdef class FetchBuffer:
         if place.place is NULL:
             raise MemoryError
         self.places.append(place)
+        self.kept = (place, self.kept)
         return kw_place_number(place.place)
 
     cdef kw_place *at(self, int32_t number) except NULL:

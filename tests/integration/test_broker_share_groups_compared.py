@@ -92,3 +92,13 @@ def test_members_are_answered_alike(
 @pytest.mark.parametrize("seed", seeds.sampled(range(24), 3, 17, 21))
 def test_readers_are_answered_alike(cluster: KafkaCluster, embedded: EmbeddedKafka, seed: int) -> None:
     compare((cluster.bootstrap, embedded.bootstrap), lambda where: ReadingWalk(where, seed).play(STEPS))
+
+
+@pytest.mark.parametrize("seed", seeds.sampled(range(24), 2, 12, 19))
+def test_readers_that_leave_and_come_back_get_the_same_records(
+    cluster: KafkaCluster, embedded: EmbeddedKafka, seed: int
+) -> None:
+    compare(
+        (cluster.bootstrap, embedded.bootstrap),
+        lambda where: ReadingWalk(where, seed, leaves_often=True).play(2 * STEPS),
+    )

@@ -11,7 +11,9 @@ import socket
 import struct
 import uuid
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 from kafwire import protocol
@@ -22,6 +24,7 @@ from tests.support import deadlines as waiting
 
 GROUP = 32  # the resource type of a group's options
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+NO_EPOCH = 1 << 30  # of no session
 Run = tuple[int, int, int]  # first and last offsets, and a number
 
 
@@ -38,6 +41,10 @@ class BrokerSocket:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection; a second call does nothing."""
         self._socket.close()
 
     def ask(self, message: Any, version: int | None = None) -> Any:
@@ -84,9 +91,13 @@ class BrokerSocket:
 
 @dataclass
 class Reader:
-    """Who plays a member that reads: what it holds, by partition, and its session's epoch; None: it has none."""
+    """Who plays a member that reads: what it holds, by partition, and its session's epoch; None: it has none.
+
+    `connection`: its own, whose end is the session's; None: the walk's.
+    """
 
     member_id: str
+    connection: BrokerSocket | None = None
     epoch: int | None = None
     held: dict[int, list[int]] = field(default_factory=dict)
     reads: set[int] = field(default_factory=set)
@@ -99,6 +110,7 @@ class ReadingWalk:
     address: str
     seed: int
     partitions: int = 2
+    leaves_often: bool = False
     lines: list[str] = field(default_factory=list)
 
     def play(self, steps: int) -> list[str]:
@@ -106,7 +118,7 @@ class ReadingWalk:
         self._topic = self._group = f"read-{self.seed}-{uuid.uuid4().hex[:8]}"
         self._readers = [Reader(f"m{number}") for number in range(self._random.choice([1, 2, 2, 3]))]
         self._ends = [0] * self.partitions
-        with BrokerSocket(self.address) as self._broker:
+        with BrokerSocket(self.address) as self._broker, ExitStack() as self._connections:
             self._prepare()
             for _ in range(steps):
                 self._step()
@@ -130,7 +142,7 @@ class ReadingWalk:
         beat = protocol.ShareGroupHeartbeatRequest(group_id=self._group, member_id="m0", member_epoch=0)
         beat.subscribed_topic_names = [self._topic]
         waiting.until(lambda: self._has_joined(beat), "the share partitions are ready", 60)
-        waiting.until(self._is_loaded, "the leader has loaded the share partitions")
+        self._load()
         for index in range(self.partitions):
             self._append(index)
             self._append(index)
@@ -142,23 +154,37 @@ class ReadingWalk:
             beat.member_epoch, beat.subscribed_topic_names = answer.member_epoch, None
         return len(self._broker.ready(self._group).get(self._topic, ())) == self.partitions
 
-    def _is_loaded(self) -> bool:
-        """Ask for records, of which there are none yet: partitions are in the answer when they are loaded."""
+    def _load(self) -> None:
+        """Have the leader load the share partitions: a response names each once it is loaded, with records of it."""
+        for index in range(self.partitions):
+            waiting.until(partial(self._has_loaded, index), "the leader has loaded the share partition")
+
+    def _has_loaded(self, index: int) -> bool:
         request = protocol.ShareFetchRequest(
             group_id=self._group, member_id="m9", max_wait_ms=100, min_bytes=1, max_records=1, batch_size=1
         )
-        parts = [request.FetchPartition(partition_index=index) for index in range(self.partitions)]
-        request.topics = [request.FetchTopic(topic_id=self._topic_id, partitions=parts)]
-        answer = self._broker.ask(request)
-        found = [each for topic in answer.responses for each in topic.partitions if not each.error_code]
+        request.topics = [
+            request.FetchTopic(topic_id=self._topic_id, partitions=[request.FetchPartition(partition_index=index)])
+        ]
+        response = self._broker.ask(request)
+        found = [each for topic in response.responses for each in topic.partitions if not each.error_code]
+        acquired = [
+            (run.first_offset, run.last_offset, run.delivery_count) for each in found for run in each.acquired_records
+        ]
+        if found:
+            self.lines.append(f"load {index} -> {acquired}")
+        m9 = Reader("m9", epoch=1)
+        if acquired:  # a real broker writes down later that a session's end releases records
+            self._acknowledge(m9, {index: [(first, last, [RELEASE]) for first, last, _ in acquired]})
         closing = protocol.ShareAcknowledgeRequest(group_id=self._group, member_id="m9", share_session_epoch=-1)
-        return self._broker.ask(closing).error_code == 0 and len(found) == self.partitions
+        return self._broker.ask(closing).error_code == 0 and bool(found)
 
     # --- one step
 
     def _step(self) -> None:
         reader = self._random.choice(self._readers)
-        kinds = {"fetch": 10, "say": 8, "append": 2, "look": 1, "odd": 3, "close": 1, "both": 3}
+        kinds = {"fetch": 10, "say": 8, "append": 2, "look": 1, "odd": 3, "close": 1, "both": 3, "leave": 1}
+        kinds["leave"] += 2 * self.leaves_often
         if reader.epoch is None:
             kinds = {"open": 10, "odd": 1}
         (kind,) = self._random.choices([*kinds], [*kinds.values()])
@@ -176,6 +202,8 @@ class ReadingWalk:
         self.lines.append(f"append {count} to {index} -> {error_of(answer)} {answer.base_offset}")
 
     def _open(self, reader: Reader) -> None:
+        if reader.connection is None:
+            reader.connection = self._connections.enter_context(BrokerSocket(self.address))
         reader.reads = {*range(self.partitions)} if self._random.random() < 0.3 else {self._random.randint(0, 1)}
         self._fetch(reader, epoch=0, named=sorted(reader.reads))
 
@@ -187,6 +215,25 @@ class ReadingWalk:
         else:
             self._fetch(reader, epoch=-1, said=said, named=sorted(said))
         reader.epoch, reader.held = None, {}
+
+    def _leave(self, reader: Reader) -> None:
+        """All connections end: without a session of the group, the leader drops the share partitions."""
+        del reader
+        leaving = [each for each in self._readers if each.epoch is not None]
+        for each in leaving:
+            if each.connection is not None:
+                each.connection.close()
+            request = protocol.ShareAcknowledgeRequest(
+                group_id=self._group, member_id=each.member_id, share_session_epoch=NO_EPOCH
+            )
+            waiting.until(partial(self._has_no_session, request), "the session has ended")
+            each.connection, each.epoch, each.held = None, None, {}
+        self.lines.append(f"{[each.member_id for each in leaving]} leave")
+        self._load()
+
+    def _has_no_session(self, request: protocol.ShareAcknowledgeRequest) -> bool:
+        code: int = self._broker.ask(request).error_code
+        return code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
     def _say(self, reader: Reader) -> None:
         self._acknowledge(reader, self._some(reader))
@@ -304,7 +351,7 @@ class ReadingWalk:
         request.topics = [request.FetchTopic(topic_id=self._topic_id, partitions=parts)] if parts else []
         if forgotten:
             request.forgotten_topics_data = [request.ForgottenTopic(topic_id=self._topic_id, partitions=forgotten)]
-        answer = self._broker.ask(request)
+        answer = (reader.connection or self._broker).ask(request)
         if not answer.error_code:
             reader.epoch = its_epoch + 1 if its_epoch >= 0 else None
         shown = []
@@ -339,7 +386,7 @@ class ReadingWalk:
             for index, batches in said.items()
         ]
         request.topics = [request.AcknowledgeTopic(topic_id=topic or self._topic_id, partitions=parts)] if parts else []
-        answer = self._broker.ask(request)
+        answer = (reader.connection or self._broker).ask(request)
         if not answer.error_code and reader.epoch is not None:
             reader.epoch += 1
         shown = sorted(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kafwire.testing.cluster_security import ClusterSecurity
     from kafwire.testing.security import Security
 
+PLAINTEXT = "PLAINTEXT"  # the plain listener's name
+
 
 class EmbeddedKafka(Controls):
     """A Kafka cluster in this process, for development and tests: the real protocol, on real ports.
@@ -29,10 +31,12 @@ class EmbeddedKafka(Controls):
     Args:
         nodes: how many brokers.
         host: the address that they listen on and advertise.
-        port: of the first broker, the others have those behind it; 0: any free ones.
+        port: of the first broker, the others have those behind it; 0: any free ones. Of the plain listener, or where
+            there is none, of the first secured one.
         configs: options of brokers by Kafka's names, such as `{"num.partitions": 3}`.
-        security: secured listeners, besides the plain one: one or several `Security`, or names of protocols. SASL has
+        security: secured listeners: one or several `Security`, or names of protocols. SASL has
             PLAIN and SCRAM here. With `Security(acls=True)` ACLs are enforced.
+        plain: whether there is the plain listener, which asks for neither TLS nor a login, besides secured ones.
         acls: ACLs that are there from the start; given, they are enforced on all listeners. Principals that need none
             are in the option `super.users`.
         data: a folder for records, offsets and all else that has to survive; None: all is in memory. It is flushed when
@@ -40,7 +44,7 @@ class EmbeddedKafka(Controls):
             by default, as with Kafka. With 1 message, what was acknowledged survives a crash of the machine.
 
     Raises:
-        ValueError: a listener asks for what this broker does not have.
+        ValueError: a listener asks for what this broker does not have, or there is none.
         OSError: from `start`: a port is taken, or the folder is in use, of another version, or not this broker's.
 
     Example:
@@ -58,6 +62,7 @@ class EmbeddedKafka(Controls):
         port: int = 0,
         configs: Mapping[str, object] | None = None,
         security: Security | str | Sequence[Security | str] | None = None,
+        plain: bool = True,
         acls: Iterable[Acl] | None = None,
         data: Path | str | None = None,
     ) -> None:
@@ -65,6 +70,9 @@ class EmbeddedKafka(Controls):
             name: str(value).lower() if isinstance(value, bool) else str(value)
             for name, value in (configs or {}).items()
         }
+        if not plain and not security:
+            raise ValueError("plain=False leaves no listener: give EmbeddedKafka(security=...)")
+        self._is_plain = plain
         self._security: EmbeddedSecurity | None = None
         if security:
             from kafwire.testing.broker.security.embedded_security import EmbeddedSecurity
@@ -99,11 +107,12 @@ class EmbeddedKafka(Controls):
             self._security.add_users(self.state)
         for node in self.state.nodes.values():
             port = self._port + node.number - 1 if self._port else 0
-            listener = Listener(node.number, "PLAINTEXT", self._host, port)
-            node.addresses["PLAINTEXT"] = self._server.listen(listener)
-            for listener in self._security.listeners_of(node.number) if self._security else ():
-                _, port = self._server.listen(listener)
-                node.addresses[listener.name] = self._security.opened(listener, port)  # type: ignore[union-attr]
+            if self._is_plain:
+                node.addresses[PLAINTEXT] = self._server.listen(Listener(node.number, PLAINTEXT, self._host, port))
+                port = 0
+            for listener in self._security.listeners_of(node.number, port) if self._security else ():
+                _, opened = self._server.listen(listener)
+                node.addresses[listener.name] = self._security.opened(listener, opened)  # type: ignore[union-attr]
         self.state.part(Retention).watch()
         self._server.start()
         self._is_started = True
@@ -136,8 +145,14 @@ class EmbeddedKafka(Controls):
 
     @property
     def direct(self) -> str:
-        """`host:port` of the plain listener of each broker."""
-        return ",".join(f"{host}:{port}" for n in self.state.nodes.values() for host, port in [n.address("PLAINTEXT")])
+        """`host:port` of the plain listener of each broker.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if not self._is_plain:
+            raise ValueError("there is no plain listener: EmbeddedKafka(plain=True)")
+        return ",".join(f"{host}:{port}" for n in self.state.nodes.values() for host, port in [n.address(PLAINTEXT)])
 
     @property
     def security(self) -> ClusterSecurity:

@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 import kafwire
+from kafwire.testing.security import USERS
 
 COMMAND = [sys.executable, "-m", "kafwire", "broker"]
 
@@ -85,6 +87,7 @@ def test_a_port_that_is_taken() -> None:
         (["--topic", "t:0"], "is no number of partitions"),
         (["--security", "none"], "'none'"),
         (["--nodes", "0"], "0"),
+        (["--plain"], "--plain goes with --security"),
     ],
 )
 def test_wrong_usage(arguments: list[str], says: str) -> None:
@@ -98,6 +101,24 @@ def test_clients_of_a_secured_listener_find_their_options() -> None:
         assert process.stdout is not None
         told = "".join(process.stdout.readline() for _ in range(5))
         (path,) = re.findall(r"kcat -L -F (\S+)", told)
+        assert bootstrap.endswith(f":{listening(process)}"), "there is no plain listener beside it"
         options = dict(line.split("=", 1) for line in Path(path).read_text().splitlines() if "=" in line)
         with kafwire.Client.from_config({**options, "bootstrap.servers": bootstrap}) as client:
             assert client.topic("t").name == "t"
+        assert options["sasl.password"] not in USERS.values(), "passwords that no source text has"
+
+
+def test_the_plain_listener_is_there_when_it_is_asked_for() -> None:
+    with running("--port", "0", "--security", "sasl_plaintext", "--plain", "--topic", "t") as (_, process):
+        assert process.stdout is not None
+        name, address = process.stdout.readline().removeprefix("listener ").split()
+        assert name == "PLAINTEXT"
+        with kafwire.Client(address) as client:
+            assert client.topic("t").name == "t"
+
+
+def listening(process: "subprocess.Popen[str]") -> int:
+    """The only port that a process listens on."""
+    found = [each.laddr.port for each in psutil.Process(process.pid).net_connections("tcp") if each.status == "LISTEN"]
+    (port,) = found
+    return int(port)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
+from kafwire.testing.broker.regular_expressions import Pattern, PatternError, matching
 from kafwire.testing.broker.request import Answer, Request
 from kafwire.testing.broker.transactions.transaction_coordinator import State
 from kafwire.testing.broker.transactions.transactions import Transactions
@@ -21,10 +21,12 @@ def handle(state: ClusterState, request: Request) -> Answer:
     transactions: Transactions = state.part(Transactions)
     names = {each.value for each in State}
     pattern = getattr(message, "transactional_id_pattern", None)
-    try:
-        wanted = re.compile(pattern) if pattern else None
-    except re.error:
-        return response(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+    wanted = None
+    if pattern:
+        try:
+            wanted = matching([Pattern(pattern)], [*transactions.by_id])[pattern]
+        except PatternError:
+            return response(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     found = []
     for transactional_id, its in transactions.by_id.items():
         coordinator = its.coordinator
@@ -37,7 +39,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
         running_ms = float("inf") if its.begun_ms is None else state.now_ms - its.begun_ms
         if message.duration_filter >= 0 and running_ms <= message.duration_filter:
             continue
-        if wanted is not None and not wanted.fullmatch(transactional_id):
+        if wanted is not None and transactional_id not in wanted:
             continue
         found.append(
             response.TransactionState(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.topics.topics import Topic
 
 BY_ID = 13
+ADMIN_CLIENT = "__admin_client"  # the one client id that Kafka lets write to internal topics
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -36,6 +37,9 @@ def handle(state: ClusterState, request: Request) -> Answer:
                 continue
             partition = _partition(request, topic, data.index, part)
             if partition is None:
+                continue
+            if partition.topic.is_internal and request.client_id != ADMIN_CLIENT:
+                part.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
                 continue
             end = append_batch(state, request, partition, data.records, part)
             if part.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER and request.version >= 10:

@@ -1,19 +1,18 @@
 """The patterns of topics' names that members of a consumer group subscribe to, and the topics that match.
 
-Kafka's patterns are RE2's, here they are those of Python's `re`: the two agree on what is usual. As in Kafka, topics
-are looked for after the request is answered, with the rights of the client that gave rise to it, and not more often
-than every ten seconds.
+As in Kafka, topics are looked for after the request is answered, with the rights of the client that gave rise to it,
+and not more often than every ten seconds.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from kafwire.errors import ErrorCode
+from kafwire.testing.broker.regular_expressions import Pattern, PatternError, matching
 from kafwire.testing.broker.topics.config_store import Refusal
 
 if TYPE_CHECKING:
@@ -80,17 +79,14 @@ class TopicPatterns:
         self._is_looking = False
         self._resolved_ms, self._resolved_topics = self._state.now_ms, topics_made
         names = [topic.name for topic in self._state.topics if allows(topic.name)]
-        patterns = {each: re.compile(each) for each in wanted}
-        self._on_resolved(
-            {each: frozenset(name for name in names if compiled.fullmatch(name)) for each, compiled in patterns.items()}
-        )
+        self._on_resolved(matching([Pattern(each) for each in wanted], names))
 
 
 def _check(pattern: str) -> None:
     try:
-        re.compile(pattern)
-    except re.error as error:
+        Pattern(pattern)
+    except PatternError as error:
         raise Refusal(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error.msg}.",
+            f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.",
         ) from None

@@ -78,19 +78,19 @@ class EmbeddedSecurity:
                 lasts_ms = listener.connections_max_reauth_ms or None
                 credentials.add_users(listener.name, listener.mechanisms, listener.users, lasts_ms)
 
-    def listeners_of(self, node: int) -> list[Listener]:
-        """What a broker listens to, on ports that are free."""
+    def listeners_of(self, node: int, port: int = 0) -> list[Listener]:
+        """The secured listeners of a broker: the first one on `port`, or with 0 on a free one, as all others."""
         return [
             Listener(
                 node,
                 listener.name,
                 self._host,
-                0,
+                0 if number else port,
                 self._context(listener) if listener.has_tls else None,
                 listener.has_sasl,
                 _text(listener.properties, "ssl.principal.mapping.rules", _PRINCIPAL_RULES),
             )
-            for listener in self.listeners
+            for number, listener in enumerate(self.listeners)
         ]
 
     def opened(self, listener: Listener, port: int) -> tuple[str, int]:

@@ -64,7 +64,7 @@ def acquire(
     partition: SharePartition, asked: Asked, limits: Limits, offset: int, spans: Sequence[Span]
 ) -> list[Acquired]:
     """Acquire what is available of the batches that were read from `offset` on."""
-    if asked.most <= 0 or not spans:
+    if asked.most <= 0 or not spans or spans[-1].last < partition.start:
         return []
     return _Acquisition(partition, asked, limits, offset, spans).run()
 
@@ -89,11 +89,12 @@ class _Acquisition:
         partition, base = self._partition, self._spans[0].first
         if partition.batches and self._offset < base:
             partition.archive_skipped(self._offset, base)
-        known = self._known(base)
+        first = self._first_wanted(base)
+        known = partition.between(min(base, first), self._last)
         if not known:
-            self._take_new(base, self._last)
+            self._take_new(first, self._last)
             return self._found
-        self._take_known(known)
+        self._take_known(known, first)
         if self._left > 0 and known[-1].last < self._last:
             self._take_new(known[-1].last + 1, self._last)
         if self._found:
@@ -109,19 +110,22 @@ class _Acquisition:
             self._last = min(self._last, partition.end)
         self._left = room
 
-    def _known(self, base: int) -> list[InFlightBatch]:
-        """The batches in flight that were read again."""
+    def _first_wanted(self, base: int) -> int:
+        """The first offset to acquire: the log's batch may begin before the start, or within a batch in flight.
+
+        A start within the log's batch comes from a leader that loaded a state: members had acknowledged a part of it.
+        """
         partition = self._partition
         at = partition.floor(base)
-        self._first = max(base, partition.start) if at < 0 else base
-        if at >= 0 and partition.batches[at].last >= base:
-            self._first = partition.batches[at].first
-        return partition.between(self._first, self._last)
+        if at < 0:
+            return max(base, partition.start)
+        floor = partition.batches[at]
+        return floor.first if floor.last >= base else base
 
     # --- what was in flight before
 
-    def _take_known(self, known: Sequence[InFlightBatch]) -> None:
-        partition, gap = self._partition, self._first
+    def _take_known(self, known: Sequence[InFlightBatch], gap: int) -> None:
+        partition = self._partition
         for batch in known:
             if self._left <= 0:
                 return
@@ -154,7 +158,8 @@ class _Acquisition:
 
     def _is_throttled(self, batch: InFlightBatch) -> bool:
         if batch.whole is not None:
-            return batch.whole.count >= self._limits.throttled_from
+            is_available = batch.whole.state is RecordState.AVAILABLE
+            return is_available and batch.whole.count >= self._limits.throttled_from
         counts = [each.count for _, each in self._available(batch)]
         return max(counts, default=0) >= self._limits.throttled_from
 

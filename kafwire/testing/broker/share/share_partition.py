@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafwire.testing.broker.share.in_flight import NOBODY, Delivery, InFlightBatch, RecordState
+from kafwire.testing.broker.share.in_flight import Delivery, InFlightBatch, RecordState
 from kafwire.testing.broker.share.share_states import Run, ShareState
 
 
@@ -128,9 +128,7 @@ class SharePartition:
             if whole is not None and self._is_cut(batch) and _is_held(whole) and whole.member_id == member_id:
                 batch.split()
             for first, last, delivery in batch.runs():
-                if delivery.member_id not in (member_id, NOBODY):
-                    break  # as in Kafka, which looks no further in this batch
-                if _is_held(delivery):
+                if _is_held(delivery) and delivery.member_id == member_id:
                     runs.append(self._give_back(first, last, delivery, limit))
         if runs:
             self.write(runs)
@@ -189,6 +187,8 @@ class SharePartition:
 
     def _last_done(self) -> int | None:
         """The last record before one that is not done with."""
+        if self.gap_counts and self.next_offset > self.end and self._complete() == self.in_flight:
+            return self.end  # Kafka 4.3.1 keeps the start in a gap that was read until the next record arrives
         found = None
         gap = self.gap.start if self.gap_counts and self.gap else None
         for batch in self.batches:

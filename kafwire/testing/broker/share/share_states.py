@@ -7,10 +7,9 @@ available again. See KIP-932.
 from __future__ import annotations
 
 import uuid
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafwire.testing.broker.share.in_flight import RecordState
@@ -50,7 +49,7 @@ class ShareState:
         """A leader has written new states of records. What lies before `start` is forgotten."""
         self.start = start
         self.complete = complete
-        self.runs = _combined(self.runs, sorted(runs), start)
+        self.runs = _combined([*self.runs, *_combined(runs, start)], start)
         self.save()
 
     def lead(self, leader_epoch: int) -> None:
@@ -69,26 +68,37 @@ class ShareState:
         ]
 
 
-def _combined(old: Sequence[Run], new: Sequence[Run], start: int) -> list[Run]:
-    """Both, without overlaps, in order, from `start` on; neighbours that are alike are one."""
-    cuts = sorted({max(each, start) for run in (*old, *new) for each in (run.first, run.last + 1)})
+def _combined(runs: Iterable[Run], start: int) -> list[Run]:
+    """Runs in order, without overlaps, from `start` on. Where two overlap, the one of higher rank stays.
+
+    As in Kafka, a run joins a neighbor of equal rank, except where that neighbor comes out of an overlap behind it.
+    """
+    left = [run._replace(first=max(run.first, start)) for run in runs if run.last >= start]
+    heapify(left)
     found: list[Run] = []
-    for first, end in pairwise(cuts):
-        covering = [run for run in (_covering(old, first), _covering(new, first)) if run is not None]
-        if not covering:
-            continue
-        run = max(covering, key=lambda each: each.rank)
-        if found and found[-1].last + 1 == first and found[-1].rank == run.rank:
-            found[-1] = found[-1]._replace(last=end - 1)
+    while left:
+        run = heappop(left)
+        if left and left[0].first <= run.last:
+            for each in _without_overlap(run, heappop(left)):
+                heappush(left, each)
+        elif left and left[0].first == run.last + 1 and left[0].rank == run.rank:
+            heappush(left, run._replace(last=heappop(left).last))
         else:
-            found.append(run._replace(first=first, last=end - 1))
+            found.append(run)
     return found
 
 
-def _covering(runs: Sequence[Run], offset: int) -> Run | None:
-    """The one of runs in order that has an offset."""
-    at = bisect_right(runs, offset, key=lambda run: run.first) - 1
-    return runs[at] if at >= 0 and runs[at].last >= offset else None
+def _without_overlap(one: Run, other: Run) -> Iterator[Run]:
+    """Two runs that overlap, of which `other` does not begin first, as runs that do not."""
+    if one.rank == other.rank:
+        yield one._replace(last=max(one.last, other.last))
+        return
+    stays, yields = (one, other) if one.rank > other.rank else (other, one)
+    yield stays
+    if yields.first < stays.first:
+        yield yields._replace(last=stays.first - 1)
+    if yields.last > stays.last:
+        yield yields._replace(first=stays.last + 1)
 
 
 class ShareStates:

@@ -36,7 +36,7 @@ class DataFolder:
         self.files = RealFiles()
         known = self._identify()
         path.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

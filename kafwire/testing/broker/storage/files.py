@@ -62,13 +62,13 @@ class Files(Protocol):
 
 
 class RealFiles:
-    """The files of this machine."""
+    """The files of this machine. Their owner alone may read those that it makes: a journal has users' keys."""
 
     has_descriptors = True
 
     def open(self, path: str) -> int:
         """See `Files`."""
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def close(self, descriptor: int) -> None:
         """See `Files`."""
@@ -182,6 +182,8 @@ def read_file(files: Files, path: str) -> bytes:
 def write_file(files: Files, path: str, data: bytes, *, sync: bool = True) -> None:
     """Put a file in its place at once, as far as readers and crashes can see."""
     new = path + ".tmp"
+    if files.exists(new):  # from a crash; it keeps its mode if it is opened
+        files.unlink(new)
     opened = OpenFile(files, new)
     files.truncate(opened.descriptor, 0)
     files.pwrite(opened.descriptor, data, 0)

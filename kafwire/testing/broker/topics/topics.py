@@ -13,6 +13,7 @@ from kafwire.testing.broker.log.partition import Partition
 
 NO_TOPIC_ID: Final = uuid.UUID(int=0)
 LONGEST_NAME: Final = 249
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _NAME = re.compile(r"[a-zA-Z0-9._-]*")
 
 
@@ -85,7 +86,8 @@ class Topics:
         topic_id: uuid.UUID | None = None,
     ) -> Topic:
         """Make a topic; its leaders take turns. What is asked for has been checked. `assignments`: who has them."""
-        topic = Topic(name, topic_id or self.make_id(), configs=dict(configs or {}))
+        is_internal = name in INTERNAL_TOPICS
+        topic = Topic(name, topic_id or self.make_id(), configs=dict(configs or {}), is_internal=is_internal)
         self.by_name[name] = self.by_id[topic.topic_id] = topic
         self.add_partitions(topic, partitions, replicas, assignments=assignments)
         return topic

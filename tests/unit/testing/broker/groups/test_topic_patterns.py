@@ -122,3 +122,10 @@ def test_topics_that_a_member_may_not_know_of_do_not_match() -> None:
     assert first.beat(subscribed_topic_names=["t-2"]).error_code == 0
     refused = first.beat(subscribed_topic_names=["t-1", "t-2"])
     assert refused.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_pattern_with_many_ways_to_fail_does_not_stop_the_broker() -> None:
+    group = ConsumerMembers(topics={"a" * 40 + "-": 1, "a": 1})
+    first = subscribed(group, "a", "(a+)+$")
+    first.beat()
+    assert names(first) == {"a"}

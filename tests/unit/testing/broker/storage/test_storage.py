@@ -1,9 +1,11 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafwire.producer.sequencer import Identity
 from kafwire.records import encode_batch
+from kafwire.testing import EmbeddedKafka
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.groups.offsets import Committed, OffsetStore
 from kafwire.testing.broker.quotas import Quotas
@@ -169,3 +171,16 @@ def test_a_folder_of_no_topic_is_put_aside(tmp_path: Any) -> None:
     (stray,) = tmp_path.glob("lost-0.*-stray")
     assert (stray / "00000000000000000000.log").read_bytes() == b"x"
     assert not list(tmp_path.glob("old*"))
+
+
+def test_files_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    with EmbeddedKafka(security="SASL_PLAINTEXT", data=folder) as kafka:
+        kafka.create_topic("t", 1)
+    (folder / "journal.tmp").write_bytes(b"of a crash")
+    (folder / "journal.tmp").chmod(0o644)
+    with EmbeddedKafka(security="SASL_PLAINTEXT", data=folder):
+        pass
+    modes = {each.name: each.stat().st_mode & 0o777 for each in folder.rglob("*") if each.is_file()}
+    assert modes["journal"] == 0o600
+    assert {*modes.values()} == {0o600}, modes
