@@ -174,7 +174,7 @@ class OffsetReset:
         if self._awaited.get(cursor) is not lookup:
             return
         if self._fetcher.queue.position(cursor.number) < 0:  # nothing was read: it begins there
-            self.begin(cursor, offset, is_earliest=place == EARLIEST)
+            self.begin(cursor, offset, is_earliest=lookup.place == EARLIEST)
         else:
             self._fetcher.go_on_at(cursor, offset)
 
