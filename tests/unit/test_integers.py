@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -60,7 +60,7 @@ def test_naturals_end_where_an_int64_does() -> None:
     for value in (-1, HIGHEST + 1, np.int64(-1)):
         assert natural(value) is None
         with pytest.raises(ConfigError):
-            timestamp_of(value)
+            timestamp_of(cast("int", value))
 
 
 @pytest.mark.parametrize("before_ms", [1, 2, 3, 4, 5, 86_400_000 * 365 * 10])
