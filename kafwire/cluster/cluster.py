@@ -127,6 +127,8 @@ class Cluster:
             blame=node.blame,
             on_overdue=self._watch_over,
             security=self._security,
+            cluster_id=lambda: self.metadata.cluster_id,
+            on_misdirected=self._on_misdirected,
         )
         if self._closed:
             connection.close()
@@ -408,6 +410,13 @@ class Cluster:
         for seed in self._seeds:
             if seed is not but and seed.is_ready:
                 seed.fail("the client bootstraps again")
+
+    def _on_misdirected(self, connection: BrokerConnection) -> None:
+        """A known broker's address leads to another broker (KIP-1242): the known addresses are out of date."""
+        if self._closed or not self._may_rebootstrap or connection.node not in self.metadata.brokers:
+            return
+        self._leave_all(f"{connection.where} is another broker now")
+        self._refresher.begin()
 
     def on_change(self, callback: OnChange) -> Callable[[], None]:
         """Have `callback` called after each refresh with the names of topics that changed; returns what ends that.

@@ -251,7 +251,7 @@ class Scene:
             group_id=self.full(group),
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch + epoch,
-            generation_id=generation,
+            generation_id_or_member_epoch=generation,
             member_id=self._member_id(member),
         )
         for topic in dict.fromkeys(name for name, _ in offsets):

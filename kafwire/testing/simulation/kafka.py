@@ -30,6 +30,8 @@ __all__ = [
     "request_classes",
 ]
 
+CLUSTER_ID = "simulated"
+
 
 @functools.cache
 def request_classes() -> dict[int, type[Any]]:
@@ -46,6 +48,9 @@ class Kafka(FetchApi, TransactionApi):
         self.refuse: Callable[[RecordBatch], int] = lambda _: 0  # an error code for what is never stored
 
     def _on_ApiVersions(self, call: Call) -> Answer:
+        message = call.message
+        if message.cluster_id is not None and (message.cluster_id, message.node_id) != (CLUSTER_ID, call.node):
+            return protocol.ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
         versions = self.nodes[call.node].versions
         keys = []
         for key, kind in sorted(request_classes().items()):
@@ -85,7 +90,7 @@ class Kafka(FetchApi, TransactionApi):
                 response.MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
             )
         return response(
-            cluster_id="simulated",
+            cluster_id=CLUSTER_ID,
             controller_id=min(self.nodes),
             brokers=[
                 response.MetadataResponseBroker(node_id=n.number, host=n.host, port=n.port, rack=n.rack)

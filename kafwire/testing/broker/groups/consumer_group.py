@@ -113,7 +113,7 @@ class ConsumerGroup:
         if not is_transactional and member.classic is None and version < MEMBER_EPOCHS:
             return ErrorCode.UNSUPPORTED_VERSION
         if generation > member.epoch:
-            return ErrorCode.ILLEGAL_GENERATION if is_transactional else stale(member)
+            return stale(member)
         return 0
 
     def check_partitions(self, member_id: str, generation: int, places: Collection[tuple[str, int]]) -> int:
