@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 CLUSTER_ID = "simulated"
+NAMES_NODE = 5  # from this version of ApiVersions on clients name the cluster and the node (KIP-1242)
 
 
 @functools.cache
@@ -48,10 +49,10 @@ class Kafka(FetchApi, TransactionApi):
         self.refuse: Callable[[RecordBatch], int] = lambda _: 0  # an error code for what is never stored
 
     def _on_ApiVersions(self, call: Call) -> Answer:
-        message = call.message
-        if message.cluster_id is not None and (message.cluster_id, message.node_id) != (CLUSTER_ID, call.node):
+        versions, message = self.nodes[call.node].versions, call.message
+        compares = versions.get("ApiVersions", (0, NAMES_NODE))[1] >= NAMES_NODE and message.cluster_id is not None
+        if compares and (message.cluster_id, message.node_id) != (CLUSTER_ID, call.node):
             return protocol.ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
-        versions = self.nodes[call.node].versions
         keys = []
         for key, kind in sorted(request_classes().items()):
             name = kind.__name__.removesuffix("Request")
