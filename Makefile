@@ -138,7 +138,7 @@ loc:
 	@$(PYTHON) -m scripts.loc
 
 jars: $(VENV)/built $(VENV)/has-test
-	@$(BIN)/python -m kafwire.testing.cluster fetch 4.3.1 3.9.1 >/dev/null
+	@$(BIN)/python -m kafwire.testing.cluster fetch 4.4.0 3.9.1 >/dev/null
 	@$(BIN)/python -m kafwire.testing.cluster prepare
 
 clean:

@@ -128,6 +128,8 @@ class TransactionApi(GroupApi):
         who = Identity(message.producer_id, message.producer_epoch)
         transaction = self.transactions[message.transactional_id]
         code = self._not_coordinator(call, message.group_id)
+        if not code and self.before_4:  # a group is created first, for a refused member too
+            self.groups.setdefault(message.group_id, Group())
         if not code and call.version >= 5:
             code = self._add(call, message.transactional_id, who, set(), {message.group_id})
         elif not code:
@@ -139,8 +141,6 @@ class TransactionApi(GroupApi):
         refusal = self.refuses_member(message.group_id, *member, is_transactional=True)
         if refusal == ErrorCode.ILLEGAL_GENERATION and call.version >= 6 and message.group_id not in self.groups:
             refusal = ErrorCode.GROUP_ID_NOT_FOUND
-        if not refusal and self.before_4:  # there is a group then, even if it has nothing
-            self.groups.setdefault(message.group_id, Group())
         code = code or refusal
         topics = []
         for topic in message.topics:

@@ -75,6 +75,8 @@ def _refuses(state: ClusterState, request: Request) -> int:
     code = groups.refuses(request, message.group_id)
     if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and request.version < LOADING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if not code and state.before_4:  # a group is created first, for a refused member too
+        groups.ensure(message.group_id)
     code = code or _refuses_producer(state, request)
     refusal = groups.check_commit(
         message.group_id,
@@ -85,8 +87,6 @@ def _refuses(state: ClusterState, request: Request) -> int:
     )
     if refusal and request.version >= TOPIC_IDS and not groups.exists(message.group_id):
         refusal = ErrorCode.GROUP_ID_NOT_FOUND
-    if not refusal and state.before_4:  # there is a group then, even if it has nothing
-        groups.ensure(message.group_id)
     return code or refusal
 
 
