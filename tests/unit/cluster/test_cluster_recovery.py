@@ -280,19 +280,15 @@ def test_connections_name_their_cluster_and_node_once_both_are_known() -> None:
         world.run(scenario(world, make_cluster(world)))
 
 
-def test_without_recovery_a_misdirected_connection_fails_and_the_known_brokers_stay() -> None:
+@pytest.mark.parametrize("option", [{"metadata_recovery_strategy": "none"}, {"metadata_cluster_check_enable": False}])
+def test_connections_name_no_cluster_where_that_is_disabled(option: dict[str, Any]) -> None:
     async def scenario(world: World, cluster: Cluster) -> None:
         await cluster.refresh()
-        before = addresses(cluster)
-        one, two = world.nodes[1], world.nodes[2]
-        two.host, one.host = one.host, "10.0.0.9"
-        with pytest.raises(KafkaConnectionError, match="belongs to another broker now"):
-            await cluster.connection(1, "fetch").open()
-        await asyncio.sleep(0)
-        assert addresses(cluster) == before
+        await cluster.connection(1, "fetch").open()
+        assert {(call.message.cluster_id, call.message.node_id) for call in world.made("ApiVersions")} == {(None, -1)}
 
     with World(brokers=2) as world:
-        world.run(scenario(world, make_cluster(world, metadata_recovery_strategy="none")))
+        world.run(scenario(world, make_cluster(world, **option)))
 
 
 def test_brokers_that_swap_addresses_are_found_at_their_new_ones() -> None:
