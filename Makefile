@@ -67,6 +67,7 @@ test: ready
 	$(if $(TESTS),$(BIN)/python -m pytest $(TESTS),$(BIN)/python -m scripts.run_tests)
 
 test-all: ready $(VENV)/has-long
+	@$(BIN)/python -m kafwire.testing.cluster fetch 4.3.1 >/dev/null
 	$(BIN)/python -m scripts.run_tests --shard $(SHARD)
 
 test-kerberos: ready $(VENV)/has-kerberos

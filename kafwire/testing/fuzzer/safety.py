@@ -39,7 +39,8 @@ _CLASSES = {
         ExpireDelegationToken ElectLeaders AlterPartitionReassignments AlterClientQuotas AlterUserScramCredentials
         StreamsGroupHeartbeat AlterShareGroupOffsets StreamsGroupTopologyDescriptionUpdate""",
     DESTRUCTIVE: """DeleteTopics DeleteRecords DeleteAcls DeleteGroups OffsetDelete DeleteShareGroupOffsets
-        UpdateFeatures UnregisterBroker UnregisterController WriteTxnMarkers AddRaftVoter RemoveRaftVoter UpdateRaftVoter
+        UpdateFeatures UnregisterBroker UnregisterController WriteTxnMarkers AddRaftVoter RemoveRaftVoter
+        UpdateRaftVoter
         InitializeShareGroupState ReadShareGroupState WriteShareGroupState DeleteShareGroupState
         ReadShareGroupStateSummary Vote BeginQuorumEpoch EndQuorumEpoch AlterPartition Envelope FetchSnapshot
         BrokerRegistration BrokerHeartbeat AllocateProducerIds ControllerRegistration AssignReplicasToDirs
