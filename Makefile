@@ -67,6 +67,7 @@ test: ready
 	$(if $(TESTS),$(BIN)/python -m pytest $(TESTS),$(BIN)/python -m scripts.run_tests)
 
 test-all: ready $(VENV)/has-long
+	@$(BIN)/python -m kafwire.testing.cluster fetch 4.3.1 >/dev/null
 	$(BIN)/python -m scripts.run_tests --shard $(SHARD)
 
 test-kerberos: ready $(VENV)/has-kerberos
@@ -138,7 +139,7 @@ loc:
 	@$(PYTHON) -m scripts.loc
 
 jars: $(VENV)/built $(VENV)/has-test
-	@$(BIN)/python -m kafwire.testing.cluster fetch 4.3.1 3.9.1 >/dev/null
+	@$(BIN)/python -m kafwire.testing.cluster fetch 4.4.0 3.9.1 >/dev/null
 	@$(BIN)/python -m kafwire.testing.cluster prepare
 
 clean:

@@ -122,6 +122,9 @@ class ClientConfig(SecurityConfig):
     metadata_recovery_strategy: str = option("rebootstrap", OneOf("rebootstrap", "none"))
     # So long known brokers may leave this client without metadata before it asks the bootstrap servers (KIP-1102).
     metadata_recovery_rebootstrap_trigger_ms: int = option(300_000, number(0))
+    # Name cluster and node to each known broker, so that another broker at its address refuses the connection
+    # (KIP-1242, Kafka 4.4); without effect if metadata_recovery_strategy is "none".
+    metadata_cluster_check_enable: bool = option(True, flag)
     # Where this client runs: brokers may name a replica near it to read from (KIP-392).
     client_rack: str = option("", any_text)
     # A broker that claims a longer frame is not believed.

@@ -113,6 +113,7 @@ WITHOUT_EFFECT = frozenset(
         *("send_buffer_bytes", "receive_buffer_bytes", "socket_send_buffer_bytes", "socket_receive_buffer_bytes"),
         *("socket_blocking_max_ms", "socket_keepalive_enable", "socket_nagle_disable", "socket_max_fails"),
         *("socket_connection_setup_timeout_max_ms", "client_dns_lookup"),
+        "bootstrap_resolve_timeout_ms",
         *("broker_address_ttl", "broker_address_family", "reconnect_backoff_jitter_ms"),
         # versions are negotiated, topics are looked up when they are needed
         *("api_version_request", "api_version_request_timeout_ms", "api_version_fallback_ms"),
@@ -138,6 +139,7 @@ WITHOUT_EFFECT = frozenset(
         *("sasl_login_refresh_window_factor", "sasl_login_refresh_window_jitter"),
         *("sasl_login_retry_backoff_max_ms", "sasl_login_retry_backoff_ms"),
         # how brokers check tokens
+        *("sasl_oauthbearer_allow_unverified_audience", "sasl_oauthbearer_allow_unverified_issuer"),
         *("sasl_oauthbearer_clock_skew_seconds", "sasl_oauthbearer_expected_audience"),
         *("sasl_oauthbearer_expected_issuer", "sasl_oauthbearer_jwks_endpoint_refresh_ms"),
         *("sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms", "sasl_oauthbearer_jwks_endpoint_retry_backoff_ms"),
@@ -172,6 +174,7 @@ ONLY: dict[str, tuple[Collection[str], str]] = {
         ("false", "False"),
         "a batch that is given up leaves a gap, of which its deliveries tell: look at them",
     ),
+    "partitioner_rack_aware": (("false", "False"), "partitions are chosen without a look at racks: give a partitioner"),
     "transaction_two_phase_commit_enable": (("false", "False"), "transactions cannot be prepared by this version"),
     **dict.fromkeys(
         ("ssl_truststore_type", "ssl_keystore_type"),

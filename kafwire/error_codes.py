@@ -171,3 +171,6 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131, _FINAL, "the streams topology's epoch is not valid"
     STREAMS_TOPOLOGY_FENCED = 132, _FINAL, "the streams topology's epoch is outdated"
     SHARE_SESSION_LIMIT_REACHED = 133, _RETRY, "the broker holds as many share sessions as it may"
+    GROUP_DELETION_FAILED = 134, _FINAL, "the coordinator could not delete the group"
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135, _FINAL, "the broker could not store the topology's description"
+    CONTROLLER_ID_NOT_REGISTERED = 136, _FINAL, "there is no registered controller of that id"

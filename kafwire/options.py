@@ -72,6 +72,7 @@ class ClientOptions(TypedDict, total=False):
     metadata_max_age_ms: int
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
     metadata_recovery_rebootstrap_trigger_ms: int
+    metadata_cluster_check_enable: bool
     client_rack: str
     max_frame_bytes: int
 

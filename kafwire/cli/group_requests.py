@@ -188,7 +188,7 @@ class Groups:
         """Delete a group with its offsets. Raises `BrokerError`."""
         asked = protocol.DeleteGroupsRequest(groups_names=[group_id])
         (its,) = self._client.call(asked, broker=self._coordinator(group_id)).results
-        _raise_for(its.error_code, f"deleting group {group_id}", "DeleteGroups")
+        _raise_for(its.error_code, f"deleting group {group_id}", "DeleteGroups", its.error_message)
 
     def partitions(self, topic: str) -> list[int]:
         """The numbers of a topic's partitions. Raises `BrokerError` where there is no such topic."""

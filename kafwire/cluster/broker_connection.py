@@ -52,6 +52,8 @@ from kafwire.security.client_security import ClientSecurity
 
 # Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
 GREETING_MAX_FRAME = 8 << 20
+# From this version on ApiVersions names the cluster and the node that the client means to reach (KIP-1242).
+FIRST_VERSION_WITH_NODE = 5
 # Brokers refuse a version with other characters (KIP-511).
 SOFTWARE_VERSION = re.sub(r"[^A-Za-z0-9.-]+", "-", __version__).strip("-.")
 
@@ -89,8 +91,13 @@ class BrokerConnection:
         blame: AddressBlame | None = None,
         on_overdue: Callable[[BrokerConnection], object] | None = None,
         security: ClientSecurity | None = None,
+        cluster_id: Callable[[], str | None] = lambda: None,
+        on_misdirected: Callable[[BrokerConnection], object] = lambda _: None,
     ) -> None:
         """`security` is TLS and SASL; None: neither.
+
+        `cluster_id` is that of the node's cluster. ApiVersions names both (KIP-1242); another broker at the node's
+        address refuses the connection, and `on_misdirected` is called.
 
         `greetings` are the versions of ApiVersions to begin with, by host and port, where it is not the newest.
 
@@ -106,6 +113,8 @@ class BrokerConnection:
         self._greetings = {} if greetings is None else greetings
         self._reach = Reach(engine) if reach is None else reach
         self._on_overdue = on_overdue
+        self._cluster_id = cluster_id
+        self._on_misdirected = on_misdirected
         self._overdue_ms = math.inf if role == PARKED else OVERDUE_MS + getattr(config, "fetch_max_wait_ms", 0)
         self._look: asyncio.TimerHandle | None = None
         self._heard_ms = self._used_ms = -1.0e12
@@ -450,9 +459,17 @@ class BrokerConnection:
         """The newest version of ApiVersions that the server says it has."""
         return self.versions.get(protocol.ApiVersionsRequest.api_key, (0, 0))[1]
 
+    def _greeting(self) -> protocol.ApiVersionsRequest:
+        """ApiVersions. A connection to a bootstrap server names neither cluster nor node: the address is all it has."""
+        request = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
+        cluster_id = self._cluster_id()
+        if self.node >= 0 and cluster_id is not None:  # one without the other is an invalid request
+            request.cluster_id, request.node_id = cluster_id, self.node
+        return request
+
     async def _negotiate(self, version: int) -> None:
         """ApiVersions; a server that does not have our version says which it has, in the layout of version 0."""
-        request = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
+        request = self._greeting()
         while True:
             response = await self._exchange(request, version)
             if response.error_code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
@@ -460,13 +477,29 @@ class BrokerConnection:
             offered = [k.max_version for k in response.api_keys if k.api_key == request.api_key]
             version = min(version - 1, offered[0] if offered else 0)
             await asyncio.sleep(response.throttle_time_ms / 1000)
-        if response.error_code:
-            raise KafkaConnectionError(f"{self.where}: {broker_error(response.error_code, 'ApiVersions')}")
+        self._check_greeted(request, response)
         self.versions = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
         levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
         self.features = (response.finalized_features_epoch, levels)
         if self._authentication is not None:  # SASL follows at once; others look at `muted_until_ms`
             await asyncio.sleep(response.throttle_time_ms / 1000)
+
+    async def _confirm_node(self) -> None:
+        """Have the broker compare cluster and node after the login: before it, brokers compare neither."""
+        request = self._greeting()
+        if request.node_id >= 0 and self._has_greeting >= FIRST_VERSION_WITH_NODE:
+            response = await self._exchange(request, min(self._has_greeting, request.max_stable_version))
+            self._check_greeted(request, response)
+
+    def _check_greeted(self, request: protocol.ApiVersionsRequest, response: protocol.ApiVersionsResponse) -> None:
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            asyncio.get_running_loop().call_soon(self._on_misdirected, self)
+            raise KafkaConnectionError(
+                f"{self.where} is not broker {request.node_id} of cluster {request.cluster_id}: the address belongs to "
+                "another broker now"
+            )
+        if response.error_code:
+            raise KafkaConnectionError(f"{self.where}: {broker_error(response.error_code, 'ApiVersions')}")
 
     def version_of(self, request: type[Any], *, at_most: int | None = None) -> int:
         """The negotiated version of a request class; the connection must be ready."""
@@ -578,10 +611,7 @@ class BrokerConnection:
         """Open if need be, and see that the broker is alive: that it has answered a moment ago, or does so now."""
         await self.open()
         if self._engine.now_ms() - self._heard_ms > ALIVE_MS:
-            request = protocol.ApiVersionsRequest(
-                client_software_name="kafwire", client_software_version=SOFTWARE_VERSION
-            )
-            await self.call(request)
+            await self.call(self._greeting())
 
     async def call(self, message: Any, *, version: int | None = None, timeout_ms: float | None = None) -> Any:
         """Open if need be, send `message`, and return the decoded answer."""

@@ -127,6 +127,8 @@ class Cluster:
             blame=node.blame,
             on_overdue=self._watch_over,
             security=self._security,
+            cluster_id=self._cluster_to_name,
+            on_misdirected=self._on_misdirected,
         )
         if self._closed:
             connection.close()
@@ -442,6 +444,18 @@ class Cluster:
         for seed in self._seeds:
             if seed is not but and seed.is_ready:
                 seed.fail("the client bootstraps again")
+
+    def _cluster_to_name(self) -> str | None:
+        """The cluster that connections name to its brokers; None: they name none."""
+        is_checked = self._may_rebootstrap and self.config.metadata_cluster_check_enable
+        return self.metadata.cluster_id if is_checked else None
+
+    def _on_misdirected(self, connection: BrokerConnection) -> None:
+        """A known broker's address leads to another broker (KIP-1242): the known addresses are out of date."""
+        if self._closed or connection.node not in self.metadata.brokers:
+            return
+        self._leave_all(f"{connection.where} is another broker now")
+        self._refresher.begin()
 
     def on_change(self, callback: OnChange) -> Callable[[], None]:
         """Have `callback` called after each refresh with the names of topics that changed; returns what ends that.

@@ -7,6 +7,7 @@ the same call made again waits for the same outcome.
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import Coordinator
 from kafwire.cluster.group_offsets import OffsetToCommit, went_meanwhile
+from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.cluster.transaction_member import TransactionMember
 from kafwire.config import ProducerConfig
 from kafwire.error_codes import ErrorCode
@@ -36,6 +38,7 @@ from kafwire.errors import (
 from kafwire.integers import natural
 from kafwire.producer import transaction_state as logic
 from kafwire.producer._accumulator import Accumulator
+from kafwire.producer.offset_topics import BY_NAME, FIRST_VERSION_WITH_TOPIC_IDS, OffsetTopics, RecreatedTopicError
 from kafwire.producer.sequencer import Identity
 from kafwire.producer.transaction_state import Meaning, State
 from kafwire.runtime.log import log
@@ -81,6 +84,7 @@ class Transactions:
         self._config = records.config
         self._id = transactional_id
         self._coordinator = Coordinator(records.cluster, transactional_id, key_type=TRANSACTION)
+        self._topics = OffsetTopics(records.cluster)
         self._groups: dict[str, Coordinator] = {}
         self._logic = logic.Transaction(transactional_id)
         self._news = asyncio.Event()
@@ -346,6 +350,10 @@ class Transactions:
             coordinator = self._group_coordinator(action.group.group_id)
         try:
             connection = await coordinator.connection()
+            ids = await self._topic_ids(action, connection)
+        except RecreatedTopicError as error:
+            self._logic.refused(action, error, Meaning.ABORT)
+            return None
         except BrokerError as error:
             self._problem = error
             meaning = self._logic.meaning(action, error.code)
@@ -360,7 +368,7 @@ class Transactions:
             self._logic.refused(action, error, Meaning.FATAL)
             return None
         try:
-            message, version = self._request(action, connection)
+            message, version = self._request(action, connection, ids)
         except ProtocolError as error:
             self._logic.refused(action, error, Meaning.FATAL)
             return None
@@ -371,6 +379,8 @@ class Transactions:
             self._logic.lost(action)
             coordinator.forget(connection.node)
             return backoff_ms
+        if isinstance(answer, protocol.TxnOffsetCommitResponse):
+            self._topics.read(answer.topics)
         codes, identity = _codes(answer)
         meaning = self._logic.answered(action, codes, identity)
         if meaning is Meaning.FIND_COORDINATOR:
@@ -378,6 +388,8 @@ class Transactions:
         if meaning in (Meaning.RETRY, Meaning.FIND_COORDINATOR):
             code = codes if isinstance(codes, int) else next(code for code in codes.values() if code)
             self._problem = self._logic.error_of(action, code, logic.API[type(action)])
+            if code == ErrorCode.UNKNOWN_TOPIC_ID:
+                self._topics.doubt()
             if code == ErrorCode.CONCURRENT_TRANSACTIONS:
                 return min(CONCURRENT_BACKOFF_MS, backoff_ms)
             return backoff_ms
@@ -390,7 +402,16 @@ class Transactions:
             found = self._groups[group_id] = Coordinator(self._cluster, group_id)
         return found
 
-    def _request(self, action: logic.Action, connection: BrokerConnection) -> tuple[Any, int]:
+    async def _topic_ids(self, action: logic.Action, connection: BrokerConnection) -> Mapping[str, uuid.UUID]:
+        """The ids by which a request names topics; `BY_NAME` where it has their names."""
+        if not isinstance(action, logic.CommitOffsets) or self._logic.version < 2:
+            return BY_NAME
+        version = connection.version_of(protocol.TxnOffsetCommitRequest)
+        return await self._topics.ids(action) if version >= FIRST_VERSION_WITH_TOPIC_IDS else BY_NAME
+
+    def _request(
+        self, action: logic.Action, connection: BrokerConnection, ids: Mapping[str, uuid.UUID]
+    ) -> tuple[Any, int]:
         """The message, and its version."""
         second = self._logic.version >= 2
         identity = self._logic.identity or logic.NO_PRODUCER
@@ -445,10 +466,16 @@ class Transactions:
             )
         message = request(
             **who,
-            **action.group._asdict(),
-            topics=[request.TxnOffsetCommitRequestTopic(name=name, partitions=parts) for name, parts in topics.items()],
+            group_id=action.group.group_id,
+            generation_id_or_member_epoch=action.group.generation_id,
+            member_id=action.group.member_id,
+            group_instance_id=action.group.group_instance_id,
+            topics=[
+                request.TxnOffsetCommitRequestTopic(name=name, topic_id=ids.get(name, NO_TOPIC_ID), partitions=parts)
+                for name, parts in topics.items()
+            ],
         )
-        at_most = None if second else LAST_TXN_OFFSET_COMMIT
+        at_most = None if ids else FIRST_VERSION_WITH_TOPIC_IDS - 1 if second else LAST_TXN_OFFSET_COMMIT
         return message, _at_least(connection, request, FIRST_TXN_OFFSET_COMMIT if second else 0, at_most)
 
 

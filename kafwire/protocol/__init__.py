@@ -139,9 +139,14 @@ if TYPE_CHECKING:
     from kafwire.protocol.api.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
     from kafwire.protocol.api.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
     from kafwire.protocol.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+    from kafwire.protocol.api.streams_group_topology_description_update import (
+        StreamsGroupTopologyDescriptionUpdateRequest,
+        StreamsGroupTopologyDescriptionUpdateResponse,
+    )
     from kafwire.protocol.api.sync_group import SyncGroupRequest, SyncGroupResponse
     from kafwire.protocol.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
     from kafwire.protocol.api.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+    from kafwire.protocol.api.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
     from kafwire.protocol.api.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
     from kafwire.protocol.api.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
     from kafwire.protocol.api.vote import VoteRequest, VoteResponse
@@ -167,9 +172,11 @@ if TYPE_CHECKING:
     )
     from kafwire.protocol.header import RequestHeader, ResponseHeader
     from kafwire.protocol.spec import Data, Message, Request, Response, Struct
+    from kafwire.protocol.transaction_index import AbortedTxn
 
 __all__ = [
     "MESSAGES",
+    "AbortedTxn",
     "AddOffsetsToTxnRequest",
     "AddOffsetsToTxnResponse",
     "AddPartitionsToTxnRequest",
@@ -347,6 +354,8 @@ __all__ = [
     "StreamsGroupDescribeResponse",
     "StreamsGroupHeartbeatRequest",
     "StreamsGroupHeartbeatResponse",
+    "StreamsGroupTopologyDescriptionUpdateRequest",
+    "StreamsGroupTopologyDescriptionUpdateResponse",
     "Struct",
     "SyncGroupRequest",
     "SyncGroupResponse",
@@ -354,6 +363,8 @@ __all__ = [
     "TxnOffsetCommitResponse",
     "UnregisterBrokerRequest",
     "UnregisterBrokerResponse",
+    "UnregisterControllerRequest",
+    "UnregisterControllerResponse",
     "UpdateFeaturesRequest",
     "UpdateFeaturesResponse",
     "UpdateRaftVoterRequest",
@@ -388,6 +399,7 @@ _DATA = {
     ),
     "default_principal": ("DefaultPrincipalData",),
     "header": ("RequestHeader", "ResponseHeader"),
+    "transaction_index": ("AbortedTxn",),
 }
 
 

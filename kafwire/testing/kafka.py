@@ -16,7 +16,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-DEFAULT_VERSION = "4.3.1"
+DEFAULT_VERSION = "4.4.0"
+PREVIOUS_VERSION = "4.3.1"
 OLDEST_VERSION = "3.9.1"
 
 _OLDEST_JAVA = 17

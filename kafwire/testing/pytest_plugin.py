@@ -6,6 +6,7 @@
 - `kafka_simulation`: a `ClusterWorld` for this test, with the marker's `nodes` and a seed from the test's name;
 - `kafka_cluster`: `cluster`, where there is what it needs, else the test is skipped;
 - `cluster`: one node of the newest supported Kafka, for the whole session, and for all processes of pytest-xdist;
+- `cluster_431`: the same of the one before the newest;
 - `cluster_391`: the same of the oldest;
 - `make_cluster(nodes=3, ...)`: a cluster for this test, with the arguments of `KafkaCluster`;
 - `topic_name`: a name that no other test uses.
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION
+from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION, PREVIOUS_VERSION
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.embedded import EmbeddedKafka
@@ -107,6 +108,13 @@ class ClusterFactory:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     """One node of the newest Kafka that kafwire supports, shared by all tests of the session."""
     with _shared(DEFAULT_VERSION, tmp_path_factory) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cluster_431(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """One node of the Kafka before the newest, shared by all tests of the session."""
+    with _shared(PREVIOUS_VERSION, tmp_path_factory) as running:
         yield running
 
 

@@ -33,7 +33,7 @@ JAVA_IS_LAXER = {
     r"a nullable struct is marked": "Java takes every other mark for one of the two",
     r"takes more than 32 bits": "Java drops bits of a varint over 32",
     r"(fields|length|count) runs past the end; 0 bytes": "Java drops bits of a varint over 32",
-    r"[2-4]\d{9} (tagged fields|elements) do not fit": "Java takes a number above 2**31 for a negative one: for none",
+    r"[2-4]\d{9} elements do not fit": "Java takes a number above 2**31 for a negative one: for none",
     r"[2-4]\d{9} bytes are announced": "Java takes a number above 2**31 for a negative one: for none",
     r"tag \d+ comes after tag \d+": "Java takes tags in any order, and the last of those that appear twice",
     r"bytes are left over in tagged field": "Java does not look at the size of a tagged field it knows",

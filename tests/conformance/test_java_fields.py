@@ -45,7 +45,7 @@ def changed(field: Field, default: Any) -> Iterator[tuple[Any, Any]]:
             yield [field.struct()], [{}]
         else:
             blank = field.struct()
-            inner = next(item for item in field.struct.__fields__ if item.struct is None)
+            inner = next(item for item in field.struct.__fields__ if item.struct is None or item.array)
             ours, java = next(changed(inner, getattr(blank, inner.name)))
             yield field.struct(**{inner.name: ours}), {camel_case(inner.name): java}
     else:

@@ -190,6 +190,15 @@ def test_a_client_without_a_certificate_is_refused(either: Cluster) -> None:
         client.call(protocol.ListGroupsRequest(), broker=1)
 
 
+@pytest.mark.parametrize(("cluster_id", "node"), [("another", 1), ("another", 7)])
+def test_cluster_and_node_are_compared_after_a_login_only(raw: Raw, cluster_id: str, node: int) -> None:
+    greeting = protocol.ApiVersionsRequest(client_software_name="test", client_software_version="1")
+    greeting.cluster_id, greeting.node_id = cluster_id, node
+    assert exchange(raw.socket, greeting, 5).error_code == 0
+    assert raw.log_in()[0] == 0
+    assert exchange(raw.socket, greeting, 5).error_code == ErrorCode.REBOOTSTRAP_REQUIRED
+
+
 # --- users and ACLs of a running broker
 
 

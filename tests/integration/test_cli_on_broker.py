@@ -18,6 +18,7 @@ from kafwire.testing.cluster import KafkaCluster
 from tests.support import seeds
 from tests.support.complaints import complaints
 from tests.support.deadlines import ended
+from tests.support.kafka_versions import CLUSTERS
 
 pytestmark = pytest.mark.either_kafka
 
@@ -73,7 +74,7 @@ def run(bootstrap: str, *arguments: str) -> "subprocess.CompletedProcess[bytes]"
     return subprocess.run([*COMMAND, *arguments], capture_output=True, check=False, timeout=60, env=environment)
 
 
-@pytest.fixture(scope="module", params=seeds.sampled(["cluster", "cluster_391"], "cluster"))
+@pytest.fixture(scope="module", params=seeds.sampled(CLUSTERS.values(), "cluster"))
 def topic(request: pytest.FixtureRequest) -> Topic:
     cluster: KafkaCluster = request.getfixturevalue(request.param)
     made = Topic(cluster.bootstrap, f"cli-{uuid.uuid4().hex[:8]}")

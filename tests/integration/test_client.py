@@ -13,8 +13,10 @@ import pytest
 import kafwire
 from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafwire.types import TopicPartition
+from tests.support import seeds
 from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.deadlines import ended
+from tests.support.kafka_versions import CLUSTERS
 from tests.support.scripted_broker import ScriptedBroker, after, close, closed_port, no_answer
 from tests.support.time_limits import within
 
@@ -27,7 +29,7 @@ def flavour(request: pytest.FixtureRequest) -> Iterator[Flavour]:
         yield it
 
 
-@pytest.fixture(params=["cluster", "cluster_391"])
+@pytest.fixture(params=seeds.sampled(CLUSTERS.values(), "cluster", "cluster_391"))
 def bootstrap(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(request.param).bootstrap)
 

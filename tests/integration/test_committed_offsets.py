@@ -11,11 +11,13 @@ import pytest
 import kafwire
 from kafwire.cluster.group_offsets import Committed, OffsetToCommit
 from kafwire.errors import BrokerError, KafkaTimeoutError
+from tests.support import seeds
+from tests.support.kafka_versions import CLUSTERS
 from tests.support.real_group_offsets import offsets_of
 from tests.support.time_limits import within
 
 
-@pytest.fixture(params=["cluster", "cluster_391"])
+@pytest.fixture(params=seeds.sampled(CLUSTERS.values(), "cluster", "cluster_391"))
 def bootstrap(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(request.param).bootstrap)
 

@@ -19,7 +19,9 @@ from kafwire.errors import BrokerError
 from kafwire.runtime.engine import default_engine
 from kafwire.testing.cluster import KafkaCluster, Node
 from kafwire.testing.ports import Ports
+from tests.support import seeds
 from tests.support.deadlines import until
+from tests.support.kafka_versions import CLUSTERS
 from tests.support.real_topics import SOON, values
 from tests.support.time_limits import within
 
@@ -107,7 +109,7 @@ def test_the_next_address_of_a_name_is_tried(cluster: KafkaCluster, names: dict[
         assert [broker.node_id for broker in client.metadata().brokers] == [1]
 
 
-@pytest.mark.parametrize("version", ["cluster", "cluster_391"])
+@pytest.mark.parametrize("version", seeds.sampled(CLUSTERS.values(), "cluster", "cluster_391"))
 def test_partitions_that_are_added_are_noticed(
     version: str, request: pytest.FixtureRequest, topic_name: str, on_engine: Callable[..., Cluster]
 ) -> None:

@@ -18,17 +18,18 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import BrokerError, ConfigError, CorruptBatchError
 from kafwire.testing.cluster import KafkaCluster
-from kafwire.testing.kafka import class_path, java
+from kafwire.testing.kafka import DEFAULT_VERSION, class_path, java
 from tests.support import seeds
 from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.deadlines import until
+from tests.support.kafka_versions import CLUSTERS
 from tests.support.known_topics import Seen, fill, make_topic, partitions_of, records, take, value_of
 from tests.support.time_limits import within
 
 
-@pytest.fixture(params=seeds.sampled(["4.3.1", "3.9.1"], "4.3.1"))
+@pytest.fixture(params=seeds.sampled(CLUSTERS, DEFAULT_VERSION))
 def broker(request: pytest.FixtureRequest) -> KafkaCluster:
-    found: KafkaCluster = request.getfixturevalue("cluster" if request.param == "4.3.1" else "cluster_391")
+    found: KafkaCluster = request.getfixturevalue(CLUSTERS[request.param])
     return found
 
 

@@ -14,9 +14,11 @@ import pytest
 import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import BrokerError, ConfigError, KafkaError
+from kafwire.testing.kafka import DEFAULT_VERSION
 from tests.support import seeds
 from tests.support.api_flavours import Flavour, flavour_named
 from tests.support.deadlines import ended, until
+from tests.support.kafka_versions import CLUSTERS
 from tests.support.known_topics import (
     NOW_MS,
     Seen,
@@ -36,9 +38,9 @@ EACH = 400
 TOTAL = PARTITIONS * EACH
 
 
-@pytest.fixture(params=seeds.sampled(["4.3.1", "3.9.1"], "4.3.1"), scope="module")
+@pytest.fixture(params=seeds.sampled(CLUSTERS, DEFAULT_VERSION), scope="module")
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    return str(request.getfixturevalue("cluster" if request.param == "4.3.1" else "cluster_391").bootstrap)
+    return str(request.getfixturevalue(CLUSTERS[request.param]).bootstrap)
 
 
 @pytest.fixture(params=["blocking", "async"])

@@ -13,7 +13,9 @@ import pytest
 import kafwire
 from kafwire.errors import KafkaTimeoutError
 from kafwire.testing.cluster import KafkaCluster
+from tests.support import seeds
 from tests.support.complaints import complaints
+from tests.support.kafka_versions import CLUSTERS
 from tests.support.time_limits import within
 
 
@@ -22,7 +24,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, input="x\n")
 
 
-@pytest.mark.parametrize("fixture", ["cluster", "cluster_391"])
+@pytest.mark.parametrize("fixture", seeds.sampled(CLUSTERS.values(), "cluster", "cluster_391"))
 def test_a_broker_that_is_well(fixture: str, request: pytest.FixtureRequest) -> None:
     cluster: KafkaCluster = request.getfixturevalue(fixture)
     with within(20):
@@ -32,7 +34,7 @@ def test_a_broker_that_is_well(fixture: str, request: pytest.FixtureRequest) -> 
     steps = ["name", "connection", "protocol", "versions", "advertised", "topic", "record", "deletion"]
     assert [finding["step"] for finding in findings] == steps
     assert all(finding["ok"] for finding in findings)
-    release = {"cluster": "Kafka 4.3", "cluster_391": "Kafka 3.9"}[fixture]
+    release = {"cluster": "Kafka 4.4", "cluster_431": "Kafka 4.3", "cluster_391": "Kafka 3.9"}[fixture]
     assert release in findings[2]["seen"]
     with kafwire.Client(cluster.bootstrap) as client:
         assert not [topic.name for topic in client.metadata().topics if topic.name.startswith("kafwire-doctor")]

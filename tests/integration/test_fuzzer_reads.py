@@ -8,6 +8,8 @@ from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.fuzzer import Campaign, Options
 from kafwire.testing.fuzzer.campaign import resolve
 from kafwire.testing.fuzzer.safety import CLASS_OF, READ
+from tests.support import seeds
+from tests.support.kafka_versions import CLUSTERS
 
 SEED = 20_261_121
 REQUESTS = 300
@@ -27,7 +29,7 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.parametrize("fixture", ["cluster", "cluster_391"])
+@pytest.mark.parametrize("fixture", seeds.sampled(CLUSTERS.values(), "cluster", "cluster_391"))
 def test_what_is_known_is_so_still(fixture: str, request: pytest.FixtureRequest) -> None:
     """An entry of `KNOWN` that no broker needs any more would hide what is new."""
     cluster: KafkaCluster = request.getfixturevalue(fixture)
@@ -37,7 +39,7 @@ def test_what_is_known_is_so_still(fixture: str, request: pytest.FixtureRequest)
                 client.call(asked)
 
 
-@pytest.mark.parametrize("fixture", ["cluster", "cluster_391"])
+@pytest.mark.parametrize("fixture", seeds.sampled(CLUSTERS.values(), "cluster", "cluster_391"))
 def test_reads_find_nothing_that_is_not_known(fixture: str, request: pytest.FixtureRequest) -> None:
     cluster: KafkaCluster = request.getfixturevalue(fixture)
     apis = frozenset(api for api, kind in CLASS_OF.items() if kind == READ and api not in LEFT_OUT)

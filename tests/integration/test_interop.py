@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from kafwire.testing.cluster import KafkaCluster
+from kafwire.testing.kafka import DEFAULT_VERSION
 from tests.support import seeds
 from tests.support.interop import (
     CODECS,
@@ -31,6 +32,7 @@ from tests.support.interop import (
     send_by_kafwire,
 )
 from tests.support.java_client import JavaClient, Seen, Written
+from tests.support.kafka_versions import CLUSTERS
 from tests.support.real_topics import create
 
 
@@ -42,9 +44,9 @@ class Stored(NamedTuple):
     size: int
 
 
-@pytest.fixture(params=seeds.sampled(["4.3.1", "3.9.1"], "4.3.1"))
+@pytest.fixture(params=seeds.sampled(CLUSTERS, DEFAULT_VERSION))
 def broker(request: pytest.FixtureRequest) -> KafkaCluster:
-    found: KafkaCluster = request.getfixturevalue("cluster" if request.param == "4.3.1" else "cluster_391")
+    found: KafkaCluster = request.getfixturevalue(CLUSTERS[request.param])
     return found
 
 

@@ -26,6 +26,8 @@ from kafwire.protocol import (
     Response,
 )
 from kafwire.testing.cluster import KafkaCluster
+from tests.support import seeds
+from tests.support.kafka_versions import CLUSTERS
 
 UNKNOWN_TOPIC = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 REQUESTS: tuple[type[Request[Response]], ...] = (
@@ -65,7 +67,7 @@ class Connection:
         return data
 
 
-@pytest.fixture(params=["cluster", "cluster_391"])
+@pytest.fixture(params=seeds.sampled(CLUSTERS.values(), "cluster", "cluster_391"))
 def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
     cluster: KafkaCluster = request.getfixturevalue(request.param)
     opened = Connection(cluster.bootstrap)

@@ -18,18 +18,17 @@ from tests.scenarios.random_requests import Step, compare, draw, play_steps
 from tests.scenarios.real import OwnCluster, RealKafka
 from tests.scenarios.script import Restart, play, play_together, scenarios
 from tests.support import seeds
-
-SHARED = {DEFAULT_VERSION: "cluster", OLDEST_VERSION: "cluster_391"}
+from tests.support.kafka_versions import CLUSTERS
 
 
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, version: str) -> Iterator[RealKafka]:
-    cluster = request.getfixturevalue(SHARED[version])
+    cluster = request.getfixturevalue(CLUSTERS[version])
     with kafwire.Client(cluster.bootstrap) as client:
         yield RealKafka(cluster, client)
 
 
-@pytest.mark.parametrize("version", SHARED)
+@pytest.mark.parametrize("version", seeds.sampled(CLUSTERS, DEFAULT_VERSION, OLDEST_VERSION))
 def test_real_brokers_answer_as_is_written_down(kafka: RealKafka, version: str) -> None:
     listed = scenarios(version, needs=())
     assert len(listed) >= 40
@@ -39,7 +38,7 @@ def test_real_brokers_answer_as_is_written_down(kafka: RealKafka, version: str) 
     assert not complaints, complaints
 
 
-@pytest.mark.parametrize("version", seeds.sampled(SHARED, DEFAULT_VERSION))
+@pytest.mark.parametrize("version", seeds.sampled(CLUSTERS, DEFAULT_VERSION))
 def test_real_brokers_that_end_or_pause_answer_as_is_written_down(version: str) -> None:
     listed = [scenario for scenario in scenarios(version) if scenario.needs]
     said: dict[str, list[str]] = {}

@@ -43,7 +43,9 @@ class Direct:
         self.bootstrap = cluster.direct
 
 
-@pytest.fixture(scope="module", params=seeds.sampled(["4.3.1", "4.3.1 with version 1", "3.9.1"], "4.3.1", "3.9.1"))
+@pytest.fixture(
+    scope="module", params=seeds.sampled(["4.4.0", "4.4.0 with version 1", "4.3.1", "3.9.1"], "4.4.0", "3.9.1")
+)
 def proxied(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     version, _, older = request.param.partition(" ")
     features = ("--feature", "transaction.version=1") if older else ()
@@ -338,7 +340,7 @@ def test_a_transaction_that_takes_too_long(
         with kafwire.Consumer(broken.direct, topics=topic_name, isolation_level="read_committed") as reader:
             where = TopicPartition(topic_name, 0)
             until(lambda: reader.end_offsets()[where] >= 2, "the record and the marker")
-        if request.node.callspec.params["proxied"] == "4.3.1":
+        if request.node.callspec.params["proxied"] == "4.4.0":
             with pytest.raises(TransactionAbortableError, match="did it take longer than transaction_timeout_ms"):
                 producer.commit_transaction()
             producer.abort_transaction()

@@ -12,13 +12,15 @@ import kafwire
 from kafwire import TopicPartition
 from kafwire.errors import ProducerFencedError, TransactionAbortedError, TransactionStateError
 from kafwire.testing.cluster import KafkaCluster
+from kafwire.testing.kafka import DEFAULT_VERSION
 from tests.support import seeds
+from tests.support.kafka_versions import CLUSTERS
 from tests.support.real_topics import committed, create, offset_of
 
 
-@pytest.fixture(params=seeds.sampled(["4.3.1", "3.9.1"], "4.3.1"))
+@pytest.fixture(params=seeds.sampled(CLUSTERS, DEFAULT_VERSION))
 def broker(request: pytest.FixtureRequest) -> KafkaCluster:
-    found: KafkaCluster = request.getfixturevalue("cluster" if request.param == "4.3.1" else "cluster_391")
+    found: KafkaCluster = request.getfixturevalue(CLUSTERS[request.param])
     return found
 
 

@@ -1,6 +1,6 @@
 """What real brokers answered, as files of this folder, one for each version of Kafka; and what is known to differ.
 
-python -m tests.scenarios.answers 4.3.1 3.9.1      # ask real brokers of these versions, and write it down anew
+python -m tests.scenarios.answers 4.4.0 4.3.1 3.9.1      # ask real brokers of these versions, and write it down anew
 """
 
 from __future__ import annotations

@@ -244,14 +244,16 @@ class Scene:
         member: str = "",
         version: int | None = None,
     ) -> None:
-        """TxnOffsetCommit."""
+        """TxnOffsetCommit; in the newest version that fits the transaction's, with topic ids from 4.4 on."""
+        if version is None:
+            version = 4 if self.transaction_version == 1 else 5 if self.kafka.version < "4.4" else 6
         producer = self.who[who]
         request = protocol.TxnOffsetCommitRequest(
             transactional_id=self.full(producer.transactional_id or ""),
             group_id=self.full(group),
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch + epoch,
-            generation_id=generation,
+            generation_id_or_member_epoch=generation,
             member_id=self._member_id(member),
         )
         for topic in dict.fromkeys(name for name, _ in offsets):
@@ -262,10 +264,11 @@ class Scene:
                 for (name, index), offset in offsets.items()
                 if name == topic
             ]
-            request.topics.append(request.TxnOffsetCommitRequestTopic(name=self.full(topic), partitions=parts))
-        answer = self.kafka.call(request, version or (5 if self.transaction_version == 2 else 4))
+            named = self._named(topic, by_id=version >= 6)
+            request.topics.append(request.TxnOffsetCommitRequestTopic(**named, partitions=parts))
+        answer = self.kafka.call(request, version)
         told = sorted(
-            f"{self.short(topic.name)}-{part.partition_index} {error(part.error_code)}"
+            f"{self._name_of(topic)}-{part.partition_index} {error(part.error_code)}"
             for topic in answer.topics
             for part in topic.partitions
         )
@@ -380,7 +383,9 @@ class Scene:
                 for (name, index), offset in offsets.items()
                 if name == topic
             ]
-            request.topics.append(request.OffsetCommitRequestTopic(**self._named(topic, version), partitions=parts))
+            request.topics.append(
+                request.OffsetCommitRequestTopic(**self._named(topic, by_id=version >= 10), partitions=parts)
+            )
         answer = self.kafka.call(request, version)
         told = sorted(
             f"{self._name_of(topic)}-{part.partition_index} {error(part.error_code)}"
@@ -402,7 +407,7 @@ class Scene:
         if places is not None:
             topics = [
                 kind(
-                    **(self._named(topic, version) if version >= 8 else {"name": self.full(topic)}),
+                    **(self._named(topic, by_id=version >= 10) if version >= 8 else {"name": self.full(topic)}),
                     partition_indexes=[index for name, index in places if name == topic],
                 )
                 for topic in dict.fromkeys(name for name, _ in places)
@@ -444,8 +449,8 @@ class Scene:
         asked = " ".join(f"{topic}-{index}" for topic, index in places)
         self.say(f"delete {asked} of {group}", f"{error(answer.error_code)}: {', '.join(told) or 'nothing'}")
 
-    def _named(self, topic: str, version: int) -> dict[str, Any]:
-        if version >= 10:
+    def _named(self, topic: str, *, by_id: bool) -> dict[str, Any]:
+        if by_id:
             return {"topic_id": self.topic_ids.get(topic, uuid.uuid5(NO_ID, topic))}
         return {"name": self.full(topic)}
 

@@ -118,6 +118,18 @@ def offsets_of_wrong_producers_and_members(s: Scene) -> None:
 
 
 @scenario(versions=(1, 2))
+def offsets_of_a_member_of_an_absent_group(s: Scene) -> None:
+    s.topic()
+    s.init("a", "x")
+    if s.transaction_version == 1:
+        s.add_offsets("a")
+    s.txn_commit("a", {T0: 1}, generation=3, member="stranger")
+    s.txn_commit("a", {T0: 1}, generation=-1, member="stranger")
+    s.end("a", commit=False)
+    s.committed()
+
+
+@scenario(versions=(1, 2))
 def offsets_of_a_fenced_producer(s: Scene) -> None:
     s.topic()
     s.init("a", "x")

@@ -93,7 +93,7 @@ class TransactionalClient:
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
             member_id=who[0],
-            generation_id=who[1],
+            generation_id_or_member_epoch=who[1],
         )
         part = request.TxnOffsetCommitRequestPartition(partition_index=to[1], committed_offset=offset)
         request.topics = [request.TxnOffsetCommitRequestTopic(name=to[0], partitions=[part])]

@@ -97,6 +97,7 @@ def refusal(call: Call, code: int) -> Answer:
             topics=[
                 response.TxnOffsetCommitResponseTopic(
                     name=topic.name,
+                    topic_id=topic.topic_id,
                     partitions=[
                         response.TxnOffsetCommitResponsePartition(partition_index=part.partition_index, error_code=code)
                         for part in topic.partitions

@@ -1,9 +1,9 @@
-"""ApiVersions (18): which APIs and versions a broker serves. See KIP-35, KIP-511, KIP-584."""
+"""ApiVersions (18): which APIs and versions a broker serves. See KIP-35, KIP-511, KIP-584, KIP-1242."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
 
 
-class ApiVersionsResponse(Response, key=18, versions="0-4", flexible="3+"):
+class ApiVersionsResponse(Response, key=18, versions="0-5", flexible="3+"):
     """The answer to `ApiVersionsRequest`."""
 
     class ApiVersion(Struct):
@@ -30,8 +30,14 @@ class ApiVersionsResponse(Response, key=18, versions="0-4", flexible="3+"):
     zk_migration_ready: bool = field("3+", tag=3, ignorable=True)
 
 
-class ApiVersionsRequest(Request[ApiVersionsResponse], key=18, versions="0-4", flexible="3+"):
-    """Asks a broker for the versions it serves; the first request on every connection."""
+class ApiVersionsRequest(Request[ApiVersionsResponse], key=18, versions="0-5", flexible="3+"):
+    """Asks a broker for the versions it serves; the first request on every connection.
+
+    `cluster_id` and `node_id` name the broker that the client means to reach: another one refuses the request with
+    REBOOTSTRAP_REQUIRED.
+    """
 
     client_software_name: str = field("3+", ignorable=True)
     client_software_version: str = field("3+", ignorable=True)
+    cluster_id: str | None = field("5+", nullable="5+", default=None, ignorable=True)
+    node_id: int32 = field("5+", default=-1, ignorable=True)

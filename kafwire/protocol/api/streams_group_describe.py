@@ -1,11 +1,12 @@
-"""StreamsGroupDescribe (89): state, topology, members and tasks of Kafka Streams groups. See KIP-1071."""
+"""StreamsGroupDescribe (89): state, topology, members and tasks of Streams groups. See KIP-1071, KIP-1331, KIP-1357."""
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64, uint16
+from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, int64, uint16
 
 
-class StreamsGroupDescribeResponse(Response, key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeResponse(Response, key=89, versions="0-1", flexible="0+"):
     """The answer to `StreamsGroupDescribeRequest`, errors per group.
 
+    `topology_description_status`: 0 not requested, 1 not stored, 2 the broker failed to fetch it, 3 available.
     A member is on its way from `assignment` to `target_assignment`. `topology=None`: the group has none yet.
     """
 
@@ -67,6 +68,26 @@ class StreamsGroupDescribeResponse(Response, key=89, versions="0", flexible="0+"
         target_assignment: "StreamsGroupDescribeResponse.Assignment" = field("0+")
         is_classic: bool = field("0+")
 
+    class TopologyDescriptionNode(Struct):
+        name: str = field("1+")
+        node_type: int8 = field("1+")
+        source_topics: list[str] = field("1+")
+        sink_topic: str | None = field("1+", nullable="1+", default=None)
+        stores: list[str] = field("1+")
+        successors: list[str] = field("1+")
+
+    class TopologyDescriptionSubtopology(Struct):
+        subtopology_id: str = field("1+")
+        nodes: list["StreamsGroupDescribeResponse.TopologyDescriptionNode"] = field("1+")
+
+    class TopologyDescriptionGlobalStore(Struct):
+        source: "StreamsGroupDescribeResponse.TopologyDescriptionNode" = field("1+")
+        processor: "StreamsGroupDescribeResponse.TopologyDescriptionNode" = field("1+")
+
+    class TopologyDescription(Struct):
+        subtopologies: list["StreamsGroupDescribeResponse.TopologyDescriptionSubtopology"] = field("1+")
+        global_stores: list["StreamsGroupDescribeResponse.TopologyDescriptionGlobalStore"] = field("1+")
+
     class DescribedGroup(Struct):
         error_code: int16 = field("0+")
         error_message: str | None = field("0+", nullable="0+", default=None)
@@ -77,13 +98,19 @@ class StreamsGroupDescribeResponse(Response, key=89, versions="0", flexible="0+"
         topology: "StreamsGroupDescribeResponse.Topology | None" = field("0+", nullable="0+", default=None)
         members: list["StreamsGroupDescribeResponse.Member"] = field("0+")
         authorized_operations: int32 = field("0+", default=-0x80000000)
+        topology_description: "StreamsGroupDescribeResponse.TopologyDescription | None" = field(
+            "1+", nullable="1+", default=None
+        )
+        topology_description_status: int8 = field("1+")
+        assignor_name: str | None = field("1+", nullable="1+", default=None, ignorable=True)
 
     throttle_time_ms: int32 = field("0+")
     groups: list[DescribedGroup] = field("0+")
 
 
-class StreamsGroupDescribeRequest(Request[StreamsGroupDescribeResponse], key=89, versions="0", flexible="0+"):
+class StreamsGroupDescribeRequest(Request[StreamsGroupDescribeResponse], key=89, versions="0-1", flexible="0+"):
     """Asks the coordinator of these Streams groups."""
 
     group_ids: list[str] = field("0+")
     include_authorized_operations: bool = field("0+")
+    include_topology_description: bool = field("1+")

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (88): joins, stays in and leaves a Kafka Streams group. See KIP-1071.
+"""StreamsGroupHeartbeat (88): joins, stays in and leaves a Kafka Streams group. See KIP-1071, KIP-1331.
 
 What is assigned is tasks: a subtopology and one partition number of its input topics.
 """
@@ -6,11 +6,12 @@ What is assigned is tasks: a subtopology and one partition number of its input t
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, int64, uint16
 
 
-class StreamsGroupHeartbeatResponse(Response, key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatResponse(Response, key=88, versions="0-1", flexible="0+"):
     """The answer to `StreamsGroupHeartbeatRequest`. None: what was sent before still holds.
 
     `status` says what keeps the group from working well. Codes: 0 old topology, 1 source topics missing, 2 partition
-    counts do not fit, 3 internal topics missing, 4 application shuts down, 5 assignment comes later.
+    counts do not fit, 3 internal topics missing, 4 application shuts down, 5 assignment comes later,
+    6 client tags are missing.
     """
 
     class Status(Struct):
@@ -40,17 +41,19 @@ class StreamsGroupHeartbeatResponse(Response, key=88, versions="0", flexible="0+
     member_id: str = field("0+")
     member_epoch: int32 = field("0+")
     heartbeat_interval_ms: int32 = field("0+")
-    acceptable_recovery_lag: int32 = field("0+")
+    acceptable_recovery_lag_legacy: int32 = field("0")
     task_offset_interval_ms: int32 = field("0+")
+    acceptable_recovery_lag: int64 = field("1+", default=-1, ignorable=True)
     status: list[Status] | None = field("0+", nullable="0+")
     active_tasks: list[TaskIds] | None = field("0+", nullable="0+", default=None)
     standby_tasks: list[TaskIds] | None = field("0+", nullable="0+", default=None)
     warmup_tasks: list[TaskIds] | None = field("0+", nullable="0+", default=None)
+    topology_description_required: bool = field("1+")
     endpoint_information_epoch: int32 = field("0+")
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = field("0+", nullable="0+", default=None)
 
 
-class StreamsGroupHeartbeatRequest(Request[StreamsGroupHeartbeatResponse], key=88, versions="0", flexible="0+"):
+class StreamsGroupHeartbeatRequest(Request[StreamsGroupHeartbeatResponse], key=88, versions="0-1", flexible="0+"):
     """Says what the member runs. `member_epoch` 0 joins, -1 leaves, -2 leaves for a static member's return.
 
     None, or -1 for the timeout, stands for "as in the last heartbeat". The topology goes with the joining one only; its

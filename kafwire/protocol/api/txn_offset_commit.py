@@ -1,9 +1,9 @@
-"""TxnOffsetCommit (28): a group's offsets, as part of a transaction. See KIP-98, KIP-447 (fencing), KIP-890."""
+"""TxnOffsetCommit (28): a group's offsets, as part of a transaction. See KIP-98, KIP-447, KIP-890, KIP-1319."""
 
-from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
+from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64
 
 
-class TxnOffsetCommitResponse(Response, key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitResponse(Response, key=28, versions="0-6", flexible="3+"):
     """The answer to `TxnOffsetCommitRequest`, one result for each partition."""
 
     class TxnOffsetCommitResponsePartition(Struct):
@@ -11,18 +11,20 @@ class TxnOffsetCommitResponse(Response, key=28, versions="0-5", flexible="3+"):
         error_code: int16 = field("0+")
 
     class TxnOffsetCommitResponseTopic(Struct):
-        name: str = field("0+")
+        name: str = field("0-5", ignorable=True)
+        topic_id: UUID = field("6+", ignorable=True)
         partitions: list["TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition"] = field("0+")
 
     throttle_time_ms: int32 = field("0+")
     topics: list[TxnOffsetCommitResponseTopic] = field("0+")
 
 
-class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse], key=28, versions="0-5", flexible="3+"):
+class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse], key=28, versions="0-6", flexible="3+"):
     """Commits offsets at the group's coordinator; they count once the transaction does.
 
     From version 3 the group's generation and member fence those who have lost the partitions. Version 5 also adds the
-    group to the transaction, as AddOffsetsToTxn does, and is for transactions of version 2 (KIP-890) only.
+    group to the transaction, as AddOffsetsToTxn does, and is for transactions of version 2 (KIP-890) only. Version 6
+    names topics by their ids.
     """
 
     class TxnOffsetCommitRequestPartition(Struct):
@@ -32,14 +34,15 @@ class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse], key=28, versions=
         committed_metadata: str | None = field("0+", nullable="0+")
 
     class TxnOffsetCommitRequestTopic(Struct):
-        name: str = field("0+")
+        name: str = field("0-5", ignorable=True)
+        topic_id: UUID = field("6+", ignorable=True)
         partitions: list["TxnOffsetCommitRequest.TxnOffsetCommitRequestPartition"] = field("0+")
 
     transactional_id: str = field("0+")
     group_id: str = field("0+")
     producer_id: int64 = field("0+")
     producer_epoch: int16 = field("0+")
-    generation_id: int32 = field("3+", default=-1)
+    generation_id_or_member_epoch: int32 = field("3+", default=-1)
     member_id: str = field("3+")
     group_instance_id: str | None = field("3+", nullable="3+", default=None)
     topics: list[TxnOffsetCommitRequestTopic] = field("0+")

@@ -89,12 +89,12 @@ class ClusterState:
         self.disconnect_watchers: list[Callable[[Connection], object]] = []  # told of each connection that ends
         # The finalised levels of features, and what is supported (KIP-584): `transaction.version` 2 is KIP-890's.
         # `group.version` 1 has the consumer protocol (KIP-848), `share.version` 1 share groups (KIP-932).
-        self.features = {"metadata.version": 30, "transaction.version": 2, "group.version": 1, "share.version": 1}
+        self.features = {"metadata.version": 33, "transaction.version": 2, "group.version": 1, "share.version": 2}
         self.supported_features = {
-            "metadata.version": (7, 30),
+            "metadata.version": (7, 33),
             "transaction.version": (0, 2),
             "group.version": (0, 1),
-            "share.version": (0, 1),
+            "share.version": (0, 2),
         }
         self.features_epoch = 1
         self.before_4 = False  # whether coordinators do as those of Kafka 3.9, or of 4.3

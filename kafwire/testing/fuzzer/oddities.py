@@ -40,6 +40,7 @@ _KEEP = {"group_id", "transactional_id", "replica_id", "allow_auto_topic_creatio
 _LEAVE_ALONE = {
     "AlterClientQuotas": {"entity_type", "entity_name", "value", "entity"},
     "UnregisterBroker": {"broker_id"},
+    "UnregisterController": {"controller_id"},
 }
 
 

@@ -1,6 +1,6 @@
 """What the fuzzer may send, and to whom.
 
-Every API of Kafka 4.3 has its class here. Without `destructive` only the first two are sent:
+Every API of Kafka 4.4 has its class here. Without `destructive` only the first two are sent:
 
 - read: changes nothing;
 - session: touches only groups, producers and clients that the fuzzer named itself;
@@ -37,9 +37,10 @@ _CLASSES = {
     WRITE: """Produce CreateTopics CreatePartitions AddPartitionsToTxn AddOffsetsToTxn EndTxn TxnOffsetCommit CreateAcls
         AlterConfigs IncrementalAlterConfigs AlterReplicaLogDirs CreateDelegationToken RenewDelegationToken
         ExpireDelegationToken ElectLeaders AlterPartitionReassignments AlterClientQuotas AlterUserScramCredentials
-        StreamsGroupHeartbeat AlterShareGroupOffsets""",
+        StreamsGroupHeartbeat AlterShareGroupOffsets StreamsGroupTopologyDescriptionUpdate""",
     DESTRUCTIVE: """DeleteTopics DeleteRecords DeleteAcls DeleteGroups OffsetDelete DeleteShareGroupOffsets
-        UpdateFeatures UnregisterBroker WriteTxnMarkers AddRaftVoter RemoveRaftVoter UpdateRaftVoter
+        UpdateFeatures UnregisterBroker UnregisterController WriteTxnMarkers AddRaftVoter RemoveRaftVoter
+        UpdateRaftVoter
         InitializeShareGroupState ReadShareGroupState WriteShareGroupState DeleteShareGroupState
         ReadShareGroupStateSummary Vote BeginQuorumEpoch EndQuorumEpoch AlterPartition Envelope FetchSnapshot
         BrokerRegistration BrokerHeartbeat AllocateProducerIds ControllerRegistration AssignReplicasToDirs
@@ -53,7 +54,7 @@ _OWN = {"group_id", "transactional_id"}
 _HEADER_START = struct.Struct(">hh")
 # The keys of the requests in `NEVER`, which kafwire has no messages for; and those that newer servers may give APIs.
 _NEVER_KEYS = range(4, 8)
-_KEYS_TO_COME = range(93, 1000)
+_KEYS_TO_COME = range(95, 1000)
 # The same for versions; beyond is what no server has.
 _VERSIONS_TO_COME = 64
 # What these do depends on what is in them; the other APIs that may be sent only read, whatever they are asked.

@@ -30,6 +30,9 @@ __all__ = [
     "request_classes",
 ]
 
+CLUSTER_ID = "simulated"
+NAMES_NODE = 5  # from this version of ApiVersions on clients name the cluster and the node (KIP-1242)
+
 
 @functools.cache
 def request_classes() -> dict[int, type[Any]]:
@@ -46,7 +49,10 @@ class Kafka(FetchApi, TransactionApi):
         self.refuse: Callable[[RecordBatch], int] = lambda _: 0  # an error code for what is never stored
 
     def _on_ApiVersions(self, call: Call) -> Answer:
-        versions = self.nodes[call.node].versions
+        versions, message = self.nodes[call.node].versions, call.message
+        compares = versions.get("ApiVersions", (0, NAMES_NODE))[1] >= NAMES_NODE and message.cluster_id is not None
+        if compares and (message.cluster_id, message.node_id) != (CLUSTER_ID, call.node):
+            return protocol.ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
         keys = []
         for key, kind in sorted(request_classes().items()):
             name = kind.__name__.removesuffix("Request")
@@ -85,7 +91,7 @@ class Kafka(FetchApi, TransactionApi):
                 response.MetadataResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
             )
         return response(
-            cluster_id="simulated",
+            cluster_id=CLUSTER_ID,
             controller_id=min(self.nodes),
             brokers=[
                 response.MetadataResponseBroker(node_id=n.number, host=n.host, port=n.port, rack=n.rack)

@@ -128,6 +128,8 @@ class TransactionApi(GroupApi):
         who = Identity(message.producer_id, message.producer_epoch)
         transaction = self.transactions[message.transactional_id]
         code = self._not_coordinator(call, message.group_id)
+        if not code and self.before_4:  # a group is created first, for a refused member too
+            self.groups.setdefault(message.group_id, Group())
         if not code and call.version >= 5:
             code = self._add(call, message.transactional_id, who, set(), {message.group_id})
         elif not code:
@@ -135,24 +137,27 @@ class TransactionApi(GroupApi):
             if not code and not transaction.groups:  # all groups' offsets are in one partition here
                 code = ErrorCode.TRANSACTION_ABORTABLE if call.version == 4 else ErrorCode.INVALID_TXN_STATE
         code = ErrorCode.INVALID_PRODUCER_EPOCH if code == ErrorCode.PRODUCER_FENCED else code
-        member = message.member_id, message.generation_id
+        member = message.member_id, message.generation_id_or_member_epoch
         refusal = self.refuses_member(message.group_id, *member, is_transactional=True)
-        if not refusal and self.before_4:  # there is a group then, even if it has nothing
-            self.groups.setdefault(message.group_id, Group())
+        if refusal == ErrorCode.ILLEGAL_GENERATION and call.version >= 6 and message.group_id not in self.groups:
+            refusal = ErrorCode.GROUP_ID_NOT_FOUND
         code = code or refusal
         topics = []
         for topic in message.topics:
+            name, unknown = self._name(topic.name, topic.topic_id)
             parts = []
             for asked in topic.partitions:
                 index = asked.partition_index
-                own = code or self._unknown(topic.name, index) or self.offset_errors.get((topic.name, index), 0)
+                own = code or unknown or self._unknown(name, index) or self.offset_errors.get((name, index), 0)
                 parts.append(response.TxnOffsetCommitResponsePartition(partition_index=index, error_code=own))
                 if not own:
                     kept = Kept(asked.committed_offset, asked.committed_leader_epoch, asked.committed_metadata)
                     self.groups.setdefault(message.group_id, Group())
                     pending = self.pending_offsets[message.group_id].setdefault(message.producer_id, {})
-                    pending[topic.name, index] = kept, next(self.commits)
-            topics.append(response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts))
+                    pending[name, index] = kept, next(self.commits)
+            topics.append(
+                response.TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts)
+            )
         return response(topics=topics)
 
     def _on_EndTxn(self, call: Call) -> Answer:

@@ -1,7 +1,7 @@
 package org.apache.kafka.clients.producer.internals;
 
 import org.apache.kafka.common.Cluster;
-import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.internals.LogContext;
 
 /** The built-in partitioner with random numbers that are given to it. In its package, as it lets nobody else do that. */
 public class Draws extends BuiltInPartitioner {
@@ -9,7 +9,7 @@ public class Draws extends BuiltInPartitioner {
     private int used = 0;
 
     public Draws(String topic, int[] randoms) {
-        super(new LogContext(), topic, 1);
+        super(new LogContext(), topic, 1, false, "");
         this.randoms = randoms;
     }
 

@@ -1,5 +1,6 @@
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Map;
@@ -47,7 +48,9 @@ class Partitions {
         if (sizes.length > 0) {
             int[] padded = new int[sizes.length];
             System.arraycopy(ids, 0, padded, 0, ids.length);
-            partitioner.updatePartitionLoadStats(sizes, padded, ids.length);
+            String[] racks = new String[sizes.length];
+            Arrays.fill(racks, "");
+            partitioner.updatePartitionLoadStats(sizes, padded, racks, ids.length);
         }
         return answer(partitioner.drawn(cluster(leaders)));
     }

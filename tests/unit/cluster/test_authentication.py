@@ -28,7 +28,9 @@ from tests.support.simulated import World
 LIFETIME_MS = 100_000
 
 
-def make_connection(world: World, *, login: Any = None, **options: Any) -> BrokerConnection:
+def make_connection(
+    world: World, *, login: Any = None, cluster_id: str | None = None, **options: Any
+) -> BrokerConnection:
     """`login`: instead of what the options say."""
     node = world.nodes[1]
     given: dict[str, Any] = {
@@ -42,7 +44,9 @@ def make_connection(world: World, *, login: Any = None, **options: Any) -> Broke
     }
     config = ClientConfig.build(given)
     security: Any = ClientSecurity(config) if login is None else SimpleNamespace(tls=None, login=login)
-    return BrokerConnection(world.engine, config, node.host, node.port, "control", 1, security=security)
+    return BrokerConnection(
+        world.engine, config, node.host, node.port, "control", 1, security=security, cluster_id=lambda: cluster_id
+    )
 
 
 def metadata() -> protocol.MetadataRequest:
@@ -546,3 +550,30 @@ def test_a_broker_that_drops_a_connection_which_authenticates_again(behaviour: A
         accept(world, LIFETIME_MS)
         world.run(connection.call(metadata()))
         assert len(world.connections) == 2
+
+
+def test_cluster_and_node_are_named_again_after_the_login() -> None:
+    """Before it brokers compare neither (KIP-1242)."""
+    with World() as world:
+        accept(world)
+        world.run(make_connection(world, cluster_id="simulated").open())
+        assert order(world) == ["ApiVersions", "SaslHandshake", "SaslAuthenticate", "ApiVersions"]
+        assert [call.message.node_id for call in world.made("ApiVersions")] == [1, 1]
+
+
+def test_a_broker_that_is_another_after_the_login_is_refused() -> None:
+    with World() as world:
+        accept(world)
+        greet = world._on_ApiVersions
+        refusal = protocol.ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+        world.on("ApiVersions", lambda call: greet(call) if len(world.made("ApiVersions")) == 1 else refusal)
+        with pytest.raises(KafkaConnectionError, match="belongs to another broker now"):
+            world.run(make_connection(world, cluster_id="simulated").open())
+
+
+def test_an_older_broker_is_greeted_once() -> None:
+    with World() as world:
+        accept(world)
+        world.nodes[1].versions["ApiVersions"] = (0, 4)
+        world.run(make_connection(world, cluster_id="simulated").open())
+        assert order(world).count("ApiVersions") == 1

@@ -47,7 +47,7 @@ def test_the_greeting_comes_first_and_the_highest_shared_version_is_spoken() -> 
         world.nodes[1].versions["Metadata"] = (0, 9)
         connection = make_connection(world)
         world.run(connection.call(metadata()))
-        assert [(call.name, call.version) for call in world.calls] == [("ApiVersions", 4), ("Metadata", 9)]
+        assert [(call.name, call.version) for call in world.calls] == [("ApiVersions", 5), ("Metadata", 9)]
         world.run(connection.call(metadata()))
         assert len(world.connections) == 1
 
@@ -58,7 +58,7 @@ def test_concurrent_calls_open_one_connection() -> None:
 
     with World() as world:
         world.run(both(make_connection(world)))
-        assert greetings(world) == [4]
+        assert greetings(world) == [5]
 
 
 def test_a_connection_that_is_closed_with_the_last_answer_of_its_greeting_is_not_ready() -> None:
@@ -97,10 +97,10 @@ def test_an_unstable_version_is_spoken_only_when_it_is_asked_for() -> None:
         assert spoken == [request.max_stable_version, request.max_version]
 
 
-@pytest.mark.parametrize(("offered", "tried"), [([2], [4, 2]), ([], [4, 0]), ([7], [4, 3])])
+@pytest.mark.parametrize(("offered", "tried"), [([2], [5, 2]), ([], [5, 0]), ([7], [5, 4])])
 def test_a_refused_greeting_is_repeated_in_the_version_offered(offered: list[int], tried: list[int]) -> None:
     with World() as world:
-        world.on("ApiVersions", lambda call: refusal(*offered) if call.version == 4 else None)
+        world.on("ApiVersions", lambda call: refusal(*offered) if call.version == 5 else None)
         world.run(make_connection(world).open())
         assert greetings(world) == tried
         assert len(world.connections) == 1
@@ -111,10 +111,10 @@ def test_a_refusal_that_cannot_be_read_falls_back_to_version_0() -> None:
     with World() as world:
         world.on("ApiVersions", lambda call: garbage if call.version else None)
         world.run(make_connection(world).open())
-        assert greetings(world) == [4, 0]
+        assert greetings(world) == [5, 0]
 
 
-@pytest.mark.parametrize(("has", "tried", "later"), [(0, [4, 0], [0]), (3, [4, 0, 3], [3])])
+@pytest.mark.parametrize(("has", "tried", "later"), [(0, [5, 0], [0]), (3, [5, 0, 3], [3])])
 def test_a_server_that_closes_on_a_newer_greeting_is_asked_in_version_0(
     has: int, tried: list[int], later: list[int]
 ) -> None:
@@ -133,7 +133,7 @@ def test_a_server_that_closes_on_a_newer_greeting_is_asked_in_version_0(
         world.nodes[1].versions.clear()  # another release runs there now
         world.run(cluster.connection(1, "fetch").open())
         world.run(cluster.connection(1, "more").open())
-        assert greetings(world) == [*tried, *later, *later, 4]
+        assert greetings(world) == [*tried, *later, *later, 5]
 
 
 def test_a_server_that_closed_for_another_reason_is_greeted_as_ever_the_next_time() -> None:
@@ -144,7 +144,7 @@ def test_a_server_that_closed_for_another_reason_is_greeted_as_ever_the_next_tim
         world.break_connections(1)
         world.pass_time(1)
         world.run(connection.open())
-        assert greetings(world) == [4, 0, 4]
+        assert greetings(world) == [5, 0, 5]
 
 
 def test_a_broker_that_refuses_every_greeting_is_named() -> None:
@@ -152,7 +152,7 @@ def test_a_broker_that_refuses_every_greeting_is_named() -> None:
         world.on("ApiVersions", lambda _: refusal())
         with pytest.raises(KafkaConnectionError, match="UNSUPPORTED_VERSION"):
             world.run(make_connection(world).open())
-        assert greetings(world) == [4, 0]
+        assert greetings(world) == [5, 0]
 
 
 def test_a_server_that_is_no_broker_is_named() -> None:

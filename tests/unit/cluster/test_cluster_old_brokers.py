@@ -91,7 +91,7 @@ def test_records_go_there_and_back(release: dict[str, int]) -> None:
         assert world.run(list_offsets(cluster, {("t", 0): EARLIEST})) == {("t", 0): 0}
         assert world.run(list_offsets(cluster, {("t", 0): LATEST})) == {("t", 0): 10}
         said = spoken(world)
-        assert said.pop("ApiVersions") <= 4, "a server that lacks it says which it has"
+        assert said.pop("ApiVersions") <= 5, "a server that lacks it says which it has"
         for name, version in said.items():
             assert version <= release[name], name
 
@@ -118,7 +118,7 @@ def test_transactions_and_a_groups_offsets(release: dict[str, int]) -> None:
         offsets = {where.topic: found for where, found in committed.items() if found is not None}
         assert offsets == {"t": 1, "in": 7}
         said = spoken(world)
-        assert said.pop("ApiVersions") <= 4
+        assert said.pop("ApiVersions") <= 5
         for name, version in said.items():
             assert version <= release[name], name
 

@@ -230,7 +230,7 @@ def test_a_broker_that_sends_its_clients_back_to_the_bootstrap_servers(boot: lis
 
 
 def test_brokers_that_share_an_address_are_told_apart() -> None:
-    """Behind one forwarder, say. librdkafka's 0149."""
+    """Behind one forwarder, say, that leads to one of them: before 4.4 brokers do not compare. librdkafka's 0149."""
 
     async def scenario(cluster: Cluster) -> None:
         await cluster.refresh()
@@ -244,7 +244,51 @@ def test_brokers_that_share_an_address_are_told_apart() -> None:
     with World(brokers=3) as world:
         for node in world.nodes.values():
             node.host = "10.0.0.1"
+            node.versions["ApiVersions"] = (0, 4)
         world.run(scenario(make_cluster(world)))
+
+
+def test_a_broker_at_the_address_of_another_makes_the_client_bootstrap_again() -> None:
+    """KIP-1242: ApiVersions names cluster and node, and the request of another node gets REBOOTSTRAP_REQUIRED."""
+
+    async def scenario(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        await cluster.connection(1, "control").call(metadata())
+        one, two = world.nodes[1], world.nodes[2]
+        two.host, one.host = one.host, "10.0.0.9"
+        cluster.release(1, "control")
+        with pytest.raises(KafkaConnectionError, match=r"not broker 1 of cluster simulated.*belongs to another broker"):
+            await cluster.connection(1, "control").call(metadata())
+        assert not [call for call in world.made("Metadata") if call.node == 2]
+        one.host, two.host = two.host, "10.0.0.2"
+        await cluster.call(metadata(), node=1)
+        assert addresses(cluster) == {1: "10.0.0.1", 2: "10.0.0.2"}
+
+    with World(brokers=2) as world:
+        world.run(scenario(world, make_cluster(world)))
+
+
+def test_connections_name_their_cluster_and_node_once_both_are_known() -> None:
+    async def scenario(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        await asyncio.gather(*(cluster.connection(node, "fetch").open() for node in (1, 2)))
+        named = [(call.node, call.message.cluster_id, call.message.node_id) for call in world.made("ApiVersions")]
+        assert named[0][1:] == (None, -1)
+        assert set(named[1:]) == {(1, "simulated", 1), (2, "simulated", 2)}
+
+    with World(brokers=2) as world:
+        world.run(scenario(world, make_cluster(world)))
+
+
+@pytest.mark.parametrize("option", [{"metadata_recovery_strategy": "none"}, {"metadata_cluster_check_enable": False}])
+def test_connections_name_no_cluster_where_that_is_disabled(option: dict[str, Any]) -> None:
+    async def scenario(world: World, cluster: Cluster) -> None:
+        await cluster.refresh()
+        await cluster.connection(1, "fetch").open()
+        assert {(call.message.cluster_id, call.message.node_id) for call in world.made("ApiVersions")} == {(None, -1)}
+
+    with World(brokers=2) as world:
+        world.run(scenario(world, make_cluster(world, **option)))
 
 
 def test_brokers_that_swap_addresses_are_found_at_their_new_ones() -> None:

@@ -16,13 +16,13 @@ VECTORS = json.loads(gzip.decompress((Path(__file__).parents[2] / "data" / "made
 
 
 def ours(vector: dict[str, Any]) -> bool:
-    """Whether the vector is of a message and version that Kafka 4.3.1 defines and that is declared here."""
+    """Whether the vector is of a message and version that Kafka 4.4.0 defines and that is declared here."""
     name = vector.get("message", "")
     return name in MESSAGES and MESSAGES[name].min_version <= vector["version"] <= MESSAGES[name].max_version
 
 
-# Fields that have another name in Kafka's next releases, from which some vectors come.
-NAMES_OF_LATER = {("TxnOffsetCommitRequest", "generationIdOrMemberEpoch"): "generationId"}
+# Fields that had another name before Kafka 4.4: some vectors are older.
+RENAMED = {("TxnOffsetCommitRequest", "generationId"): "generationIdOrMemberEpoch"}
 
 
 def of_kind(*kinds: str) -> list[Any]:
@@ -52,7 +52,7 @@ def test_bytes_and_back(vector: dict[str, Any]) -> None:
     cls, version = MESSAGES[vector["message"]], vector["version"]
     head, body = body_of(vector)
     message = cls.decode(body, version)
-    expected = {NAMES_OF_LATER.get((vector["message"], name), name): value for name, value in vector["expect"].items()}
+    expected = {RENAMED.get((vector["message"], name), name): value for name, value in vector["expect"].items()}
     holds(expected, kafka_json(message), vector["message"])
     assert cls.from_dict(message.to_dict()) == message
     assert message.encode(version) == body

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION
+from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION, PREVIOUS_VERSION
 from tests.scenarios.answers import Difference, judge, recorded
 from tests.scenarios.random_requests import Step, first_difference, shrink
 from tests.scenarios.script import Scenario, play, scenarios
 from tests.scenarios.simulated import KNOWN, SimulatedKafka
 from tests.support.simulated import World
 
-VERSIONS = (OLDEST_VERSION, DEFAULT_VERSION)
+VERSIONS = (OLDEST_VERSION, PREVIOUS_VERSION, DEFAULT_VERSION)
 
 
 def played(version: str, scenario: Scenario) -> list[str]:

@@ -29,7 +29,7 @@ Played = list[tuple[int, int, float]]
 
 
 class FakeCluster:
-    version = "4.3.1"
+    version = "4.4.0"
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.nodes: list[Any] = []

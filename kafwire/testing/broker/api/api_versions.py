@@ -1,4 +1,4 @@
-"""ApiVersions (18): what this broker serves, and the cluster's finalised features. See KIP-35, KIP-511, KIP-584."""
+"""ApiVersions (18): the APIs of this broker and the finalised features. See KIP-35, KIP-511, KIP-584, KIP-1242."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
+NAMES_NODE = 5  # from this version on clients name the cluster and the node that they mean to reach
+
 
 def handle(state: ClusterState, request: Request) -> Answer:
     """Answer with all APIs that have a file."""
@@ -28,7 +30,11 @@ def handle(state: ClusterState, request: Request) -> Answer:
         software = message.client_software_name, message.client_software_version
         if not all(_SOFTWARE.fullmatch(part) for part in software):
             return response(error_code=ErrorCode.INVALID_REQUEST)
+        if request.version >= NAMES_NODE and (message.cluster_id is None) != (message.node_id == -1):
+            return response(error_code=ErrorCode.INVALID_REQUEST)
         request.connection.client_software = software
+    if request.version >= NAMES_NODE and _is_for_another(state, request):
+        return response(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     own = state.nodes[request.node].versions
     keys = [
         response.ApiVersion(
@@ -56,3 +62,11 @@ def handle(state: ClusterState, request: Request) -> Answer:
         finalized_features_epoch=state.features_epoch,
         finalized_features=finalized,
     )
+
+
+def _is_for_another(state: ClusterState, request: Request) -> bool:
+    """Whether the client means another broker. Brokers compare nothing before a login."""
+    message = request.message
+    if message.cluster_id is None or not request.connection.is_ready:
+        return False
+    return bool((message.cluster_id, message.node_id) != (state.cluster_id, request.node))

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit (28): offsets that a transaction commits. See KIP-98, KIP-447; from version 5 on KIP-890."""
+"""TxnOffsetCommit (28): offsets that a transaction commits. See KIP-98, KIP-447, KIP-890 and KIP-1319."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
 from kafwire.testing.broker.api._partition_answers import PartitionAnswers
+from kafwire.testing.broker.api.offset_commit import name_of
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.groups.offsets import Committed, OffsetStore
 from kafwire.testing.broker.request import Answer, Request
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 BY_COORDINATOR = 5  # from here on the group's coordinator adds the group to the transaction itself
+TOPIC_IDS = 6  # from this version on topics have ids, and errors the names that OffsetCommit has for them
 ABORTABLE = 4
 LOADING = 2  # from here on clients understand COORDINATOR_LOAD_IN_PROGRESS
 
@@ -29,29 +31,38 @@ def handle(state: ClusterState, request: Request) -> Answer:
     answers = PartitionAnswers(response.TxnOffsetCommitResponsePartition)
     known = []
     for topic in message.topics:
-        if state.topics.find(topic.name) is None:
+        name, unknown = name_of(state, topic.name, topic.topic_id)
+        if unknown:
             answers.begin(topic)
         for asked in topic.partitions:
-            if state.topics.partition(topic.name, asked.partition_index) is not None:
-                known.append((topic, asked))
+            if not unknown and state.topics.partition(name, asked.partition_index) is not None:
+                known.append((topic, name, asked))
             else:
-                answers.add(topic, asked.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                answers.add(topic, asked.partition_index, unknown or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     refusal = _refuses(state, request) if known else 0
-    places = [(topic.name, asked.partition_index) for topic, asked in known]
-    if not refusal and groups.check_partitions(message.group_id, message.member_id, message.generation_id, places):
+    refusal = refusal or groups.check_partitions(
+        message.group_id,
+        message.member_id,
+        message.generation_id_or_member_epoch,
+        [(name, asked.partition_index) for _, name, asked in known],
+    )
+    if refusal == ErrorCode.STALE_MEMBER_EPOCH and request.version < TOPIC_IDS:
         refusal = ErrorCode.ILLEGAL_GENERATION
     longest = state.config_int("offset.metadata.max.bytes")
-    for topic, asked in known:
+    for topic, name, asked in known:
         metadata = asked.committed_metadata or ""
         code = refusal or (ErrorCode.OFFSET_METADATA_TOO_LARGE if len(metadata.encode()) > longest else 0)
         answers.add(topic, asked.partition_index, code)
         if not code:
             groups.ensure(message.group_id)
             committed = Committed(asked.committed_offset, asked.committed_leader_epoch, metadata, state.wall_ms)
-            place = topic.name, asked.partition_index
+            place = name, asked.partition_index
             store.add_pending(message.group_id, message.producer_id, message.producer_epoch, place, committed)
     return response(
-        topics=[response.TxnOffsetCommitResponseTopic(name=topic.name, partitions=parts) for topic, parts in answers]
+        topics=[
+            response.TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=parts)
+            for topic, parts in answers
+        ]
     )
 
 
@@ -64,12 +75,18 @@ def _refuses(state: ClusterState, request: Request) -> int:
     code = groups.refuses(request, message.group_id)
     if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and request.version < LOADING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if not code and state.before_4:  # a group is created first, for a refused member too
+        groups.ensure(message.group_id)
     code = code or _refuses_producer(state, request)
     refusal = groups.check_commit(
-        message.group_id, message.member_id, message.group_instance_id, message.generation_id, is_transactional=True
+        message.group_id,
+        message.member_id,
+        message.group_instance_id,
+        message.generation_id_or_member_epoch,
+        is_transactional=True,
     )
-    if not refusal and state.before_4:  # there is a group then, even if it has nothing
-        groups.ensure(message.group_id)
+    if refusal and request.version >= TOPIC_IDS and not groups.exists(message.group_id):
+        refusal = ErrorCode.GROUP_ID_NOT_FOUND
     return code or refusal
 
 

@@ -113,7 +113,7 @@ class ConsumerGroup:
         if not is_transactional and member.classic is None and version < MEMBER_EPOCHS:
             return ErrorCode.UNSUPPORTED_VERSION
         if generation > member.epoch:
-            return ErrorCode.ILLEGAL_GENERATION if is_transactional else stale(member)
+            return stale(member)
         return 0
 
     def check_partitions(self, member_id: str, generation: int, places: Collection[tuple[str, int]]) -> int:
@@ -179,7 +179,9 @@ class ConsumerGroup:
         after = {name: each for name, each in self.members.items() if name == member_id or name != holder}
         after[member_id] = told
         wanted = self._subscribed if is_same else subscriptions(after, self.patterns.resolved)
-        bumps = has_new_names or pattern is PatternChange.RESOLVED
+        # Since 4.4 a heartbeat that changes the group's assignor asks for an assignment by it.
+        has_new_assignor = told.classic is None and self._assignor(self.members) != self._assignor(after, member_id)
+        bumps = has_new_names or pattern is PatternChange.RESOLVED or has_new_assignor
         target_epoch, target = self._plan(after, wanted, member_id, holder, bumps=bumps)
         now = Reconciliation(
             told,
@@ -376,6 +378,8 @@ class ConsumerGroup:
         self._settle()
         self._metadata = metadata_of(self._cluster.topics, self._subscribed)
         self.epoch += 1
+        if not self.members:  # nothing is left to assign, and the next member does not wait
+            self.assignment_epoch, self._assigned_ms = self.epoch, None
 
     def _forget(self, member_id: str) -> None:
         member = self.members.pop(member_id)

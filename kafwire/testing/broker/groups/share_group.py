@@ -215,6 +215,8 @@ class ShareGroup:
         self.timers.stop(member_id)
         self._metadata = metadata_of(self._cluster.topics, _names(self.members))
         self.epoch += 1
+        if not self.members:  # nothing is left to assign, and the next member does not wait
+            self.assignment_epoch, self._assigned_ms = self.epoch, None
 
     def _time_session(self, member_id: str) -> None:
         """A member was heard of."""

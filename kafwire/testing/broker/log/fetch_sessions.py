@@ -1,4 +1,4 @@
-"""A broker's side of fetch sessions (KIP-227), as Kafka 4.3 has it: the oracle for `consumer/fetch_session.py`.
+"""A broker's side of fetch sessions (KIP-227), as Kafka 4.4 has it: the oracle for `consumer/fetch_session.py`.
 
 Some of it may surprise: partitions are forgotten after others are added, a session left empty is closed, the session of
 a full request has the order of its answer, and a throttled session's epoch goes on. The model knows nothing of logs:

@@ -14,9 +14,13 @@ _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?
 _SCOPES = ("consumer", "share")
 GROUP_CONFIGS = by_name(
     ConfigDef("consumer.assignment.interval.ms", INT, "1000", "time between two assignments", least=0),
+    ConfigDef("consumer.assignor.offload.enable", BOOLEAN, "true", "whether assignors run on threads of their own"),
     ConfigDef("consumer.heartbeat.interval.ms", INT, "5000", "time between a member's heartbeats", least=1),
     ConfigDef("consumer.session.timeout.ms", INT, "45000", "how long a member is waited for", least=1),
+    ConfigDef("errors.deadletterqueue.copy.record.enable", BOOLEAN, "false", "whether dead letters have the record"),
+    ConfigDef("errors.deadletterqueue.topic.name", STRING, "", "the topic of dead letters"),
     ConfigDef("share.assignment.interval.ms", INT, "1000", "time between two assignments", least=0),
+    ConfigDef("share.assignor.offload.enable", BOOLEAN, "true", "whether assignors run on threads of their own"),
     ConfigDef(RESET, STRING, LATEST, "where a share group begins: earliest, latest, by_duration:P1DT2H"),
     ConfigDef("share.delivery.count.limit", INT, "5", "how often a record is delivered", least=2, most=10),
     ConfigDef("share.heartbeat.interval.ms", INT, "5000", "time between a member's heartbeats", least=1),

@@ -1,6 +1,7 @@
-"""The options of topics: all of Kafka 4.3's, with its defaults and bounds.
+"""The options of topics: all of Kafka 4.4's, with its defaults and bounds.
 
-Those of throttled replication, tiered storage, indexes and preallocation are kept and described, and have no effect.
+Options of throttled replication, tiered storage, indexes, preallocation and dead letters, and
+`max.decompressed.message.bytes`, are kept and described, and have no effect.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ TOPIC_CONFIGS = by_name(
         "how long compaction keeps tombstones",
         "log.cleaner.delete.retention.ms",
         least=0,
+    ),
+    ConfigDef(
+        "errors.deadletterqueue.group.enable", BOOLEAN, "false", "whether share groups may write dead letters to it"
     ),
     ConfigDef(
         "file.delete.delay.ms", LONG, "60000", "how long deleted segments stay", "log.segment.delete.delay.ms", least=0
@@ -96,6 +100,15 @@ TOPIC_CONFIGS = by_name(
         "log.cleaner.max.compaction.lag.ms",
         least=1,
     ),
+    ConfigDef(
+        "max.decompressed.message.bytes",
+        INT,
+        "2147483639",
+        "the largest batch once it is decompressed",
+        "max.decompressed.message.bytes",
+        least=1,
+        most=2147483639,
+    ),
     ConfigDef("max.message.bytes", INT, "1048588", "the largest batch", "message.max.bytes", least=0),
     ConfigDef(
         "message.timestamp.after.max.ms",
@@ -142,6 +155,22 @@ TOPIC_CONFIGS = by_name(
         "min.insync.replicas", INT, "1", "replicas that must be in sync for acks=all", "min.insync.replicas", least=1
     ),
     ConfigDef("preallocate", BOOLEAN, "false", "whether segments are made in their full size", "log.preallocate"),
+    ConfigDef(
+        "remote.copy.lag.bytes",
+        LONG,
+        "-1",
+        "bytes of closed segments that are not copied to tiered storage yet",
+        "log.remote.copy.lag.bytes",
+        least=-1,
+    ),
+    ConfigDef(
+        "remote.copy.lag.ms",
+        LONG,
+        "0",
+        "how long closed segments are not copied to tiered storage",
+        "log.remote.copy.lag.ms",
+        least=-1,
+    ),
     ConfigDef("remote.log.copy.disable", BOOLEAN, "false", "whether nothing new goes to tiered storage"),
     ConfigDef("remote.log.delete.on.disable", BOOLEAN, "false", "whether tiered storage is emptied when it ends"),
     ConfigDef(

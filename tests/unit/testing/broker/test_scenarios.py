@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION
+from kafwire.testing.kafka import DEFAULT_VERSION, OLDEST_VERSION, PREVIOUS_VERSION
 from tests.scenarios.answers import Difference, judge, recorded
 from tests.scenarios.embedded import KNOWN, EmbeddedState
 from tests.scenarios.random_requests import Step, draw, first_difference, play_steps, shrink
 from tests.scenarios.script import play, scenarios
 
-VERSIONS = (OLDEST_VERSION, DEFAULT_VERSION)
+VERSIONS = (OLDEST_VERSION, PREVIOUS_VERSION, DEFAULT_VERSION)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -10,6 +10,7 @@ from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.records import encode_batch
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
+from kafwire.testing.broker.groups.share_group import ShareGroup
 from kafwire.testing.broker.security.acls import Authorizer
 from kafwire.testing.broker.share.share_sessions import Cached
 from tests.support.sharing_members import GROUP, SharingMembers, got
@@ -377,3 +378,13 @@ def test_acls_say_who_reads() -> None:
     assert group.beat("a", 0).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
     authorizer.is_enabled = False
     assert group.fetch("a", 0) == {0: [(0, 0, 1)]}
+
+
+def test_an_empty_group_has_no_older_assignment() -> None:
+    group = SharingMembers()
+    group.beat("a", 0)
+    group.beat("a", -1)
+    coordinator: GroupCoordinator = group.state.part(GroupCoordinator)
+    its = coordinator.groups[GROUP]
+    assert isinstance(its, ShareGroup)
+    assert its.assignment_epoch == its.epoch

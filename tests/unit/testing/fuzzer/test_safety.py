@@ -75,7 +75,7 @@ def test_apis_newer_than_kafwire_count_as_harmful_and_impossible_ones_do_not() -
 
 
 def test_keys_of_every_declared_message_are_known() -> None:
-    assert max(cls.api_key for cls in MESSAGES.values() if issubclass(cls, protocol.Request)) == 92
+    assert max(cls.api_key for cls in MESSAGES.values() if issubclass(cls, protocol.Request)) == 94
     assert safety.request_name(18) == "ApiVersions"
     assert safety.request_name(7) is None
 

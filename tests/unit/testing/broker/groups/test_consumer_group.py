@@ -257,3 +257,18 @@ def test_another_broker_takes_over() -> None:
     group.pass_ms(1_001)
     assert group.group.members.keys() == {"a"}, "sessions began anew"
     assert second.beat().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_another_preferred_assignor_asks_for_an_assignment() -> None:
+    group = ConsumerMembers(topics={"t": 3, "u": 1})
+    member = group.reader("a", server_assignor="uniform")
+    epoch = member.enter(["t", "u"]).member_epoch
+    assert member.beat(server_assignor="range").member_epoch == epoch + 1
+    assert member.beat(server_assignor="range").member_epoch == epoch + 1, "the assignor is the same"
+
+
+def test_an_empty_group_has_no_older_assignment() -> None:
+    group = ConsumerMembers()
+    (first,) = group.joined("a")
+    first.leave()
+    assert (group.group.epoch, group.group.assignment_epoch) == (3, 3)
