@@ -346,6 +346,7 @@ class BrokerConnection:
             if self._authentication is not None and prepared is not None:
                 self._stage = f" ({self._authentication.mechanism} authentication)"
                 await self._authenticate(prepared)
+                await self._confirm_node()
 
     def _unreached(self, problems: list[tuple[str, str]]) -> KafkaConnectionError:
         """The error of an attempt, by what went wrong at each address."""

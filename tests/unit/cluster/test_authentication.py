@@ -139,7 +139,11 @@ class Tokens:
 
 
 def by_token(world: World, provider: Tokens) -> BrokerConnection:
-    options = {"sasl_username": None, "sasl_password": None, "sasl_oauthbearer_token_provider": provider}
+    options: dict[str, Any] = {
+        "sasl_username": None,
+        "sasl_password": None,
+        "sasl_oauthbearer_token_provider": provider,
+    }
     return make_connection(world, sasl_mechanism="OAUTHBEARER", **options)
 
 
@@ -364,7 +368,7 @@ def test_a_token_provider_that_hangs() -> None:
 
     with World() as world:
         accept(world)
-        given = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token_provider": hang}
+        given: dict[str, Any] = {"sasl_mechanism": "OAUTHBEARER", "sasl_oauthbearer_token_provider": hang}
         given |= dict.fromkeys(("sasl_username", "sasl_password"))
         connection = make_connection(world, socket_connection_setup_timeout_ms=3000, **given)
         began = world.engine.now_ms()
