@@ -244,22 +244,36 @@ class Roamer:
 
     async def _seek_to_beginning(self, consumer: kafwire.AsyncConsumer) -> None:
         places = self._some()
-        for where, offset in (await self._ask(consumer.seek_to_beginning(*places))).items():
+        found = await self._ask(consumer.seek_to_beginning(*places))
+        self._look_up_later(places, found, 0, "to the beginning")
+        for where, offset in found.items():
             if offset != self._partition(where).log.start_offset:
                 self._wrong(f"{NAME} was told that {where} begins at {offset}")
             self._move(where, offset, "to the beginning")
 
     async def _seek_to_end(self, consumer: kafwire.AsyncConsumer) -> None:
         places = self._some()
-        for where, offset in (await self._ask(consumer.seek_to_end(*places))).items():
+        found = await self._ask(consumer.seek_to_end(*places))
+        self._look_up_later(places, found, None, "to the end")
+        for where, offset in found.items():
             if self._load.is_durable and offset > self._partition(where).high_watermark:
                 self._wrong(f"{NAME} was told that {where} ends at {offset}")
             self._move(where, offset, "to the end")
 
+    def _look_up_later(
+        self, places: list[TopicPartition], found: Mapping[TopicPartition, int], start: int | None, why: str
+    ) -> None:
+        """A partition without a leader that responds is read on there once one does."""
+        for where in places:
+            if where not in found:
+                self._move(where, start, f"{why}, later", is_lost=True)
+
     async def _seek_to_time(self, consumer: kafwire.AsyncConsumer) -> None:
         places, ago_ms = self._some(), self._chance.choice((100, 1_000, 10_000))
         now_ms = self._world.engine.clock.time_ns() // 1_000_000
-        for where, offset in (await self._ask(consumer.seek_to_timestamp(now_ms - ago_ms, places))).items():
+        found = await self._ask(consumer.seek_to_timestamp(now_ms - ago_ms, places))
+        self._look_up_later(places, found, None, "to a time")
+        for where, offset in found.items():
             self._move(where, offset, "to a time")
 
     async def _pause(self, consumer: kafwire.AsyncConsumer) -> None:

@@ -342,8 +342,8 @@ def test_a_group_changes_its_protocol_while_it_is_read() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"heartbeat_interval_ms": 45_000},
-        {"revocation_timeout_ms": 300_000},
+        {"heartbeat_interval_ms": 45_000, "session_timeout_ms": 45_000},
+        {"revocation_timeout_ms": 300_000, "rebalance_timeout_ms": 300_000},
         {"group_protocol": "consumer", "partition_assignment_strategy": "range"},
         {"group_protocol": "consumer", "session_timeout_ms": 10_000},
         {"group_protocol": "consumer", "heartbeat_interval_ms": 1_000},
