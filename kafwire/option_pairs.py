@@ -32,7 +32,7 @@ PAIRS = (
         ("fetch_max_bytes",),
         "max_frame_bytes",
         f"a response has at least {HEADERS} bytes beside its records, and a longer frame is refused",
-        least=lambda records: records + HEADERS,
+        least=lambda records: min(records + HEADERS, HIGHEST),  # above, the limit is a frame's own
         room=lambda frame: frame - HEADERS - frame // 16,
         enough=lambda records: records + HEADERS + records // 8,
     ),

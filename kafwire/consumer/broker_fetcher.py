@@ -380,11 +380,14 @@ class BrokerFetcher:
     # is what the next read raises, before records that arrive later.
 
     def _on_oversized(self, error: FrameTooLargeError) -> None:
-        """Fail the only partition that the request asked for, or suspect all of them."""
+        """Suspect the partitions that the request asked for, or fail a suspect that it asked for alone.
+
+        So a batch fails its partition at the second such response: the first one may have been damaged.
+        """
         asked = [cursor for cursor in self.session if self.session.sent(cursor) is not None]
-        if len(asked) > 1:
-            self._fetcher.suspects.update(dict.fromkeys(asked))
-        for cursor in asked if len(asked) == 1 else ():
+        known = [cursor for cursor in asked if len(asked) == 1 and cursor in self._fetcher.suspects]
+        self._fetcher.suspects.update(dict.fromkeys(asked))
+        for cursor in known:
             sent = self.session.sent(cursor)
             self._fetcher.suspects.pop(cursor, None)
             if sent is not None and sent.offset == cursor.position:

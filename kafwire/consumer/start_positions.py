@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kafwire.cluster.list_offsets import EARLIEST
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import Start
 from kafwire.consumer.fetcher import Fetcher
@@ -72,7 +73,7 @@ async def seek_to_start(
         found, late = await fetcher.offset_reset.available(group, where_to)
         for cursor, offset in found.items():
             if cursor.position < 0:
-                fetcher.offset_reset.begin(cursor, offset)
+                fetcher.offset_reset.begin(cursor, offset, is_earliest=where_to == EARLIEST)
         fetcher.offset_reset.look_up_late({c: error for c, error in late.items() if c.position < 0}, where_to)
 
 

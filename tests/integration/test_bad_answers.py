@@ -359,7 +359,7 @@ def test_an_older_broker_is_spoken_to_in_its_own_versions(broker: ScriptedBroker
     broker.topic_ids = False
     assert read(broker) == values()
     assert {request.version for request in broker.seen("Fetch")} == {11}
-    assert {request.version for request in broker.seen("ApiVersions")} == {4, 2}
+    assert {request.version for request in broker.seen("ApiVersions")} == {5, 2}
 
 
 def test_the_error_of_a_stream_reaches_who_reads_it_as_a_whole(broker: ScriptedBroker) -> None:

@@ -68,8 +68,9 @@ def went_by(producer: kafwire.Producer, partition: int = 0) -> int:
 def test_records_that_are_waited_for_go_by_the_engine(
     broker: ScriptedBroker, options: dict[str, Any], compression: Any
 ) -> None:
+    values = [b"%d" % number + bytes(500) for number in range(50)]  # others grow, and go uncompressed
     with kafwire.Producer(broker.bootstrap, **QUICK, **options, compression_type=compression) as producer, within(20):
-        for number, value in enumerate(numbers(50)):
+        for number, value in enumerate(values):
             meta = producer.send("t", value, key=b"k", headers=[("h", b"1")], partition=0).result(10)
             assert (meta.topic, meta.partition, meta.offset) == ("t", 0, number)
         told = producer.metrics()
@@ -79,7 +80,7 @@ def test_records_that_are_waited_for_go_by_the_engine(
         assert connection["in_flight"] == 0
         assert connection["responses"] == connection["requests"]
         assert connection["bytes_out"] > told["producer"]["bytes"]
-    assert broker.values("t", 0) == numbers(50)
+    assert broker.values("t", 0) == values
     (batch,) = records.decode_batches(broker.logs["t", 0][-1].data)
     assert batch.compression == compression
     assert (batch.base_sequence == 49) is ("acks" not in options)

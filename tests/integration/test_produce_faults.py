@@ -551,7 +551,7 @@ def test_wrong_records_are_named_and_leave_the_producer_of_use(broker: ScriptedB
         ({"key": 5}, "the key must be bytes-like or None, not int"),
         ({"partition": "0"}, "partition='0': a whole number"),
         ({"partition": 1.0}, "partition=1.0: a whole number"),
-        ({"timestamp_ms": "now"}, "timestamp_ms='now': a whole number"),
+        ({"timestamp_ms": "now"}, "timestamp_ms='now': whole milliseconds"),
         ({"timestamp_ms": 2**70}, "timestamp_ms=1180591620717411303424"),
         ({"headers": 5}, "headers=5: a list"),
         ({"headers": [("a",)]}, "header must be a .key, value. pair"),
@@ -590,7 +590,7 @@ def test_wrong_records_are_named_and_leave_the_producer_of_use(broker: ScriptedB
     ],
 )
 def test_wrong_columns_are_named(broker: ScriptedBroker, columns: dict[str, Any], message: str) -> None:
-    with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(10):
+    with kafwire.Producer(broker.bootstrap, **QUICK, max_block_ms=1000) as producer, within(10):
         with pytest.raises(ConfigError, match=message):
             producer.send_batch("t", pa.table(columns))
         assert producer.send("t", b"x", partition=0).result(10).offset == 0

@@ -84,7 +84,7 @@ def test_a_table_larger_than_the_buffer(flavour: Flavour, broker: ScriptedBroker
     ],
 )
 def test_wrong_arguments(flavour: Flavour, broker: ScriptedBroker, arguments: dict[str, Any], named: str) -> None:
-    with flavour.producer(broker.bootstrap, **QUICK) as producer, within(10):
+    with flavour.producer(broker.bootstrap, **QUICK, max_block_ms=1000) as producer, within(10):
         producer.send("t", b"first", partition=0)
         with pytest.raises(ConfigError, match=named):
             producer.send(**{"topic": "t", "value": b"v", **arguments})
@@ -118,7 +118,7 @@ def test_wrong_options(flavour: Flavour) -> None:
 
 
 def test_rows_that_cannot_be_sent(flavour: Flavour, broker: ScriptedBroker) -> None:
-    with flavour.producer(broker.bootstrap, **QUICK) as producer, within(10):
+    with flavour.producer(broker.bootstrap, **QUICK, max_block_ms=1000) as producer, within(10):
         with pytest.raises(ConfigError, match="row 1: its partition"):
             producer.send_batch("t", pa.table({"value": [b"v"] * 2, "partition": [0, 7]}))
         with pytest.raises(KafkaError, match="value"):

@@ -164,7 +164,7 @@ def test_wrong_rows_are_named_and_what_came_before_is_sent(flavour: Flavour, bro
     def after_first(*names: Any) -> pa.Table:
         return pa.Table.from_batches([first, *table(*names).to_batches()])
 
-    with flavour.producer(broker.bootstrap, **QUICK) as producer, within(20):
+    with flavour.producer(broker.bootstrap, **QUICK, max_block_ms=1000) as producer, within(20):
         with pytest.raises(ConfigError, match="row 3: its topic is null"):
             producer.send_batch(None, after_first("t", None))
         producer.flush(10)
