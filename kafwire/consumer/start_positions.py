@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from kafwire.cluster.list_offsets import EARLIEST
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import Start
 from kafwire.consumer.fetcher import Fetcher
@@ -71,7 +72,7 @@ async def seek_to_start(
             continue
         for cursor, offset in (await fetcher.offset_reset.offsets(group, where_to)).items():
             if cursor.position < 0:
-                fetcher.offset_reset.begin(cursor, offset)
+                fetcher.offset_reset.begin(cursor, offset, is_earliest=where_to == EARLIEST)
 
 
 def _nowhere(cursors: Iterable[FetchCursor]) -> ConfigError:
