@@ -270,7 +270,8 @@ class GroupMembership:
         try:
             if self._pattern is not None:
                 await self._match(self._pattern)
-            else:
+            # A listing for a pattern names topics, and leaves the metadata of a recreated one as they were.
+            if self._pattern is None or self._misses_topics:
                 await self._cluster.refresh(self.subscribed, elsewhere=True)
         except KafkaError as error:
             log.debug("kafwire: topics of group %r could not be looked for: %s", self.group_id, error)

@@ -187,7 +187,7 @@ def test_a_topic_of_a_pattern_is_read_when_brokers_show_its_id(caplog: pytest.Lo
         assert len(warnings_of(caplog, "no broker shows yet")) == 1
 
 
-@pytest.mark.parametrize("away_s", [0.0, 10.0, 40.0])
+@pytest.mark.parametrize("away_s", [0.0, 0.1, 10.0, 40.0])
 @pytest.mark.parametrize("chosen", [{"topics": "t"}, {"topics": None, "pattern": "t|v"}], ids=["topics", "pattern"])
 def test_a_recreated_topic_is_read_again_within_its_absence(
     protocol: dict[str, Any], chosen: dict[str, Any], away_s: float
@@ -210,5 +210,26 @@ def test_a_recreated_topic_is_read_again_within_its_absence(
             await send(group, b"new", b"newer", partition=1)
             await group.until(lambda: group.seen.total() == 2, limit_s=10.0 + 2 * away_s)
             assert group.seen.repeated() == 0
+
+        group.world.run(main())
+
+
+def test_a_single_topic_of_a_pattern_that_is_recreated_is_read_again(protocol: dict[str, Any]) -> None:
+    """It was away while the leader assigned, and the pattern matches the same names before and after."""
+    with GroupWorld(partitions=2, brokers=BROKERS) as group:
+
+        async def main() -> None:
+            topics = group.world.state.topics
+            (member,) = await group.add(
+                **protocol, topics=None, pattern="t", on_revocation="discard", enable_auto_commit=False
+            )
+            await group.balanced([member], 2)
+            topics.delete(topics.by_name["t"])
+            group.world.changed()
+            await asyncio.sleep(0.1)
+            topics.create("t", 2, replicas=BROKERS)
+            group.world.changed()
+            await send(group, b"new", b"newer", partition=1)
+            await group.until(lambda: group.seen.total() == 2, limit_s=10.0)
 
         group.world.run(main())
