@@ -83,6 +83,7 @@ class MembershipDriver:
         self._coordinator = coordinator
         self._assigned = assigned
         self._timer: asyncio.TimerHandle | None = None
+        self._parked = 0  # requests that are owed a response on the connection for these
         self._tasks: set[asyncio.Task[None]] = set()
         self._changes: deque[Assign | Revoke] = deque()
         self._changing: asyncio.Task[None] | None = None
@@ -207,9 +208,15 @@ class MembershipDriver:
         try:
             connection = await self._coordinator.connection()
             if action.apart:
+                if self._parked:  # the membership gave it up: a SyncGroup of a removed member has no response
+                    self._cluster.release(connection.node, PARKED)
                 connection = self._cluster.connection(connection.node, PARKED)
                 await connection.open()
-            answer = await connection.call(action.message, timeout_ms=action.timeout_ms)
+            self._parked += action.apart
+            try:
+                answer = await connection.call(action.message, timeout_ms=action.timeout_ms)
+            finally:
+                self._parked -= action.apart
         except (KafkaConnectionError, KafkaTimeoutError):
             error: KafkaError = KafkaConnectionError("the coordinator did not answer")
         except (AuthenticationError, BrokerError, ProtocolError) as refusal:

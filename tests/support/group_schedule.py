@@ -196,7 +196,9 @@ class GroupSchedule:
             if self.world.loop.time() > latest:
                 break
             await asyncio.sleep(LOOK_S)
-        await asyncio.sleep(REMAINS_S)
+        # A rebalance that a dead member had joined begins the session of the next dead one again.
+        deaths = sum(step.endswith("_die") for step in self.steps)
+        await asyncio.sleep((1 + deaths) * REMAINS_S)
         self.problems += self._wrong_in_the_end()
 
     async def _produce(self) -> None:

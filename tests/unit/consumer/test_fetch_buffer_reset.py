@@ -15,7 +15,7 @@ from tests.support.deadlines import ended
 from tests.support.fetch_line import Line, batch
 
 SIZE = 12 << 20  # of a value that takes a while to decompress
-ATTEMPTS = 50
+ATTEMPTS = 200
 
 
 def batches(reader: FetchReader) -> list[Any]:

@@ -18,7 +18,7 @@ import kafwire
 from kafwire import protocol as kafka
 from kafwire.errors import BrokerError, CommitFailedError
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.request import Request
+from kafwire.testing.broker.request import LATER, Request
 from kafwire.types import TopicPartition
 from tests.support.group_consumers import CONSUMER, GROUP, PROTOCOLS, GroupWorld, Member
 
@@ -135,6 +135,31 @@ def test_partitions_in_slow_metadata_are_assigned_once_they_come(protocol: dict[
             await group.add(1, **protocol)
             await group.balanced(group.members, 4, 12.0)
             await group.balanced(group.members, 6, 40.0)
+
+        group.world.run(main())
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"], indirect=True)
+def test_a_sync_without_a_response_holds_up_no_join(protocol: dict[str, Any]) -> None:
+    """A coordinator does not respond to the SyncGroup of a member that it has removed meanwhile."""
+    with GroupWorld() as group:
+        synced: list[str] = []
+
+        def forget(request: Request) -> Any:
+            if request.name == "SyncGroup" and request.client_id == "m1" and not synced:
+                synced.append(request.message.member_id)
+                return LATER
+            return None
+
+        group.world.state.interceptors.insert(0, forget)
+
+        async def main() -> None:
+            await group.add(2, **protocol)
+            await group.until(lambda: bool(synced))
+            coordinator = group.world.state.part(GroupCoordinator).groups["g"]
+            coordinator.leave_classic([(synced[0], None)])
+            group.world.changed()
+            await group.balanced(group.members, 4, 30.0)
 
         group.world.run(main())
 
