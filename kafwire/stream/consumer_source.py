@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from kafwire.aio.bridge import on_engine
 from kafwire.aio.consumer import AsyncConsumer
 from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.errors import ConfigError
@@ -178,8 +179,13 @@ class _Partition:
         self._committed = committed
 
     async def __aiter__(self) -> AsyncIterator[Batch]:
+        has_begun = False
         try:
             async for batch in self._stream:
+                if not has_begun:
+                    core = self._stream._core
+                    await on_engine(core.cluster.engine, core.commits.start_is_settled(self._claim.cursor))
+                    has_begun = True
                 yield batch
         finally:
             self._on_end(self)

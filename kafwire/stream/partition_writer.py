@@ -90,7 +90,8 @@ class PartitionWriter:
                 return
         finally:
             stream.calls.end(self._calls)
-        at = self._calls.index
+            at = self._calls.index
+            self._calls.clear()
         await self._write_rest(values[at:], origins[at:], first_offset, stored, error)
 
     async def _write_rest(
@@ -141,6 +142,7 @@ class PartitionWriter:
                 stored = error = None
         finally:
             stream.calls.end(self._calls)
+            self._calls.clear()
 
     async def write_in_place(self, element: Element, error: Exception | None) -> None:
         """Write it until the sink takes it, or it is a failure; `error` is what the first attempt has raised."""

@@ -82,6 +82,10 @@ class SerialCalls:
         self._origins, self._left, self._seen = origins, iter(values), len(values) - 1
         return self._left
 
+    def clear(self) -> None:
+        """Keep no record alive once the calls have ended."""
+        self.over((), ())
+
     @property
     def index(self) -> int:
         """The index of the value that the iterator gave last."""

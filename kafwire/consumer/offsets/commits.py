@@ -41,6 +41,7 @@ class OffsetCommits:
         self.ledger = Ledger(fetcher, is_automatic=self.is_automatic)
         self._all_since_ms = self._engine.now_ms()
         self._begun: list[FetchCursor] = []  # their starts are to be committed
+        self._starting: dict[FetchCursor, asyncio.Task[None]] = {}  # commits of starts that are under way
 
     def commit_starts(self) -> None:
         """Commit from now on where reading begins by a reset.
@@ -56,14 +57,26 @@ class OffsetCommits:
 
     def _begin_commit(self) -> None:
         begun, self._begun = self._begun, []
-        if begun:
-            self._fetcher.tasks.begin(self._commit_starts(begun))
+        task = self._fetcher.tasks.begin(self._commit_starts(begun))
+        self._starting.update(dict.fromkeys(begun, task))
 
     async def _commit_starts(self, cursors: list[FetchCursor]) -> None:
         try:
             await self.commit(None, only=[cursor for cursor in cursors if cursor.ownership.is_owned])
         except KafkaError as error:
             log.debug("kafwire: where reading begins is not committed: %s", error)
+        finally:
+            for cursor in cursors:
+                self._starting.pop(cursor, None)
+
+    async def start_is_settled(self, cursor: FetchCursor | None) -> None:
+        """Return once the commit of a start has ended: a transaction commits on another connection, and not before it.
+
+        Otherwise the commit of the start, if it comes late, sets the transaction's offset back.
+        """
+        task = None if cursor is None else self._starting.get(cursor)
+        if task is not None:
+            await asyncio.wait([task])
 
     async def commit(
         self,

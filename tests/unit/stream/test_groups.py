@@ -12,6 +12,7 @@ import pytest
 
 from kafwire.records import Record
 from kafwire.stream import NotNow, Pipeline, RetryTopic
+from kafwire.testing.broker.request import LATER, Request
 from tests.support.stream_members import PROTOCOLS, StreamGroup, repeated
 
 LATE: dict[str, dict[str, Any]] = {
@@ -164,6 +165,33 @@ async def not_now(record: Record) -> None:
         raise NotNow(3600.0)
 
 
+def test_a_late_commit_of_the_start_sets_no_transaction_back(protocol: dict[str, Any]) -> None:
+    with StreamGroup(partitions=1) as group:
+        held: list[Request] = []
+
+        def hold(request: Request) -> Any:
+            if request.name == "OffsetCommit" and not held:
+                held.append(request)
+                return LATER
+            return None
+
+        group.world.state.interceptors.insert(0, hold)
+
+        async def main() -> None:
+            await group.send(1, partitions=[0])
+            member = group.add(by_key, guarantee="exactly_once", auto_offset_reset="latest", **protocol)
+            await group.until(lambda: bool(held))
+            await group.send(1, partitions=[0])
+            await asyncio.sleep(5.0)
+            group.world.state.handle(held[0])
+            group.world.changed()
+            await asyncio.sleep(5.0)
+            assert group.committed() == {("in", 0): 2}
+            await member.leave()
+
+        group.world.run(main())
+
+
 async def not_now_at_all(_: Record) -> None:
     raise NotNow(3600.0)
 
@@ -238,8 +266,9 @@ def test_a_record_that_is_not_due_holds_up_no_rebalance(protocol: dict[str, Any]
         group.world.run(main())
 
 
-def test_a_wait_in_another_partition_holds_up_no_revocation_exactly_once(protocol: dict[str, Any]) -> None:
-    """A transaction has the records of all partitions, and one of them waits."""
+@pytest.mark.parametrize("others", [1, 0], ids=["records of the other", "the other empty"])
+def test_a_wait_in_another_partition_holds_up_no_revocation_exactly_once(protocol: dict[str, Any], others: int) -> None:
+    """A transaction has the records of all partitions, and one of them waits. An empty partition leaves it."""
     with StreamGroup() as group:
 
         async def main() -> None:
@@ -247,31 +276,14 @@ def test_a_wait_in_another_partition_holds_up_no_revocation_exactly_once(protoco
             await group.until(lambda: len(first.assigned) == 2)
             async with group.producer() as producer:
                 await (await producer.send("in", b"bad", partition=0))
-                await (await producer.send("in", b"good", partition=1))
-            await group.until(lambda: len(group.calls) == 2)
+                for _ in range(others):
+                    await (await producer.send("in", b"good", partition=1))
+            await group.until(lambda: len(group.calls) == 1 + others)
+            await asyncio.sleep(5.0)  # the transaction is due, and waits
             second = group.add(by_key, not_now, guarantee="exactly_once", **protocol)
             assert await group.until(group.shared_out([first, second], 2)) < 7.0
-            await group.until(lambda: group.committed().get(("in", 1)) == 1)
+            await group.until(lambda: group.committed().get(("in", 1), 0) == others)
             assert not group.committed().get(("in", 0))
-            for member in (first, second):
-                await member.leave()
-
-        group.world.run(main())
-
-
-def test_a_partition_without_records_leaves_a_transaction_that_ends(protocol: dict[str, Any]) -> None:
-    """The transaction is due, and waits for a record of another partition."""
-    with StreamGroup() as group:
-
-        async def main() -> None:
-            first = group.add(by_key, not_now, guarantee="exactly_once", **protocol)
-            await group.until(lambda: len(first.assigned) == 2)
-            async with group.producer() as producer:
-                await (await producer.send("in", b"bad", partition=0))
-            await group.until(lambda: len(group.calls) == 1)
-            await asyncio.sleep(5.0)
-            second = group.add(by_key, not_now, guarantee="exactly_once", **protocol)
-            assert await group.until(group.shared_out([first, second], 2)) < 7.0
             for member in (first, second):
                 await member.leave()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 
 from kafwire.records import Record
@@ -105,3 +107,16 @@ def test_calls_for_consecutive_values_count_from_when_one_before_was_seen() -> N
         assert calls.oldest() == (waits_ms + 10_000.0, f"sink of the record at offset {offset} of orders-0")
     calls.end(sink)
     assert calls.oldest() is None
+
+
+def test_calls_that_have_ended_keep_no_record_alive() -> None:
+    class Origins(list[Origin]):
+        """A list that can be referred to weakly."""
+
+    sink, origins = SerialCalls(ORDERS, "sink"), Origins([record(0), record(1)])
+    kept = weakref.ref(origins)
+    next(sink.over(origins, origins))
+    del origins
+    assert kept() is not None
+    sink.clear()
+    assert kept() is None

@@ -263,7 +263,8 @@ def test_the_task_that_calls_is_the_reader(flavour: Flavour, wrap: str) -> None:
 
 
 @only_asyncio
-def test_a_record_belongs_to_the_task_that_asked_for_it(flavour: Flavour) -> None:
+@pytest.mark.parametrize("pauses", [False, True])
+def test_a_record_belongs_to_the_task_that_asked_for_it(flavour: Flavour, *, pauses: bool) -> None:
     consumer = reading(flavour)
 
     async def main() -> None:
@@ -274,30 +275,15 @@ def test_a_record_belongs_to_the_task_that_asked_for_it(flavour: Flavour) -> Non
 
         assert await take() == 0
         assert await asyncio.create_task(take()) == 1
+        if pauses:
+            await consumer.pause(T0)
         await consumer.commit()
         assert committed(flavour.world) == {0: 1}, "record 1 is another task's"
+        if pauses:
+            await consumer.resume(T0)
         assert await take() == 2
         await consumer.commit()
         assert committed(flavour.world) == {0: 3}
-
-    flavour.world.run(main())
-
-
-@only_asyncio
-def test_a_pause_leaves_a_record_to_the_task_that_asked_for_it(flavour: Flavour) -> None:
-    consumer = reading(flavour)
-
-    async def main() -> None:
-        records = aiter(consumer)
-
-        async def take() -> int:
-            return int((await anext(records)).offset)
-
-        assert await take() == 0
-        assert await asyncio.create_task(take()) == 1
-        await consumer.pause(T0)
-        await consumer.commit()
-        assert committed(flavour.world) == {0: 1}, "record 1 is another task's"
 
     flavour.world.run(main())
 
