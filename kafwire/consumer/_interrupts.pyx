@@ -11,7 +11,8 @@ from libc.stdint cimport int64_t
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 import signal
-import threading
+
+from kafwire.runtime.patched import main_ident
 
 
 cdef extern from "Python.h":
@@ -36,7 +37,7 @@ cdef int _watching = 0  # streams that have SIGINT counted
 
 
 cdef void watch_begin(InterruptWatch *watch) noexcept:
-    watch.main_thread = threading.main_thread().ident or 0
+    watch.main_thread = main_ident()
     watch.seen = kw_interrupts_count()
     watch.noticed_ms = 0
 

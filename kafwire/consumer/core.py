@@ -38,6 +38,7 @@ from kafwire.records._arrow import Layout
 from kafwire.records._records import Batch, Record
 from kafwire.runtime.log import log
 from kafwire.runtime.metrics_reporter import Reporter
+from kafwire.runtime.patched import reader_waiter
 from kafwire.serializer_calls import Deserializers
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
@@ -103,7 +104,7 @@ class ConsumerCore:
         It keeps `keeps` alive: an Arrow stream may be all that the user holds of his consumer. `calls_handlers`: of
         rebalances, in the thread that reads.
         """
-        attends = self.membership is not None and claim is None and calls_handlers
+        engine, attends = self.cluster.engine, self.membership is not None and claim is None and calls_handlers
         return FetchReader(
             self.fetcher.queue,
             self._layout(),
@@ -114,12 +115,12 @@ class ConsumerCore:
             owns=False,
             skip_corrupt=self.config.on_corrupt == "skip",
             on_close=None if keeps is None else partial(_let_go, keeps),
-            on_refuse=partial(self.cluster.engine.start, self.positions.fetch_again),
+            on_refuse=partial(engine.start, self.positions.fetch_again),
             on_wake=self.attend if attends else None,
             silence_ms=silence_ms,
             what="consumer",
             deserializer=self.deserializers,
-            waiter=self.cluster.engine.waiter,
+            waiter=reader_waiter(engine.waiter, lambda timeout_ms: engine.run(self.readable, claim, timeout_ms)),
         )
 
     def ownership_of(self, batch: Batch) -> PartitionOwnership | None:
@@ -148,19 +149,7 @@ class ConsumerCore:
     async def readable(self, claim: Claim | None, timeout_ms: float | None) -> bool:
         """Wait until a reader (of a partition, or of all) would not have to; False when the time is up."""
         number = -1 if claim is None else claim.number
-        queue = self.fetcher.queue
-        arrived = asyncio.Event()
-        stop = self.fetcher.listen(arrived.set)
-        try:
-            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
-                while queue.ready(number) is None and not (claim is None and self.needs_attention):
-                    arrived.clear()
-                    await arrived.wait()
-        except TimeoutError:
-            return False
-        finally:
-            stop()
-        return True
+        return await self.fetcher.readable(number, timeout_ms, lambda: claim is None and self.needs_attention)
 
     def silence(self, timeout_ms: float) -> Silence:
         """A call begins that ends after so long without records. In any thread, as `silence_left_ms`."""

@@ -7,6 +7,7 @@ where reading goes on if there is no such offset, or if the log was cut.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -213,6 +214,23 @@ class Fetcher:
             self._listeners.pop(key, None)
 
         return stop
+
+    async def readable(
+        self, number: int, timeout_ms: float | None, is_disturbed: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Wait until a reader (of a place, or of all: -1) would not have to; returns False when the time is up."""
+        arrived = asyncio.Event()
+        stop = self.listen(arrived.set)
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                while self.queue.ready(number) is None and not is_disturbed():
+                    arrived.clear()
+                    await arrived.wait()
+        except TimeoutError:
+            return False
+        finally:
+            stop()
+        return True
 
     def _tell(self) -> None:
         for callback in list(self._listeners.values()):

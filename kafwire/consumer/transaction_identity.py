@@ -26,11 +26,11 @@ producer aborts the transaction for any of them (`producer/transaction_state.py`
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from kafwire.cluster.transaction_member import Partition, TransactionMember
+from kafwire.runtime.patched import allocate_lock
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 
@@ -51,7 +51,7 @@ class TransactionIdentity:
         """`current_member` is the member as the coordinator knows it, or knew it last."""
         self._current_member = current_member
         self._is_owned = is_owned
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._gone: dict[TopicPartition, _Gone] = {}
         self._reported: set[TopicPartition] = set()  # of these: `processed()` has returned their offsets
         self._hidden: set[TopicPartition] = set()  # and its caller has read on

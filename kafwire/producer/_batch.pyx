@@ -13,6 +13,7 @@ from struct import pack
 from kafwire.errors import KafkaError, KafkaTimeoutError
 from kafwire.memory._buffer import seal_types
 from kafwire.runtime.log import log as _log
+from kafwire.runtime.patched import is_patched, thread_name, wait_lock
 from kafwire.types import RecordMetadata
 
 
@@ -123,8 +124,7 @@ cdef class Budget:
         self.waiting += 1
         try:
             while not self.fits(need):
-                lock = threading.Lock()
-                lock.acquire()
+                lock = wait_lock()
                 left = min(max(until - self.seconds(), 0.0), <double> threading.TIMEOUT_MAX)
                 if self.fits(need):  # what was called since then may have run anything
                     break
@@ -407,7 +407,7 @@ cdef class ProducerBatch:
                     f"a record to {self.queue.name} was sent before a fork: only the parent process learns what "
                     "becomes of it"
                 )
-            if threading.current_thread().name in ("kafwire-engine", "kafwire-callbacks"):
+            if thread_name() in ("kafwire-engine", "kafwire-callbacks"):
                 raise KafkaError(
                     f"a delivery callback waited for {self.queue.name}, which only the thread that it runs on can "
                     "deliver: hand the work to another thread"
@@ -422,14 +422,14 @@ cdef class ProducerBatch:
         cdef double began
         cdef DirectWait direct_wait = self.direct_wait  # a reference of its own: the batch lets go of it when done
         left = timeout
-        if direct_wait is not None and self.budget.closed is None:
+        # A direct wait blocks in C: a greenlet leaves the response to the engine.
+        if direct_wait is not None and self.budget.closed is None and not is_patched():
             began = self.budget.seconds()
             direct_wait.wait(self, 1e9 if timeout is None else timeout)
             if self.done:
                 return True
             left = None if timeout is None else max(0.0, timeout - (self.budget.seconds() - began))
-        lock = threading.Lock()
-        lock.acquire()
+        lock = wait_lock()
         alone = [lock]
         wait_s = -1 if left is None else min(max(left, 0.0), threading.TIMEOUT_MAX)
         if self.done:  # what was called since then may have run anything

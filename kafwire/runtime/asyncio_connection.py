@@ -17,6 +17,7 @@ from kafwire.runtime._frame import RESPONSE, Frames
 from kafwire.runtime._interfaces import NOT_AUTHENTICATED, RequestTable, ResponseFilter
 from kafwire.runtime.interfaces import Receiver, SocketAddress, SslSource
 from kafwire.runtime.log import log
+from kafwire.runtime.native_loop import new_socket
 
 # Bytes of requests that are given to asyncio at once; more wait until it asks for them.
 _STEP = 256 << 10
@@ -45,7 +46,7 @@ class AsyncioConnection(asyncio.Protocol):
 
     async def _open(self, family: int, address: SocketAddress, source: SslSource) -> None:
         loop = asyncio.get_running_loop()
-        it = socket.socket(family, socket.SOCK_STREAM)
+        it = new_socket(family, socket.SOCK_STREAM)
         connected = False
         try:
             it.setblocking(False)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from _thread import allocate_lock
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 from kafwire.errors import KafkaError
+from kafwire.runtime.patched import wait_lock
 
 _T = TypeVar("_T")
 
@@ -30,8 +30,7 @@ class BlockingCall(Generic[_T]):
         self._function = function
         self._is_alive = is_alive
         self._failure: KafkaError | None = None
-        self._is_over = allocate_lock()
-        self._is_over.acquire()
+        self._is_over = wait_lock()
         self._task: asyncio.Task[_T] | None = None
         self._is_cancelled = False
 

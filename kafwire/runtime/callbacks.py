@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Callable
 
 from kafwire.runtime.log import LogLine, leave_by, log
+from kafwire.runtime.patched import SimpleQueue, get_ident, new_thread
 
 
 class CallbackThread:
@@ -18,14 +17,14 @@ class CallbackThread:
 
     def __init__(self, take_line: Callable[[LogLine], object]) -> None:
         self._take_line = take_line
-        self._waiting: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._main, name="kafwire-callbacks", daemon=True)
+        self._waiting: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._thread = new_thread(self._main, name="kafwire-callbacks")
         self._thread.start()
 
     @property
     def is_current(self) -> bool:
         """Whether the caller runs within a callback."""
-        return threading.get_ident() == self._thread.ident
+        return get_ident() == self._thread.ident
 
     def submit(self, function: Callable[[], object]) -> None:
         """Have `function` called; from any thread."""

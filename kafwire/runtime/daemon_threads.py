@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Callable
+
+from kafwire.runtime.patched import SimpleQueue, Thread, allocate_lock, new_thread
 
 
 class DaemonThreads:
@@ -17,10 +18,10 @@ class DaemonThreads:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._threads: set[threading.Thread] = set()
+        self._lock = allocate_lock()
+        self._threads: set[Thread] = set()
         self._work: deque[tuple[str, Callable[[], object]]] = deque()
-        self._ready = threading.Semaphore(0)
+        self._ready: SimpleQueue[None] = SimpleQueue()
         self._is_one_ready = self._is_ending = False
 
     def run(self, name: str, work: Callable[[], object]) -> None:
@@ -29,9 +30,11 @@ class DaemonThreads:
             if self._is_one_ready:
                 self._is_one_ready = False
                 self._work.append((name, work))
-                self._ready.release()
+                self._ready.put(None)
                 return
-            thread = threading.Thread(target=self._serve, args=(name, work), name=name, daemon=True)
+            own: list[Thread] = []
+            thread = new_thread(self._serve, (own, name, work), name=name)
+            own.append(thread)
             self._threads.add(thread)
         try:
             thread.start()
@@ -42,29 +45,30 @@ class DaemonThreads:
                     raise
                 self._work.append((name, work))
 
-    def _serve(self, name: str, work: Callable[[], object]) -> None:
+    def _serve(self, own: list[Thread], name: str, work: Callable[[], object]) -> None:
+        thread = own.pop()
         given: tuple[str, Callable[[], object]] | None = (name, work)
         del work
         while given is not None:
-            threading.current_thread().name, work = given
+            thread.name, work = given
             work()
             del given, work  # what the work refers to is not kept alive
-            given = self._next()
+            given = self._next(thread)
 
-    def _next(self) -> tuple[str, Callable[[], object]] | None:
+    def _next(self, thread: Thread) -> tuple[str, Callable[[], object]] | None:
         with self._lock:
             if self._work and not self._is_one_ready:
                 return self._work.popleft()
             if self._is_one_ready or self._is_ending:
-                self._threads.discard(threading.current_thread())
+                self._threads.discard(thread)
                 return None
             self._is_one_ready = True
-            threading.current_thread().name = "kafwire-ready"
-        self._ready.acquire()
+            thread.name = "kafwire-ready"
+        self._ready.get()
         with self._lock:
             if self._work:
                 return self._work.popleft()
-            self._threads.discard(threading.current_thread())
+            self._threads.discard(thread)
             return None
 
     def stop(self, timeout_s: float) -> None:
@@ -73,7 +77,7 @@ class DaemonThreads:
             self._is_ending = True
             if self._is_one_ready:
                 self._is_one_ready = False
-                self._ready.release()
+                self._ready.put(None)
             threads = list(self._threads)
         until = time.monotonic() + timeout_s
         for thread in threads:

@@ -17,7 +17,6 @@ import contextlib
 import os
 import random
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -35,7 +34,9 @@ from kafwire.runtime.foreign_loop import ForeignLoop
 from kafwire.runtime.host_process import at_child_exit, check_runtime, quiet_daemon_threads
 from kafwire.runtime.interfaces import Member, PendingCall
 from kafwire.runtime.log import leave_by, log
+from kafwire.runtime.native_loop import new_event_loop
 from kafwire.runtime.native_transport import NativeTransport
+from kafwire.runtime.patched import allocate_lock, get_ident, new_thread
 from kafwire.runtime.reports import Reports
 from kafwire.runtime.resolver import SystemResolver
 
@@ -63,7 +64,7 @@ class NativeEngine:
         self.callbacks = CallbackThread(self.reports.take)
         self._foreign_loop = ForeignLoop()
         self._native = Loop()
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         self._loop.set_debug(False)  # asyncio's debug mode logs slow steps from this thread
         self._loop.set_exception_handler(self._on_problem)
         self.transport = NativeTransport(self._native)
@@ -74,7 +75,7 @@ class NativeEngine:
         self._ending = False
         self._failure: BaseException | None = None  # the error that ended the engine
         self._threads = DaemonThreads()
-        self._thread = threading.Thread(target=self._main, name="kafwire-engine", daemon=True)
+        self._thread = new_thread(self._main, name="kafwire-engine")
         self._thread.start()
 
     @property
@@ -98,7 +99,7 @@ class NativeEngine:
             raise KafkaError("the interpreter is ending: nothing more can be asked of Kafka")
         if self._failure is not None:
             raise self._ended()
-        if self.callbacks.is_current or threading.current_thread() is self._thread:
+        if self.callbacks.is_current or get_ident() == self._thread.ident:
             raise KafkaError("a blocking call was made from a delivery callback: hand the work to another thread")
 
     @property
@@ -307,7 +308,7 @@ def _wait_for_leaving(inside: Mapping[int, tuple[FrameType | None, int]]) -> Non
         time.sleep(0.001)
 
 
-_lock = threading.Lock()
+_lock = allocate_lock()
 _engine: NativeEngine | None = None
 # Parents' engines, kept for ever in the child: closing their loop would unregister the parent's descriptors.
 _abandoned: list[NativeEngine] = []
@@ -337,7 +338,7 @@ def _after_fork_in_child() -> None:
         _abandoned.append(_engine)
         _engine.abandon()
     _engine = None
-    _lock = threading.Lock()
+    _lock = allocate_lock()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
+
+from kafwire.runtime.native_loop import new_event_loop
+from kafwire.runtime.patched import new_thread
 
 
 class ForeignLoop:
@@ -17,7 +19,7 @@ class ForeignLoop:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_over = threading.Event()
+        self._is_over = False
 
     def run(self, function: Callable[[], Awaitable[Any]]) -> asyncio.Future[tuple[Any, BaseException | None]]:
         """Await `function()` there: (what it returned, what it raised). For the loop that runs here.
@@ -25,11 +27,9 @@ class ForeignLoop:
         Cancelling the future cancels the coroutine. Raises `RuntimeError` where no thread can be started any more.
         """
         if self._loop is None:
-            loop = asyncio.new_event_loop()
+            loop = new_event_loop()
             try:
-                threading.Thread(
-                    target=_main, args=(loop, self._is_over), name="kafwire-login-loop", daemon=True
-                ).start()
+                new_thread(_main, (loop, lambda: self._is_over), name="kafwire-login-loop").start()
             except RuntimeError:
                 loop.close()
                 raise
@@ -39,7 +39,7 @@ class ForeignLoop:
     def stop(self) -> None:
         """End the thread, as soon as the coroutine that runs there awaits something."""
         if self._loop is not None:
-            self._is_over.set()
+            self._is_over = True
             asyncio.run_coroutine_threadsafe(_end(self._loop), self._loop)
 
 
@@ -59,9 +59,9 @@ async def _end(loop: asyncio.AbstractEventLoop) -> None:
     loop.stop()
 
 
-def _main(loop: asyncio.AbstractEventLoop, is_over: threading.Event) -> None:
+def _main(loop: asyncio.AbstractEventLoop, is_over: Callable[[], bool]) -> None:
     try:
-        while not is_over.is_set():
+        while not is_over():
             with contextlib.suppress(SystemExit, KeyboardInterrupt):  # of a callback: the next coroutine needs the loop
                 loop.run_forever()
     finally:

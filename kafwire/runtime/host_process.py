@@ -15,10 +15,7 @@ _LAST = -100
 
 
 def check_runtime() -> None:
-    """Raise `KafkaError` where threads or selectors were replaced: the engine would wait for itself."""
-    monkey = sys.modules.get("gevent.monkey")
-    if monkey is not None and any(map(monkey.is_module_patched, ("threading", "thread", "select", "socket"))):
-        raise KafkaError("kafwire does not run after gevent.monkey.patch_all(): use it in a process without the patch")
+    """Raise `KafkaError` after eventlet's patch: the engine would wait for itself. After gevent's kafwire works."""
     patcher = sys.modules.get("eventlet.patcher")
     if patcher is not None and any(map(patcher.is_monkey_patched, ("thread", "select", "socket"))):
         raise KafkaError("kafwire does not run after eventlet.monkey_patch(): use it in a process without the patch")

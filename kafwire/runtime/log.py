@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final
+
+from kafwire.runtime.patched import get_ident, thread_local, thread_name
 
 NAME = "kafwire"
 
@@ -22,7 +23,7 @@ _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 _logger = logging.getLogger(NAME)
 
 
-class _Here(threading.local):
+class _Here(thread_local):
     """How lines leave the current thread; None: in place."""
 
     take: Callable[[LogLine], object] | None = None
@@ -46,8 +47,8 @@ class LogLine:
     exc_info: _ExcInfo | None
     place: tuple[str, int, str]  # file, line, function
     time_ns: int = field(default_factory=time.time_ns)
-    thread: int = field(default_factory=threading.get_ident)
-    thread_name: str = field(default_factory=lambda: threading.current_thread().name)
+    thread: int = field(default_factory=get_ident)
+    thread_name: str = field(default_factory=thread_name)
 
     def emit(self) -> None:
         """Let the handlers have it."""

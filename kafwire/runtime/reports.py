@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import queue
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 
 from kafwire.runtime.log import LogLine, log
+from kafwire.runtime.patched import SimpleQueue, allocate_lock, new_thread, wait_lock
 
 # Reports that wait at most.
 LIMIT = 1000
@@ -24,10 +23,10 @@ class Reports:
     """One thread, which makes reports in the order in which they came."""
 
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._waiting: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._dropped = 0
-        self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self._main, name="kafwire-reports", daemon=True)
+        self._lock = allocate_lock()
+        self._thread = new_thread(self._main, name="kafwire-reports")
         self._thread.start()
 
     def take(self, line: LogLine) -> None:
@@ -45,9 +44,9 @@ class Reports:
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until all reports that came before were made; returns False once the time is over."""
-        made = threading.Event()
-        self._waiting.put(made.set)
-        return made.wait(timeout_s)
+        made = wait_lock()
+        self._waiting.put(made.release)
+        return made.acquire(timeout=timeout_s)
 
     def stop(self, timeout_s: float) -> None:
         """End the thread behind all that came before, and wait for that."""

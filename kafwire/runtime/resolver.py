@@ -6,6 +6,7 @@ import asyncio
 import socket
 
 from kafwire.runtime.interfaces import Executor, SocketAddress
+from kafwire.runtime.patched import original
 
 # Names that are looked up at the same time.
 LOOK_UPS = 8
@@ -31,5 +32,5 @@ class SystemResolver:
 
 
 def _look_up(host: str, port: int, flags: int) -> list[tuple[int, SocketAddress]]:
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    found = original("socket", "getaddrinfo")(host, port, type=socket.SOCK_STREAM, flags=flags)
     return [(int(family), address) for family, _, _, _, address in found]

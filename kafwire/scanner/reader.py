@@ -18,6 +18,7 @@ from kafwire.consumer.fetcher import Fetcher
 from kafwire.errors import ConfigError
 from kafwire.records._arrow import Layout
 from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.patched import reader_waiter
 from kafwire.scanner.plan import SCAN, ScanBudget
 from kafwire.scanner.ranges import Bounds, Range, plan_ranges
 from kafwire.serializer_calls import Deserializers
@@ -135,7 +136,7 @@ class BoundedRead:
             skip_corrupt=reading.config.on_corrupt == "skip",
             deserializer=Deserializers.of(reading.config, reading.layout),
             timestamps=reading.window,
-            waiter=engine.waiter,
+            waiter=reader_waiter(engine.waiter, lambda timeout_ms: engine.run(fetcher.readable, -1, timeout_ms)),
             on_close=_closer(engine, cluster if owns else None, fetcher, self._bar),
         )
         self._handed_over = False

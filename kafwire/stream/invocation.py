@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from weakref import WeakSet
 
 from kafwire.errors import KafkaError
+from kafwire.runtime.native_loop import new_executor
 from kafwire.stream.carried_error import CarriedError
 from kafwire.stream.errors import HandlerTimeoutError
 from kafwire.stream.steps import ForEach
@@ -108,7 +109,7 @@ class InThreads:
         self._left: set[Future[Any]] = set()  # their calls were cancelled, and go on
 
     def _new(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self._step.workers, thread_name_prefix="kafwire-stream")
+        return new_executor(self._step.workers, thread_name_prefix="kafwire-stream")
 
     async def call(self, value: Any) -> Any:
         """See `Invocation`."""

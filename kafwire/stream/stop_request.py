@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Callable, Iterator
+
+from kafwire.runtime.patched import allocate_reentrant_lock
 
 
 class StopRequest:
@@ -22,7 +23,7 @@ class StopRequest:
     __module__ = "kafwire.stream"
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a signal's handler may come while its thread is in here
+        self._lock = allocate_reentrant_lock()  # a signal's handler may come while its thread is in here
         self._is_requested = False
         self._calls: list[Callable[[], object]] = []
 

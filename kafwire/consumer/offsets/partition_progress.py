@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from itertools import pairwise
 
 from kafwire.consumer.offsets.completed_offsets import CompletedOffsets
 from kafwire.records._records import Batch
+from kafwire.runtime.patched import allocate_lock
 
 
 class PartitionProgress:
@@ -19,7 +19,7 @@ class PartitionProgress:
         self.is_left = False  # its stream is closed: others read on where that ended
         self.is_abandoned = False  # and what is not completed is left to the next owner
         self._on_advance = on_advance
-        self._lock = threading.Lock()
+        self._lock = allocate_lock()
         self._completed: CompletedOffsets | None = None
 
     @property
