@@ -35,6 +35,7 @@ from kafwire.errors import KafkaError
 from kafwire.options import ConsumerOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
+from kafwire.runtime.log import log
 from kafwire.serializer_calls import Deserializers
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
@@ -237,6 +238,8 @@ class AsyncConsumer:
         if not starting.done():
             return False
         self._starting = None
+        if starting.cancelled() and self._closed:
+            raise KafkaError("the consumer was closed while this call waited")
         starting.result()
         return True
 
@@ -602,7 +605,12 @@ class AsyncConsumer:
         if self._starting is not None:
             self._starting.cancel()
         try:
-            await self._tell_revoked()
+            async with asyncio.timeout(timeout) as patience:
+                await self._tell_revoked()
+        except TimeoutError:
+            if not patience.expired():  # the handler's own
+                raise
+            log.warning("kafwire: on_revoked was cancelled as it took longer than the %g s of close", timeout)
         finally:
             self._closed = True
             await self._close_core(max(0.0, until - self._engine.clock.monotonic()), failed=failed)

@@ -412,7 +412,7 @@ class Pipeline:
         return replace(self, hooks=PartitionHooks(assigned, revoked, aborted))
 
     def limits(
-        self, *, max_in_flight: int = 10_000, max_uncommitted: int = 100_000, stop_timeout_s: float = 30.0
+        self, *, max_in_flight: int = 10_000, max_uncommitted: int = 100_000, stop_timeout_s: float = 20.0
     ) -> Self:
         """Choose how much of a partition a stream has in hand, and how long it takes to stop.
 
@@ -420,7 +420,8 @@ class Pipeline:
             max_in_flight: a partition is not read on while so many of its values wait for workers or the sink. It is
                 looked at every 1024 records.
             max_uncommitted: nor while it has so many offsets beyond the committable one.
-            stop_timeout_s: how many seconds a stop waits for what is in flight, before it is cancelled.
+            stop_timeout_s: how many seconds a stop waits for what is in flight, before it is cancelled. The last
+                commit, hooks and leaving take at most 8 s more.
 
         Returns:
             The pipeline with it.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Hashable
+from collections.abc import Awaitable, Hashable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from kafwire.errors import AuthorizationError, ConfigError, KafkaError
+from kafwire.errors import AuthorizationError, ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.records._records import Batch, Record
 from kafwire.runtime.interfaces import Clock, Random
 from kafwire.stream.cancellation import is_cancelled
@@ -31,6 +31,8 @@ from kafwire.stream.worker_pool import WorkerPool
 
 log = logging.getLogger("kafwire")
 
+# After `stop_timeout_s`: for the last commit, the hooks, and the source to close. Kubernetes gives 30 s for all of it.
+COMMIT_S, HOOKS_S, LEAVE_S = 4.0, 2.0, 2.0
 CANCELLED_WITHIN = "the stream ended as a part of it was cancelled from within: a step, the source or the sink was"
 Guarantee = Literal["at_least_once", "at_most_once", "exactly_once"]
 
@@ -41,7 +43,7 @@ class Limits:
 
     max_in_flight: int = 10_000
     max_uncommitted: int = 100_000
-    stop_timeout_s: float = 30.0
+    stop_timeout_s: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,8 @@ class StreamRun:
         self._assigning: asyncio.Task[None] | None = None
         self._committing: asyncio.Task[None] | None = None
         self._forcing: asyncio.TimerHandle | None = None
-        self._is_forced = self._is_committed = False
+        self._stop_at: float | None = None  # when what is in flight is cancelled
+        self._is_forced = self._is_committed = self._is_late = False
 
     async def run(self, stop: StopRequest) -> StreamSummary:
         """Until the source ends, `stop` is requested, or something fails; the source is closed in any case."""
@@ -163,17 +166,46 @@ class StreamRun:
             if self._cycle is not None:
                 error = await self._end_hooks(error)
         finally:
-            await self.source.close()
+            await self._leave()
         if error is not None:
             raise error
+
+    async def _leave(self) -> None:
+        try:
+            async with asyncio.timeout_at(self._end_of(LEAVE_S)) as patience:
+                await self.source.close()
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            log.warning("kafwire: the source of a stream did not close within %g s", LEAVE_S)
+
+    def _end_of(self, step_s: float) -> float:
+        """When a step of the stream's end is to be over, by the loop's clock: each has what the stop left, and more."""
+        now = asyncio.get_running_loop().time()
+        if self._stop_at is None:  # it ends without a stop
+            self._stop_at = now + self.limits.stop_timeout_s
+        return max(self._stop_at, now) + step_s
+
+    async def _in_time(self, step: Awaitable[object], what: str) -> None:
+        """Await the last commit or abort. Raises `KafkaTimeoutError` when the stream's end cannot wait for it."""
+        try:
+            async with asyncio.timeout_at(self._end_of(0.0 if self._is_late else COMMIT_S)) as patience:
+                await step
+        except TimeoutError as error:
+            if not patience.expired():
+                raise
+            self._is_late = True
+            limit_s = self.limits.stop_timeout_s + COMMIT_S
+            text = f"the last {what} of a stream had no response within {limit_s:g} s (stop_timeout_s + {COMMIT_S:g})"
+            raise KafkaTimeoutError(text) from error
 
     async def _end_commits(self) -> None:
         """Commit what is completed, or abort what is open."""
         try:
             if self._cycle is not None:
-                await self._cycle.close()
+                await self._in_time(self._cycle.close(), "abort")
             elif not self._is_committed or self.schedule.has_completed:
-                await self.source.commit()
+                await self._in_time(self.source.commit(), "commit")
         except KafkaError as problem:
             log.warning("kafwire: a stream that failed could not commit, or abort, what it had begun: %s", problem)
 
@@ -182,9 +214,10 @@ class StreamRun:
 
         What is still in a transaction is aborted by now.
         """
+        until = self._end_of(HOOKS_S)
         for run in list(self.partitions):
             try:
-                async with asyncio.timeout(self.limits.stop_timeout_s):
+                async with asyncio.timeout_at(until):
                     await self.hooks.aborted(run)
                     await self.hooks.revoked(run)
             except Exception as problem:  # whatever a user's function raises
@@ -209,7 +242,7 @@ class StreamRun:
 
     async def _last_commit(self) -> None:
         if self._cycle is None and self.schedule.has_completed:
-            await self.source.commit()
+            await self._in_time(self.source.commit(), "commit")
             self.counters.commits += 1
 
     # --- partitions -------------------------------------------------------------------------------------------------
@@ -386,7 +419,10 @@ class StreamRun:
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Read nothing more; finish, commit, leave. What takes longer than `stop_timeout_s` is cancelled."""
+        """Read nothing more; finish, commit, leave. What takes longer than `stop_timeout_s` is cancelled.
+
+        The commit, the hooks and the source's end take at most `COMMIT_S`, `HOOKS_S` and `LEAVE_S` more.
+        """
         if self.is_stopping:
             return
         self.is_stopping = True
@@ -397,7 +433,9 @@ class StreamRun:
             run.look()
         if self._cycle is not None:
             self._cycle.wake()
-        self._forcing = asyncio.get_running_loop().call_later(self.limits.stop_timeout_s, self.force)
+        loop = asyncio.get_running_loop()
+        self._stop_at = loop.time() + self.limits.stop_timeout_s
+        self._forcing = loop.call_at(self._stop_at, self.force)
 
     def force(self) -> None:
         """Finish nothing more."""
