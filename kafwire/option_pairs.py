@@ -47,6 +47,7 @@ PAIRS = (
     Pair(("fetch_min_bytes",), "fetch_max_bytes", "no response has so many bytes"),
     Pair(("retry_backoff_ms",), "retry_backoff_max_ms", "the backoff never reaches its first step"),
     Pair(("reconnect_backoff_ms",), "reconnect_backoff_max_ms", "the backoff never reaches its first step"),
+    Pair(("batch_size",), "max_request_size", "a batch would be larger than a request"),
     Pair(("linger_ms", "request_timeout_ms"), "delivery_timeout_ms", "no request could be answered in time"),
     Pair(
         ("heartbeat_interval_ms",),
