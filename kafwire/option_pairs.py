@@ -36,9 +36,18 @@ PAIRS = (
         room=lambda frame: frame - HEADERS - frame // 16,
         enough=lambda records: records + HEADERS + records // 8,
     ),
+    Pair(
+        ("max_partition_fetch_bytes",),
+        "max_frame_bytes",
+        f"a response has at least {HEADERS} bytes beside its records, and a longer frame is refused",
+        least=lambda records: min(records + HEADERS, HIGHEST),
+        room=lambda frame: frame - HEADERS - frame // 16,
+        enough=lambda records: records + HEADERS + records // 8,
+    ),
     Pair(("fetch_min_bytes",), "fetch_max_bytes", "no response has so many bytes"),
     Pair(("retry_backoff_ms",), "retry_backoff_max_ms", "the backoff never reaches its first step"),
     Pair(("reconnect_backoff_ms",), "reconnect_backoff_max_ms", "the backoff never reaches its first step"),
+    Pair(("batch_size",), "max_request_size", "a batch would be larger than a request"),
     Pair(("linger_ms", "request_timeout_ms"), "delivery_timeout_ms", "no request could be answered in time"),
     Pair(
         ("heartbeat_interval_ms",),

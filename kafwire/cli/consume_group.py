@@ -1,13 +1,25 @@
 """What `kafwire consume --group` reads: what the group gives to this member, for ever or up to an end."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafwire.cli.consume_source import SILENCE_S, Piece, Wanted, ends_of, moment, rows_before
+from kafwire.cli.consume_source import (
+    SILENCE_S,
+    Piece,
+    Wanted,
+    available_offsets,
+    ends_of,
+    moment,
+    partitions_of,
+    rows_before,
+    warn_late,
+)
+from kafwire.cli.group_requests import Groups
+from kafwire.cluster.list_offsets import may_pass
 from kafwire.errors import CommitFailedError, ConfigError, KafkaError
 from kafwire.types import Offset, Tail, TopicPartition
 
@@ -31,11 +43,7 @@ def open_group(client: "Client", wanted: Wanted, options: Mapping[str, Any], *, 
     arguments |= {"topics": list(wanted.topics)} if wanted.pattern is None else {"pattern": wanted.pattern}
     if not ends:
         return GroupReading(Consumer(**arguments))
-    return GroupReadingToEnds(
-        Consumer(**arguments),
-        lambda topics: ends_of(client, wanted, options, topics),
-        lambda places: client.offsets(places, "earliest"),
-    )
+    return GroupReadingToEnds(Consumer(**arguments), client, wanted, options)
 
 
 def _start(wanted: Wanted) -> Any:
@@ -83,28 +91,53 @@ class GroupReadingToEnds(GroupReading):
     How far this member is in its partitions, their positions say; of those that others have, what is committed says it.
     """
 
-    def __init__(
-        self,
-        consumer: "Consumer",
-        ends: Callable[[list[str]], Mapping[TopicPartition, int]],
-        beginnings: Callable[[list[TopicPartition]], Mapping[TopicPartition, int]],
-    ) -> None:
+    def __init__(self, consumer: "Consumer", client: "Client", wanted: Wanted, options: Mapping[str, Any]) -> None:
         super().__init__(consumer)
+        self._client = client
+        self._wanted = wanted
+        self._options = options
+        self._groups = Groups(client)
+        self._ends: dict[TopicPartition, int] = {}
+        self._positions: dict[TopicPartition, int] = {}
+        self._late: dict[TopicPartition, KafkaError] = {}  # partitions whose ends are not known yet
+        self.total = 0
         try:
-            self._ends = dict(ends(sorted(self._consumer.subscription)))
-            self._positions = dict(beginnings(list(self._ends)))
+            found = partitions_of(client, wanted, sorted(self._consumer.subscription))
+            ends = ends_of(client, wanted, options, found, self._late)
+            self._add(ends, available_offsets(client, ends, "earliest", self._late))
+            warn_late("consume", self._late)
             self._look_at_commits()
         except BaseException:
             self.close()
             raise
         self._looked = monotonic()
-        self.total = sum(max(0, end - self._positions[tp]) for tp, end in self._ends.items())
-        self.done = 0
+
+    def _add(self, ends: Mapping[TopicPartition, int], positions: Mapping[TopicPartition, int]) -> None:
+        for tp, position in positions.items():
+            self._ends[tp], self._positions[tp] = ends[tp], position
+            self.total = (self.total or 0) + max(0, ends[tp] - position)
+
+    def _find_late(self, partitions: Collection[TopicPartition]) -> None:
+        """Wait for the leaders of these; an error names the partitions that are still not available."""
+        ends = ends_of(self._client, self._wanted, self._options, partitions)
+        self._add(ends, self._client.offsets(ends, "earliest"))
+        for tp in partitions:
+            del self._late[tp]
 
     def __iter__(self) -> Iterator[Piece]:
+        while True:
+            yield from self._read_to_ends()
+            if not self._late:
+                return
+            self._find_late(list(self._late))
+            self._look_at_commits()
+
+    def _read_to_ends(self) -> Iterator[Piece]:
         while self._left():
             for batch in self._consumer.batches(SILENCE_S):
                 tp = TopicPartition(batch.topic or "", -1 if batch.partition is None else batch.partition)
+                if tp in self._late:
+                    self._find_late([tp])
                 end = self._ends.get(tp, 0)  # one that came later had nothing
                 self._reach(tp, batch.next_offset)
                 yield batch, rows_before(batch, end)
@@ -134,9 +167,15 @@ class GroupReadingToEnds(GroupReading):
             self._look_at_commits()
 
     def _look_at_commits(self) -> None:
-        for tp, offset in self._consumer.committed(list(self._ends)).items():
-            if offset is not None:
-                self._reach(tp, offset)
+        # Without a wait for open transactions, which `Consumer.committed` has: it would hold this member's partitions.
+        try:
+            found = self._groups.committed(self._wanted.group or "")
+        except KafkaError as error:
+            if not may_pass(error):
+                raise
+            return  # the coordinator moves: the next look finds it
+        for tp, offset in found.items():
+            self._reach(tp, offset)
 
     def _reach(self, tp: TopicPartition, offset: int) -> None:
         if tp in self._ends:

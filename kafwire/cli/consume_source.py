@@ -3,7 +3,7 @@
 import datetime as dt
 import time
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,11 +22,14 @@ __all__ = [
     "Reading",
     "Wanted",
     "Window",
+    "available_offsets",
     "ends_of",
     "moment",
     "open_reading",
     "parse_window",
+    "partitions_of",
     "rows_before",
+    "warn_late",
 ]
 
 STORED = "stored"
@@ -141,20 +144,68 @@ def open_reading(client: "Client", wanted: Wanted, options: Mapping[str, Any], *
         return _Endless(_consumer(client, wanted, given))
     scan_options = only(options, ScanConfig)
     del scan_options["bootstrap_servers"]
-    return _Bounded(_scan(client, wanted, scan_options, given["auto_offset_reset"]))
+    found, late = partitions_of(client, wanted), dict[TopicPartition, KafkaError]()
+    available = available_offsets(client, found, "latest", late)
+
+    def scan(partitions: Collection[TopicPartition] | None) -> Any:
+        return _scan(client, wanted, scan_options, given["auto_offset_reset"], partitions)
+
+    if not late:
+        return _Bounded(scan(None))
+    warn_late("consume", late)
+    return _Bounded(scan(available), lambda: scan(late))
+
+
+def available_offsets(
+    client: "Client",
+    partitions: Collection[TopicPartition],
+    when: Any,
+    late: dict[TopicPartition, KafkaError],
+    **options: Any,
+) -> dict[TopicPartition, int]:
+    """Look up offsets; `late` gets the error of each partition that is not available yet.
+
+    Where no partition is available, all are waited for, as nothing can be read meanwhile.
+    """
+    found = client.offsets(partitions, when, on_error=late.__setitem__, **options)
+    if found or not partitions:
+        return found
+    late.clear()
+    return client.offsets(partitions, when, **options)
+
+
+def warn_late(
+    command: str, late: Mapping[TopicPartition, KafkaError], outcome: str = "is read after the others"
+) -> None:
+    """Name the partitions that are not available yet on standard error."""
+    for where, why in late.items():
+        click.echo(f"kafwire {command}: {where.topic}-{where.partition} {outcome}: {why}", err=True)
 
 
 class _Bounded:
-    """A scan."""
+    """A scan, and behind it another one of the partitions that were not available at first."""
 
-    def __init__(self, scan: Any) -> None:
+    def __init__(self, scan: Any, rest: Callable[[], Any] | None = None) -> None:
+        self._rest = rest
+        self.total: int | None = 0
+        self.done = 0
+        self._begin(scan)
+
+    def _begin(self, scan: Any) -> None:
         self._scan = scan
         self._positions = {(r.topic, r.partition): r.start for r in scan.ranges}
         self._ends = {(r.topic, r.partition): r.end for r in scan.ranges}
-        self.total: int | None = sum(r.end - r.start for r in scan.ranges)
-        self.done = 0
+        self.total = self.done + sum(r.end - r.start for r in scan.ranges)
 
     def __iter__(self) -> Iterator[Piece]:
+        yield from self._pieces()
+        if self._rest is not None:
+            rest, self._rest = self._rest, None
+            self._scan.close()
+            self._begin(rest())  # an error names the partitions that are still not available
+            yield from self._pieces()
+
+    def _pieces(self) -> Iterator[Piece]:
         for batch in self._scan.batches():
             where = (batch.topic, batch.partition)
             position = min(batch.next_offset, self._ends[where])
@@ -192,23 +243,32 @@ def rows_before(batch: "Batch", end: int) -> int:
     return bisect_left(range(len(batch)), end, key=lambda row: batch[row].offset)
 
 
-def _scan(client: "Client", wanted: Wanted, options: Mapping[str, Any], reset: str) -> Any:
+def _scan(
+    client: "Client",
+    wanted: Wanted,
+    options: Mapping[str, Any],
+    reset: str,
+    partitions: Collection[TopicPartition] | None,
+) -> Any:
+    """Scan what is wanted, or of that these partitions."""
     window = wanted.window
     start: Any = "earliest"
     end: Any = "latest" if window.end_ms is None else moment(window.end_ms)
-    partitions: list[int] | None = sorted(wanted.partitions) or None
+    numbers: list[int] | None = sorted(wanted.partitions) or None
     if window.start_ms is not None:
         start = moment(window.start_ms)
     elif isinstance(window.start, int):
-        start, ends = _start_offsets(client, wanted, window.start, options, reset)
+        found = partitions_of(client, wanted) if partitions is None else partitions
+        start, ends = _start_offsets(client, found, window.start, options, reset)
         if window.end_ms is None:
             end = ends  # so that -N is N records, whatever arrives meanwhile
-        partitions = None  # the offsets name them
     elif window.start is not None:
         start = window.start
-    return client.scan(
-        list(wanted.topics), partitions=partitions, start=start, end=end, columns=wanted.columns, **options
-    )
+    if partitions is not None and not isinstance(start, dict):
+        start = dict.fromkeys(partitions, start)
+    if isinstance(start, dict):
+        numbers = None  # the offsets name them
+    return client.scan(list(wanted.topics), partitions=numbers, start=start, end=end, columns=wanted.columns, **options)
 
 
 def _consumer(client: "Client", wanted: Wanted, options: Mapping[str, Any]) -> Any:
@@ -222,15 +282,17 @@ def _consumer(client: "Client", wanted: Wanted, options: Mapping[str, Any]) -> A
     elif isinstance(window.start, int) and window.start < 0:
         start = Tail(-window.start)
     elif isinstance(window.start, int):
-        start, _ = _start_offsets(client, wanted, window.start, options, options["auto_offset_reset"], waits=False)
+        found, reset = partitions_of(client, wanted), options["auto_offset_reset"]
+        start, _ = _start_offsets(client, found, window.start, options, reset, waits=False)
     elif window.start is not None:
         start = window.start
     if wanted.partitions or isinstance(start, dict):
-        return Consumer(assign=_partitions(client, wanted), start=start, **arguments)
+        return Consumer(assign=partitions_of(client, wanted), start=start, **arguments)
     return Consumer(topics=list(wanted.topics), start=start, **arguments)
 
 
-def _partitions(client: "Client", wanted: Wanted, topics: Sequence[str] | None = None) -> list[TopicPartition]:
+def partitions_of(client: "Client", wanted: Wanted, topics: Sequence[str] | None = None) -> list[TopicPartition]:
+    """List the wanted partitions of `topics`, or of all wanted topics; `ConfigError` for one that does not exist."""
     found = []
     for topic in wanted.topics if topics is None else topics:
         numbers = sorted(client.topic(topic).partitions)
@@ -242,14 +304,21 @@ def _partitions(client: "Client", wanted: Wanted, topics: Sequence[str] | None =
 
 
 def ends_of(
-    client: "Client", wanted: Wanted, options: Mapping[str, Any], topics: Sequence[str]
+    client: "Client",
+    wanted: Wanted,
+    options: Mapping[str, Any],
+    partitions: Collection[TopicPartition],
+    late: dict[TopicPartition, KafkaError] | None = None,
 ) -> dict[TopicPartition, int]:
-    """Where the partitions of these topics end, or reach the time at which to end."""
-    found = _partitions(client, wanted, topics)
-    ends = client.offsets(found, "latest", **_isolation(options))
+    """Where these partitions end, or reach the time at which to end. See `available_offsets` for `late`."""
+
+    def offsets(of: Collection[TopicPartition], when: Any, **level: Any) -> dict[TopicPartition, int]:
+        return client.offsets(of, when, **level) if late is None else available_offsets(client, of, when, late, **level)
+
+    ends = offsets(partitions, "latest", **_isolation(options))
     if wanted.window.end_ms is not None:
-        at = client.offsets(found, wanted.window.end_ms)
-        ends.update({tp: min(offset, ends[tp]) for tp, offset in at.items() if offset >= 0})
+        at = offsets(ends, wanted.window.end_ms)
+        ends = {tp: min(offset, ends[tp]) if offset >= 0 else ends[tp] for tp, offset in at.items()}
     return ends
 
 
@@ -258,13 +327,18 @@ def _isolation(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _start_offsets(
-    client: "Client", wanted: Wanted, asked: int, options: Mapping[str, Any], reset: str, *, waits: bool = True
+    client: "Client",
+    found: Collection[TopicPartition],
+    asked: int,
+    options: Mapping[str, Any],
+    reset: str,
+    *,
+    waits: bool = True,
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Where to begin for an offset or -n, and the ends. `reset` is the policy for an offset that does not exist.
 
     Without `waits` a partition that is not available begins at the offset unchecked, and has no end.
     """
-    found = _partitions(client, wanted)
     patience: dict[str, Any] = {} if waits else {"on_error": lambda *_: None}
     low = client.offsets(found, "earliest", **patience)
     high = client.offsets(low, "latest", **_isolation(options), **patience)

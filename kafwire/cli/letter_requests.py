@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kafwire.errors import KafkaError
 from kafwire.stream.dead_letters import Letter, LetterFilter, SentLetters, letter_of, receipts
 from kafwire.stream.message import Message
 from kafwire.types import TopicPartition
@@ -22,22 +23,25 @@ class Letters:
     """The letters of a topic up to the ends that it had when this was made.
 
     All of it is read by transactions' rules: letters and receipts of open or aborted ones are not there. A read waits
-    until transactions that are open at its end have ended.
+    until transactions that are open at its end have ended. Partitions whose leaders do not respond are left out: the
+    receipts of a letter are in its own partition, so each of the other letters is known to be sent or not.
     """
 
     def __init__(self, options: Mapping[str, Any], topic: str) -> None:
         """`options` are those of a scan."""
         from kafwire import Client
         from kafwire.cli.connection import only
+        from kafwire.cli.consume_source import available_offsets
         from kafwire.config import ClientConfig
 
         self.topic = topic
+        self.late: dict[TopicPartition, KafkaError] = {}  # partitions that are left out, and why
         self.others = 0  # records that are neither letters nor receipts
         self._options = dict(options)
         with Client(**only(options, ClientConfig)) as client:
             partitions = [TopicPartition(topic, number) for number in sorted(client.partitions_for(topic))]
-            self._first = client.offsets(partitions, "earliest")
-            self._ends = client.offsets(partitions, "latest")
+            self._ends = available_offsets(client, partitions, "latest", self.late)
+            self._first = available_offsets(client, self._ends, "earliest", self.late)
         self._sent = SentLetters()
         for record in self._records():
             if not self._sent.note(record) and letter_of(record) is None:
@@ -46,7 +50,7 @@ class Letters:
     def _records(self) -> Iterator[Any]:
         from kafwire import scan
 
-        wanted = {where: end for where, end in self._ends.items() if end > self._first.get(where, 0)}
+        wanted = {where: self._ends[where] for where, first in self._first.items() if self._ends[where] > first}
         if not wanted:
             return
         options = {**self._options, "isolation_level": "read_committed"}

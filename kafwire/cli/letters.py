@@ -79,7 +79,7 @@ def list_letters(
     as_json: bool,
     limit: int | None,
     **chosen: Any,
-) -> None:
+) -> int:
     """List dead letters that were not sent back."""
     wanted = _filter(**chosen)
     letters = _letters(topic, brokers, settings, config_file)
@@ -89,10 +89,11 @@ def list_letters(
         for letter, sent in found:
             writer.write(_as_json(letter, sent))
         writer.flush()
-        return
+        return _code(letters)
     rows = [_row(letter, sent) for letter, sent in found]
     print_table(_HEADER, rows)
     click.echo(f"{len(rows)} letter(s)")
+    return _code(letters)
 
 
 @command.command("send")
@@ -110,7 +111,7 @@ def send_letters(
     dry_run: bool,
     limit: int | None,
     **chosen: Any,
-) -> None:
+) -> int:
     """Send dead letters back to their topics, each once: a letter that was sent is never sent again."""
     from kafwire import Producer
     from kafwire.cli.letter_requests import send
@@ -119,10 +120,11 @@ def send_letters(
     wanted = _filter(**chosen)
     if dry_run:
         counts: dict[str, int] = {}
-        for letter in _unsent(_letters(topic, brokers, settings, config_file), wanted, limit):
+        letters = _letters(topic, brokers, settings, config_file)
+        for letter in _unsent(letters, wanted, limit):
             counts[to or letter.topic] = counts.get(to or letter.topic, 0) + 1
         _report("would send", counts)
-        return
+        return _code(letters)
     options = client_options(ProducerConfig, brokers, settings, config_file)
     options.setdefault("transactional_id", f"kafwire.letters.{topic}")
     with Producer(**options) as producer:
@@ -131,14 +133,22 @@ def send_letters(
         letters = _letters(topic, brokers, settings, config_file)
         counts = send(producer, _unsent(letters, wanted, limit), to)
     _report("sent", counts)
+    return _code(letters)
+
+
+def _code(letters: Letters) -> int:
+    """The exit code: 1 if partitions were left out."""
+    return 1 if letters.late else 0
 
 
 def _letters(topic: str, brokers: str | None, settings: tuple[str, ...], config_file: Path | None) -> Letters:
+    from kafwire.cli.consume_source import warn_late
     from kafwire.cli.letter_requests import Letters
     from kafwire.config import ConsumerConfig, ScanConfig
 
     options = client_options(ConsumerConfig, brokers, _without_producers(settings), config_file)
     letters = Letters(only(options, ScanConfig), topic)
+    warn_late("letters", letters.late, "is left out")
     if letters.others:
         click.echo(f"kafwire letters: {letters.others} record(s) of {topic} are no dead letters of a stream", err=True)
     return letters

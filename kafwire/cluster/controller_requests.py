@@ -1,6 +1,11 @@
 """Requests that only the controller of a cluster with ZooKeeper executes, and its refusal by any other broker. Pure.
 
 Brokers with KRaft forward such requests, and name any of the brokers as the controller in their metadata (KIP-590).
+
+The list is that of Java's `KafkaAdminClient` (as of Kafka 4.0): the calls with a `ControllerNodeProvider`. That asks
+the broker which the metadata names, and after NOT_CONTROLLER, anywhere in a response, the one that the next metadata
+names. Two rules differ: Java does not retry ElectLeaders, and waits for a controller that does not respond, where
+`Cluster.call` asks another broker, which forwards the request or refuses it.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from typing import Any
 
 from kafwire.error_codes import ErrorCode
 
-# As Java's admin client routes them. Topics' configurations, ACLs and quotas are written by any broker.
+# Any broker executes what concerns configurations, ACLs, quotas and delegation tokens.
 CONTROLLER_REQUESTS = frozenset(
     f"{name}Request"
     for name in (

@@ -12,9 +12,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kafwire import protocol
+from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import COORDINATOR_ERRORS, Coordinator
+from kafwire.cluster.list_offsets import may_pass
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.cluster.topic_lookup import UnknownAnswers
 from kafwire.error_codes import ErrorCode
@@ -108,12 +110,51 @@ class GroupOffsets:
 
         async def attempt(connection: BrokerConnection) -> list[Code]:
             missing = [where for where in wanted if where not in found]
-            answered, codes = await self._fetch(connection, missing)
+            answered, codes = await self._fetch(connection, missing, {})
             found.update(answered)
             return codes
 
         await self._until_done("OffsetFetch", wanted, found, attempt, timeout_ms)
         return {where: found[where] for where in wanted}
+
+    async def fetch_available(
+        self, partitions: Iterable[Partition], topic_ids: Mapping[str, uuid.UUID], *, patience_ms: float
+    ) -> tuple[dict[Partition, Committed | None], dict[Partition, KafkaError]]:
+        """Fetch the committed offset of each partition, or its error: an open transaction holds no other partition.
+
+        Errors that may pass are retried for `patience_ms` after the coordinator's first response. An error of the
+        coordinator concerns all partitions: it is retried for `default_api_timeout_ms`, and raised as `fetch` does.
+        """
+        found: dict[Partition, Committed | None] = {}
+        failed: dict[Partition, KafkaError] = {}
+        missing = list(dict.fromkeys((topic, partition) for topic, partition in partitions))
+
+        async def once() -> None:
+            async def attempt(connection: BrokerConnection) -> list[Code]:
+                answered, codes = await self._fetch(connection, missing, topic_ids)
+                found.update(answered)
+                return codes
+
+            connection, codes = await self._ask("OffsetFetch", missing, attempt)
+            failed.update({where: self._explained(code, "OffsetFetch", [where], connection) for where, code in codes})
+            for where in missing:
+                if where not in found and where not in failed:
+                    text = f"{connection.where} responded, but not for {_names([where])}"
+                    failed[where] = ProtocolError(text, api="OffsetFetchResponse")
+
+        cluster, failures, deadline = self._cluster, 0, 0.0
+        while missing:
+            await cluster.retrying(once, f"{DOING['OffsetFetch']} {self._what(missing)}")
+            missing = [where for where in missing if where not in found and may_pass(failed[where])]
+            failures += 1
+            deadline = deadline or cluster.engine.now_ms() + patience_ms
+            config, randomness = cluster.config, cluster.engine.random.random()
+            wait_ms = delay_ms(failures, config.retry_backoff_ms, config.retry_backoff_max_ms, randomness)
+            if cluster.engine.now_ms() + wait_ms >= deadline:
+                break
+            if missing:
+                await asyncio.sleep(wait_ms / 1000)
+        return found, {where: error for where, error in failed.items() if where not in found}
 
     async def commit(
         self,
@@ -204,14 +245,7 @@ class GroupOffsets:
         doing = DOING[api]
 
         async def once() -> None:
-            connection = await self.coordination.connection()
-            try:
-                codes = await attempt(connection)
-            except (KafkaConnectionError, KafkaTimeoutError):
-                self.coordination.forget(connection.node)
-                raise
-            except BrokerError as error:
-                raise self._explained(error.code, api, wanted, connection) from None
+            connection, codes = await self._ask(api, wanted, attempt)
             if codes:
                 worst = self._worst(codes)
                 if worst in UNKNOWN:
@@ -226,6 +260,19 @@ class GroupOffsets:
             await self._cluster.retrying(once, f"{doing} {self._what(wanted)}", timeout_ms)
         except _Final as error:
             raise error.cause from None
+
+    async def _ask(
+        self, api: str, wanted: list[Partition], attempt: Callable[[BrokerConnection], Awaitable[list[Code]]]
+    ) -> tuple[BrokerConnection, list[Code]]:
+        """Run `attempt` once on the coordinator's connection; raise an error that concerns the whole request."""
+        connection = await self.coordination.connection()
+        try:
+            return connection, await attempt(connection)
+        except (KafkaConnectionError, KafkaTimeoutError):
+            self.coordination.forget(connection.node)
+            raise
+        except BrokerError as error:
+            raise self._explained(error.code, api, wanted, connection) from None
 
     @staticmethod
     def _worst(codes: list[Code]) -> int:
@@ -289,13 +336,14 @@ class GroupOffsets:
         return ids
 
     async def _fetch(
-        self, connection: BrokerConnection, partitions: list[Partition]
+        self, connection: BrokerConnection, partitions: list[Partition], topic_ids: Mapping[str, uuid.UUID]
     ) -> tuple[dict[Partition, Committed | None], list[Code]]:
         request: Any = protocol.OffsetFetchRequest
         version = connection.version_of(request)
         ids: dict[str, uuid.UUID] = {}
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
-            ids = await self._topic_ids(_topics(partitions))
+            ids = {topic: topic_ids[topic] for topic in _topics(partitions) if topic in topic_ids}
+            ids |= await self._topic_ids(topic for topic in _topics(partitions) if topic not in ids)
             if NO_TOPIC_ID in ids.values():
                 version = connection.version_of(request, at_most=FIRST_VERSION_WITH_TOPIC_IDS - 1)
         by_topic = _by_topic(partitions)

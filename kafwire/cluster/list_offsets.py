@@ -24,6 +24,7 @@ from kafwire.errors import (
     ProtocolError,
     broker_error,
 )
+from kafwire.runtime.log import log
 
 LATEST = -1
 EARLIEST = -2
@@ -42,13 +43,17 @@ async def list_offsets(
     isolation_level: int = 0,
     timeout_ms: float | None = None,
     on_found: Callable[[Partition, int], object] | None = None,
+    warns: bool = True,
 ) -> dict[Partition, int]:
     """For each partition, the first offset whose timestamp is at or after the wanted one (ms), -1 when there is none.
 
     `EARLIEST` and `LATEST` ask for the ends; with `isolation_level` 1 the latest is the last stable offset (KIP-98).
-    `on_found` is told of each at once, whatever becomes of the others.
+    `on_found` is told of each at once, whatever becomes of the others. A partition that is not available is named by a
+    warning after `PATIENCE_MS`, unless another lookup of the same partitions `warns`, and by the error at the end.
     """
     found: dict[Partition, int] = {}
+    problems: dict[Partition, KafkaError] = {}
+    limit_ms = cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
     # What does not exist is told at once; further down, a missing leader may just be an election that goes on.
     for topic, partition in wanted:
         await _check_exists(cluster, topic, [partition], timeout_ms)
@@ -61,15 +66,27 @@ async def list_offsets(
     def missing() -> dict[Partition, int]:
         return {where: when for where, when in wanted.items() if where not in found}
 
+    def warn() -> None:
+        if not warns:
+            return
+        where = next(iter(missing()))
+        why = problems.get(where) or not_responding(cluster, where, PATIENCE_MS)
+        log.warning("no offset yet of %s: %s; this is tried again for %g s", _names(missing()), why, limit_ms / 1000)
+
     async def attempt() -> None:
-        problems = await ask_leaders(cluster, missing(), isolation_level=isolation_level, on_found=take)
+        problems.clear()
+        problems.update(await ask_leaders(cluster, missing(), isolation_level=isolation_level, on_found=take))
         problem = _worst(list(problems.values()))
         if problem is not None:
             if may_pass(problem):
                 await cluster.refresh({topic for topic, _ in missing()})
             raise problem
 
-    await cluster.retrying(attempt, lambda: f"listing offsets of {_names(missing())}", timeout_ms)
+    warning = asyncio.get_running_loop().call_later(PATIENCE_MS / 1000, warn)
+    try:
+        await cluster.retrying(attempt, lambda: f"listing offsets of {_names(missing())}", timeout_ms)
+    finally:
+        warning.cancel()
     return found
 
 

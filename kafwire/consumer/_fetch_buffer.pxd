@@ -85,5 +85,6 @@ cdef class FetchBuffer:
     cdef list places
     cdef tuple kept  # the places once more: the last one, and a tuple of those before it
     cdef public object error
+    cdef size_t claimed  # of the pool
 
     cdef kw_place *at(self, int32_t number) except NULL

@@ -9,7 +9,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from kafwire._codec cimport AbortedTransaction, aborted_sort
-from kafwire.memory._buffer cimport Buffer, kw_buf, kw_buf_ref, kw_buf_unref
+from kafwire.memory._buffer cimport Buffer, kw_buf, kw_buf_ref, kw_buf_unref, kw_pool_claim, process_pool
 from kafwire.records._arrow cimport Layout
 from kafwire.runtime._interfaces cimport Notifier, ResponseFilter
 
@@ -63,6 +63,13 @@ cdef class FetchBuffer:
 
     def __dealloc__(self):
         kw_queue_free(self.queue)
+        kw_pool_claim(process_pool(), 0, self.claimed)
+
+    def keep_idle(self, size_t size):
+        """Have the pool keep as many idle bytes as this buffer may hold of frames, until it is gone; 0: no more."""
+        with nogil:
+            kw_pool_claim(process_pool(), size, self.claimed)
+        self.claimed = size
 
     def add(self, topic, partition, Layout layout not None):
         """A place for a partition; its number."""
@@ -132,7 +139,7 @@ cdef class FetchBuffer:
         kw_queue_seal(self.queue)
 
     def queued_bytes(self, *, bint starved=False):
-        """Bytes of the frames that are queued or being decoded; with `starved`, the notifier is notified when the
+        """What the buffers of the frames take that are queued or being decoded; with `starved`, the notifier is notified when the
         next of their slices is done."""
         return kw_queue_bytes(self.queue, starved)
 

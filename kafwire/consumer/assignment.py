@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from kafwire.cluster.list_offsets import PATIENCE_MS, may_pass
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import LASTING_LAYOUTS, Selection, cursor_of, cursors_of
@@ -18,7 +19,7 @@ from kafwire.consumer.partition_claim import Claim, StreamEnded
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.consumer.partition_feed import PartitionFeed
 from kafwire.consumer.start_positions import seek_to_start
-from kafwire.errors import BrokerError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError
+from kafwire.errors import ConfigError, KafkaError
 from kafwire.records._arrow import Layout
 from kafwire.types import TopicPartition
 
@@ -206,21 +207,29 @@ class Assignment:
         return [cursor for cursor in chosen if cursor not in unstarted]
 
     async def _find_start(self, cursors: list[FetchCursor]) -> None:
-        failures = 0
+        """Find where each cursor begins. One whose committed offset is not available is retried, and the others begin.
+
+        Such a partition is named by a warning once it is late by `PATIENCE_MS`: transactions often end before.
+        """
+        failures, began_ms = 0, self._cluster.engine.now_ms()
         while cursors := [c for c in cursors if c.position < 0 and self._fetcher.numbered(c.number) is c]:
             try:
-                await self._seek_to_start(cursors, of_group=True)
+                late = await self._seek_to_start(cursors, of_group=True)
             except KafkaError as error:
-                if not isinstance(error, KafkaConnectionError | KafkaTimeoutError) and not (
-                    isinstance(error, BrokerError) and error.retriable
-                ):
+                if not may_pass(error):
                     self._fail_to_start(cursors, error)
                     return
                 self._fetcher.errors.tell_once("positions", error, "it could not be found out where to read: ")
-                failures += 1
-                await asyncio.sleep(self._fetcher.backoff_ms(failures) / 1000)
             else:
-                return
+                cursors = list(late)
+                if late and self._cluster.engine.now_ms() - began_ms >= PATIENCE_MS:
+                    self._warn_late(late)
+            failures += 1
+            if cursors:
+                await asyncio.sleep(self._fetcher.backoff_ms(failures) / 1000)
+
+    def _warn_late(self, late: Mapping[FetchCursor, KafkaError]) -> None:
+        self._fetcher.errors.tell_of(late, "the committed offset of {} could not be fetched: ")
 
     def ending(self, partitions: Iterable[TopicPartition]) -> list[FetchCursor]:
         """Hand out nothing more of these. Who has one for himself reads to the end of what he has begun."""
@@ -388,10 +397,13 @@ class Assignment:
         self.see(infos.values())
         made = self._make(pairs, {}, held=held)
         try:
-            await self._seek_to_start(made, of_group=of_group)
+            late = await self._seek_to_start(made, of_group=of_group)
         except BaseException:
             self.drop(made)
             raise
+        if late:  # the other partitions are read meanwhile
+            self._warn_late(late)
+            self._fetcher.tasks.begin(self._find_start(list(late)))
         made = [cursor for cursor in made if self._fetcher.numbered(cursor.number) is cursor]
         self._go_on_with(made)
         if not of_group:
@@ -422,11 +434,13 @@ class Assignment:
             self._fetcher.pause(cursor, paused=True)
         return made
 
-    async def _seek_to_start(self, cursors: list[FetchCursor], *, of_group: bool) -> None:
+    async def _seek_to_start(self, cursors: list[FetchCursor], *, of_group: bool) -> dict[FetchCursor, KafkaError]:
         new = {cursor: found for cursor in cursors if (found := self._new_partition(cursor)) is not None}
         on_nowhere = self._fail_to_start if of_group else None
         options: dict[str, Any] = {"new": new, "of_group": of_group, "on_nowhere": on_nowhere}
-        await seek_to_start(self._fetcher, self._commits, cursors, self._selection.start, self._config, **options)
+        return await seek_to_start(
+            self._fetcher, self._commits, cursors, self._selection.start, self._config, **options
+        )
 
     def _go_on_with(self, made: list[FetchCursor]) -> None:
         """Hand these out, to whoever reads."""

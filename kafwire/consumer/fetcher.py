@@ -46,6 +46,7 @@ class Fetcher:
         self.budget = budget
         self._notifier = cluster.engine.transport.listen(self._on_credit)
         self.queue = FetchBuffer(self._notifier)
+        self.queue.keep_idle(budget.limit)
         self.cursors: dict[tuple[str, int], FetchCursor] = {}
         self.stopped = False
         self.tasks = FetchTasks(self.fail)
@@ -196,6 +197,7 @@ class Fetcher:
         self.cluster.engine.transport.unlisten(self._notifier)
         self.tasks.stop()
         self.brokers.stop()
+        self.queue.keep_idle(0)
         self._tell()
 
     async def end(self) -> None:

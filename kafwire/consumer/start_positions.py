@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from kafwire.cluster.list_offsets import EARLIEST
+from kafwire.cluster.list_offsets import EARLIEST, PATIENCE_MS, may_pass
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import Start
 from kafwire.consumer.fetcher import Fetcher
@@ -25,22 +25,26 @@ async def seek_to_start(
     new: Mapping[FetchCursor, NewPartition],
     of_group: bool = False,
     on_nowhere: Callable[[list[FetchCursor], KafkaError], object] | None = None,
-) -> None:
+) -> dict[FetchCursor, KafkaError]:
     """Give new cursors their first position: that of `start`, else what was committed, else by the reset policy.
 
     `of_group`, and where the partition is `new`: of the first two the other way round; `NewPartition.begins` says what
     follows for a new one. `on_nowhere` hears of those that have no beginning, which is raised without it. A seek of the
     user's in the meantime stays.
+
+    Returns the cursors whose committed offset is not available yet, as of an open transaction, and why.
     """
+    committed = _CommittedPositions(fetcher, commits, 0 if of_group else PATIENCE_MS, on_nowhere)
     now_ms = fetcher.cluster.engine.clock.time_ns() // 1_000_000
     by_place: dict[int | Tail, list[FetchCursor]] = {}
     by_policy: dict[str, list[FetchCursor]] = {}
     undecided: list[FetchCursor] = []
     committed_first = [cursor for cursor in cursors if of_group or cursor in new]
-    if committed_first:
-        await _seek_to_committed(fetcher, commits, committed_first)
+    await committed.seek(committed_first)
     for cursor in cursors:
         if cursor in committed_first and (cursor.position >= 0 or fetcher.numbered(cursor.number) is not cursor):
+            continue
+        if cursor in committed.failed:
             continue
         where = TopicPartition(cursor.topic, cursor.partition)
         place, policy = start.get(where) if isinstance(start, dict) else start, config.auto_offset_reset
@@ -55,10 +59,9 @@ async def seek_to_start(
             by_policy.setdefault(policy, []).append(cursor)
         else:
             undecided.append(cursor)
-    if undecided:
-        await _seek_to_committed(fetcher, commits, undecided)
-        left = [cursor for cursor in undecided if cursor.position < 0]
-        by_policy.setdefault(config.auto_offset_reset, []).extend(left)
+    await committed.seek(undecided)
+    left = [cursor for cursor in undecided if cursor.position < 0 and cursor not in committed.failed]
+    by_policy.setdefault(config.auto_offset_reset, []).extend(left)
     for cursor in (lost := by_policy.pop("error", [])):
         if on_nowhere is None:
             raise _nowhere(lost)
@@ -75,6 +78,7 @@ async def seek_to_start(
             if cursor.position < 0:
                 fetcher.offset_reset.begin(cursor, offset, is_earliest=where_to == EARLIEST)
         fetcher.offset_reset.look_up_late({c: error for c, error in late.items() if c.position < 0}, where_to)
+    return {cursor: error for cursor, error in committed.failed.items() if may_pass(error)}
 
 
 def _nowhere(cursors: Iterable[FetchCursor]) -> ConfigError:
@@ -85,9 +89,36 @@ def _nowhere(cursors: Iterable[FetchCursor]) -> ConfigError:
     )
 
 
-async def _seek_to_committed(fetcher: Fetcher, commits: OffsetCommits, cursors: list[FetchCursor]) -> None:
-    for cursor, committed in (await commits.positions_of(cursors)).items():
-        if cursor.position < 0:
-            fetcher.seek(cursor, committed.offset, last_epoch=committed.leader_epoch)
-        if fetcher.numbered(cursor.number) is cursor:
-            commits.ledger.note_committed({cursor: committed.offset})
+class _CommittedPositions:
+    """Seeks cursors to what the group has committed; `failed` has the cursors without a response, and why."""
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        commits: OffsetCommits,
+        patience_ms: float,
+        on_nowhere: Callable[[list[FetchCursor], KafkaError], object] | None,
+    ) -> None:
+        self.failed: dict[FetchCursor, KafkaError] = {}
+        self._fetcher = fetcher
+        self._commits = commits
+        self._patience_ms = patience_ms
+        self._on_nowhere = on_nowhere
+
+    async def seek(self, cursors: list[FetchCursor]) -> None:
+        """Seek each cursor that has no position yet. An error that lasts goes to `on_nowhere`, or is raised."""
+        if not cursors:
+            return
+        found, failed = await self._commits.positions_of(cursors, patience_ms=self._patience_ms)
+        for cursor, error in failed.items():
+            if may_pass(error):
+                continue
+            if self._on_nowhere is None:
+                raise error
+            self._on_nowhere([cursor], error)
+        self.failed |= failed
+        for cursor, committed in found.items():
+            if cursor.position < 0:
+                self._fetcher.seek(cursor, committed.offset, last_epoch=committed.leader_epoch)
+            if self._fetcher.numbered(cursor.number) is cursor:
+                self._commits.ledger.note_committed({cursor: committed.offset})

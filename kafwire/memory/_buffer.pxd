@@ -19,6 +19,8 @@ cdef extern from "kafwire/memory/native/buf.h" nogil:
     void kw_buf_unref(kw_buf *buf)
     int kw_buf_reserve(kw_buf **buf, size_t capacity)
     void kw_pool_trim(kw_pool *pool, size_t keep)
+    void kw_pool_claim(kw_pool *pool, size_t more, size_t less)
+    size_t kw_pool_limit(kw_pool *pool)
     size_t kw_pool_idle_bytes(kw_pool *pool)
     size_t kw_pool_live_bytes(kw_pool *pool)
     void kw_buf_discard(kw_buf *buf, size_t start, size_t stop)

@@ -99,6 +99,11 @@ def pool_bytes():
     return kw_pool_live_bytes(_pool), kw_pool_idle_bytes(_pool)
 
 
+def pool_limit():
+    """How many idle bytes the pool keeps now: 32 MiB and what the clients of this process claim, 256 MiB at most."""
+    return kw_pool_limit(_pool)
+
+
 def trim_pool(size_t keep=0):
     """Give idle buffers back to the allocator until at most `keep` idle bytes remain."""
     with nogil:

@@ -19,7 +19,7 @@ from kafwire.cluster.offset_spec import (
     window_of,
 )
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import ConfigError, broker_error
+from kafwire.errors import ConfigError, KafkaConnectionError, KafkaTimeoutError, broker_error
 from kafwire.integers import integer
 from kafwire.types import Offset, Tail
 
@@ -91,6 +91,9 @@ class Bounds:
 async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int) -> list[tuple[Range, TopicInfo]]:
     """The exact offsets to read, as they stand now. Raises `BrokerError` for offsets that do not exist.
 
+    All or nothing: a scan that left out a partition without a leader would look complete. The lookup ends after
+    `default_api_timeout_ms`, with an error that names the partition.
+
     With `isolation_level` 1 "latest" is the last stable offset. An end that the user names may lie above it, up to the
     high watermark: that is where a transaction ends which is decided, but whose marker is not written yet.
 
@@ -100,8 +103,9 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
     wanted = [(topic, partition) for topic, info in infos.items() for partition in bounds.partitions_of(info)]
 
     async def ask(times: Mapping[int, Iterable[Partition]]) -> dict[int, dict[Partition, int]]:
+        first = next(iter(times), None)
         asked = (
-            list_offsets(cluster, dict.fromkeys(of, when), isolation_level=isolation_level)
+            _offsets(cluster, of, when, isolation_level=isolation_level, warns=when == first)
             for when, of in times.items()
         )
         return dict(zip(times, await asyncio.gather(*asked), strict=True))
@@ -123,7 +127,7 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
     written = dict(found[LATEST])
     if isolation_level:
         named = [w for w in wanted if any(isinstance(bound_of(b, w), Offset) for b in (bounds.start, bounds.end))]
-        written |= await list_offsets(cluster, dict.fromkeys(named, LATEST), isolation_level=0)
+        written |= await _offsets(cluster, named, LATEST, isolation_level=0)
 
     def resolve(place: ResolvedOffset, where: Partition) -> int:
         low, high = found[EARLIEST][where], found[LATEST][where]
@@ -157,3 +161,13 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
             )
         ranges.append((Range(*where, begin, max(begin, stop)), infos[where[0]]))
     return ranges
+
+
+async def _offsets(
+    cluster: Cluster, partitions: Iterable[Partition], when: int, *, isolation_level: int, warns: bool = True
+) -> dict[Partition, int]:
+    wanted = dict.fromkeys(partitions, when)
+    try:
+        return await list_offsets(cluster, wanted, isolation_level=isolation_level, warns=warns)
+    except (KafkaConnectionError, KafkaTimeoutError) as error:
+        raise type(error)(f"{error}; to scan without such a partition, name the others by partitions=") from None

@@ -119,6 +119,11 @@ class ConsumerSource:
         """Whether the consumer has a group, which may give it a part of the partitions."""
         return self._consumer._core.config.group_id is not None
 
+    @property
+    def patience_s(self) -> float:
+        """For how many seconds a `TopicTable` waits for a partition that gives no records."""
+        return self._consumer._core.config.default_api_timeout_ms / 1000
+
     async def end_offsets(self) -> dict[TopicPartition, int]:
         """Return where the consumer's partitions end, for a `TopicTable`, as `AsyncConsumer.end_offsets` does.
 

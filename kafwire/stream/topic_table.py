@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.records._records import Batch, Record
 from kafwire.stream.errors import StreamError
 from kafwire.stream.failed_record import text_of
@@ -26,6 +26,7 @@ log = logging.getLogger("kafwire")
 
 # Offsets without a record of their own, such as the marker of a transaction, end no wait for a batch.
 LOOK_AGAIN_S = 0.05
+PATIENCE_S = 60.0  # of sources that name no other
 
 
 class TableSource(Protocol):
@@ -173,13 +174,26 @@ class TopicTable:
 
         Raises:
             KafkaError: the ends could not be asked for, or the table does not follow its topic any more.
+            KafkaTimeoutError: a partition gives no records for `default_api_timeout_ms`. It is named.
         """
         missing = dict(await self._source.end_offsets())
+        patience_s = getattr(self._source, "patience_s", PATIENCE_S)
+        loop = asyncio.get_running_loop()
+        since = dict.fromkeys(missing, (-1, loop.time()))  # the position of each partition, and since when it is there
         while True:
             self._check()
             missing = {where: end for where, end in missing.items() if self._position(where) < end}
             if not missing:
                 return
+            for where, end in missing.items():
+                position, reached_s = since[where]
+                if self._position(where) > position:
+                    since[where] = self._position(where), loop.time()
+                elif loop.time() - reached_s >= patience_s:
+                    raise KafkaTimeoutError(
+                        f"the table has not read {where.topic}-{where.partition} to offset {end}: no record came after "
+                        f"offset {position} for {patience_s:g} s; look for warnings of its consumer, or enter it later"
+                    )
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_AGAIN_S):

@@ -14,6 +14,11 @@ from kafwire.runtime._io import POSTED, Loop
 COOKIE = 9
 
 
+def room(size: int) -> int:
+    """What the pool's buffer takes that holds so many bytes: a power of two, from 256 on."""
+    return 1 << max(8, (size - 1).bit_length())
+
+
 class Line:
     """A queue, its reader, and who is told of both."""
 

@@ -1,7 +1,10 @@
 """The bytes in JoinGroup and SyncGroup: subscriptions and assignments of the protocol type "consumer" (KIP-429).
 
-A version, an int16, comes before the message. Whoever reads a later version than he knows reads it as his latest: later
-versions only add fields at the end.
+A version, an int16, comes before the message. The rules are those of Java's `ConsumerProtocol` (as of Kafka 4.0): a
+version above the known ones is read as the highest of these, as later versions only add fields at the end; a negative
+version and a message that ends early are errors; bytes behind the message are ignored. One rule differs: Java's member
+fails on an assignment of no bytes, which a coordinator makes for a member that the leader left out. Here, and in Java's
+`describeConsumerGroups`, it has no partitions.
 """
 
 from __future__ import annotations
@@ -62,7 +65,7 @@ def assignment(partitions: Iterable[Partition], user_data: bytes | None = None) 
 
 
 def assigned(data: bytes) -> list[Partition]:
-    """What a member was given. No bytes are nothing; raises `ProtocolError` for bytes that are no assignment."""
+    """The partitions that a member was assigned, none for no bytes. Raises `ProtocolError` for other bytes."""
     if not data:
         return []
     _, message = decode_versioned(ConsumerProtocolAssignment, data, lenient=True)

@@ -94,7 +94,7 @@ static int charge_frame(kw_queue *queue, kw_records *slice) {
     if (!queue->open || queue->open->frame != slice->frame) {
         kw_charge *charge = malloc(sizeof *charge);
         if (!charge) return -1;
-        *charge = (kw_charge){.frame = slice->frame, .bytes = slice->frame->size, .holders = 1};
+        *charge = (kw_charge){.frame = slice->frame, .bytes = slice->frame->capacity, .holders = 1};
         release(queue, queue->open);
         queue->open = charge;
         queue->bytes += charge->bytes;
@@ -494,7 +494,7 @@ static void move_out(kw_queue *queue, kw_records *slice) {
     }
     memcpy(copy->data, slice->data, slice->size);
     copy->size = slice->size;
-    *charge = (kw_charge){.frame = copy, .bytes = slice->size, .live = slice->size, .holders = 1};
+    *charge = (kw_charge){.frame = copy, .bytes = copy->capacity, .live = slice->size, .holders = 1};
     slice->charge->live -= slice->size;
     release(queue, slice->charge);
     kw_buf_unref(slice->frame);
@@ -508,7 +508,8 @@ void kw_queue_compact(kw_queue *queue) {
     pthread_mutex_lock(&queue->lock);
     for (int32_t i = 0; i < queue->count; i++)
         for (kw_records *slice = queue->places[i]->first; slice; slice = slice->next)
-            if (slice->charge->live < slice->charge->bytes / 2) move_out(queue, slice);
+            /* By sizes: copies of less than half a frame have less than its capacity together. */
+            if (slice->charge->live < slice->frame->size / 2) move_out(queue, slice);
     pthread_mutex_unlock(&queue->lock);
 }
 

@@ -218,13 +218,22 @@ class OffsetCommits:
         else:
             self._fetcher.errors.end("commits")
 
-    async def positions_of(self, cursors: Iterable[FetchCursor]) -> dict[FetchCursor, Committed]:
-        """Where the group was in these, for those of which it has committed anything; nothing without a group."""
+    async def positions_of(
+        self, cursors: Iterable[FetchCursor], *, patience_ms: float
+    ) -> tuple[dict[FetchCursor, Committed], dict[FetchCursor, KafkaError]]:
+        """Where the group was, for those of which it has committed anything, and the errors of the others.
+
+        Both are empty without a group. `GroupOffsets.fetch_available` says which errors are raised.
+        """
         if self.group is None:
-            return {}
-        found = await self.group.fetch([(cursor.topic, cursor.partition) for cursor in cursors])
-        there = {cursor: found[cursor.topic, cursor.partition] for cursor in cursors}
-        return {cursor: committed for cursor, committed in there.items() if committed is not None}
+            return {}, {}
+        by_name = {(cursor.topic, cursor.partition): cursor for cursor in cursors}
+        topic_ids = {cursor.topic: cursor.topic_id for cursor in by_name.values()}
+        found, failed = await self.group.fetch_available(by_name, topic_ids, patience_ms=patience_ms)
+        return (
+            {by_name[where]: committed for where, committed in found.items() if committed is not None},
+            {by_name[where]: error for where, error in failed.items()},
+        )
 
     def _need_group(self) -> GroupOffsets:
         if self.group is None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafwire import protocol
+from kafwire.cluster.broker_connection import FrameTooLargeError
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.config import ShareConsumerConfig
@@ -26,7 +27,15 @@ from kafwire.consumer.share.refusals import Refusals
 from kafwire.consumer.share.share_messages import RENEWAL_VERSION, acknowledge_request, codes_of, fetch_request
 from kafwire.consumer.share.share_session import ShareSession
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import ERROR_CODES, BrokerError, KafkaConnectionError, KafkaError, KafkaTimeoutError, broker_error
+from kafwire.errors import (
+    ERROR_CODES,
+    BrokerError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    RecordTooLargeError,
+    broker_error,
+)
 from kafwire.memory._buffer import Buffer
 from kafwire.runtime.log import log
 
@@ -61,6 +70,7 @@ class ShareNode:
         self.is_due = False  # what was said is sent without a fetch
         self.linger: asyncio.TimerHandle | None = None  # until it is
         self.failures = 0
+        self.suspects: dict[Place, None] = {}  # each is asked for alone: one made a frame that was too long
 
     def take_said(self) -> Said:
         """What is to be told to it now."""
@@ -312,13 +322,27 @@ class ShareFetcher:
             self.tasks.begin(self._refresh({topic for topic, _ in self.assigned.values()}))
 
     async def _fetch(self, node: ShareNode, wanted: Iterable[Place], said: Said, wait_ms: int) -> int:
-        """Acquire records. Returns how many."""
+        """Acquire records. Returns how many.
+
+        A response above `max_frame_bytes` does not say which partition has the large batch: each one that was asked for
+        is asked for alone then. A second such response names the partition; the first one may have been damaged.
+        """
         before = self.acquired
-        topics = node.session.fetch(wanted, said)
+        asked = list(wanted)
+        alone = next((place for place in asked if place in node.suspects), None)
+        topics = node.session.fetch(asked if alone is None else [alone], said)
         records = self._turns.records
         message = fetch_request(self._config, self._member_id(), topics, wait_ms=wait_ms, records=records)
         connection = self._cluster.connection(node.number, _ROLE)
-        answer = await connection.call(message)
+        try:
+            answer = await connection.call(message)
+        except FrameTooLargeError as error:
+            if alone is not None:
+                raise self._too_large(alone, error) from None
+            node.suspects = dict.fromkeys(asked)
+            raise
+        if alone is not None:
+            del node.suspects[alone]
         self._check(answer, node)
         self._lock_ms = answer.acquisition_lock_timeout_ms
         for topic in answer.responses:
@@ -330,6 +354,14 @@ class ShareFetcher:
                 elif part.acquired_records:
                     self._queue(node, place, part)
         return self.acquired - before
+
+    def _too_large(self, place: Place, error: FrameTooLargeError) -> RecordTooLargeError:
+        topic, number = self.assigned.get(place, (self._cluster.metadata.names.get(place[0], "?"), place[1]))
+        return RecordTooLargeError(
+            f"the next batch of {topic}-{number} for share group {self._config.group_id!r} makes a response that is "
+            f"longer than max_frame_bytes ({self._config.max_frame_bytes}): raise max_frame_bytes. Each attempt counts "
+            f"as a delivery: the group gives up a record that was delivered too often ({error})"
+        )
 
     def _queue(self, node: ShareNode, place: Place, part: Any) -> None:
         name = self._cluster.metadata.names.get(place[0])

@@ -272,6 +272,19 @@ void kw_pool_trim(kw_pool *pool, size_t keep) {
     }
 }
 
+/* A client that fetches holds buffers of as many bytes, gives them back and takes them again: a pool that keeps fewer
+ * unmaps buffers and has their pages zeroed again. Clients that end take their claim with them, and the pool shrinks. */
+void kw_pool_claim(kw_pool *pool, size_t more, size_t less) {
+    pthread_mutex_lock(&pool->lock);
+    pool->claimed += more;
+    pool->claimed -= less;
+    size_t room = KW_POOL_IDLE_MOST > pool->least ? KW_POOL_IDLE_MOST - pool->least : 0;
+    pool->limit = pool->least + (pool->claimed < room ? pool->claimed : room);
+    size_t limit = pool->limit;
+    pthread_mutex_unlock(&pool->lock);
+    if (less) kw_pool_trim(pool, limit);
+}
+
 static size_t read_locked(kw_pool *pool, const size_t *field) {
     pthread_mutex_lock(&pool->lock);
     size_t value = *field;
@@ -280,5 +293,6 @@ static size_t read_locked(kw_pool *pool, const size_t *field) {
 }
 size_t kw_pool_idle_bytes(kw_pool *pool) { return read_locked(pool, &pool->idle_bytes); }
 size_t kw_pool_live_bytes(kw_pool *pool) { return read_locked(pool, &pool->live_bytes); }
+size_t kw_pool_limit(kw_pool *pool) { return read_locked(pool, &pool->limit); }
 size_t kw_pool_budget(kw_pool *pool) { return read_locked(pool, &pool->budget); }
 size_t kw_pool_charged(kw_pool *pool) { return read_locked(pool, &pool->charged); }

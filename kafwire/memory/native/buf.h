@@ -30,6 +30,9 @@ kw_pool *kw_pool_new(size_t limit);
  * not come along. */
 int kw_process_generation(void);
 void kw_pool_trim(kw_pool *pool, size_t keep);
+/* What a client may hold changes: the pool keeps as much of it idle, beside what it keeps in any case. */
+void kw_pool_claim(kw_pool *pool, size_t more, size_t less);
+size_t kw_pool_limit(kw_pool *pool);
 size_t kw_pool_idle_bytes(kw_pool *pool);
 size_t kw_pool_live_bytes(kw_pool *pool);
 

@@ -33,7 +33,7 @@ int kw_process_generation(void) {
 kw_pool *kw_pool_new(size_t limit) {
     kw_pool *pool = calloc(1, sizeof *pool);
     if (!pool) return NULL;
-    pool->limit = limit;
+    pool->limit = pool->least = limit;
     pool->budget = SIZE_MAX;
     pool->fail_after = -1;
     pthread_mutex_init(&pool->lock, NULL);

@@ -21,7 +21,7 @@ from kafwire.bootstrap import parse_servers
 from kafwire.cli import consume_group, main
 from kafwire.cli.consume_source import rows_before
 from kafwire.cluster.broker_connection import host_and_port
-from kafwire.errors import CommitFailedError, ConfigError, KafkaError
+from kafwire.errors import CommitFailedError, ConfigError, KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
 from kafwire.records._record_batches import decode_chunks
@@ -56,11 +56,27 @@ class World:
         self.paused: list[TopicPartition] = []
         self.others: set[TopicPartition] = set()  # what other members of the group have
         self.stored: dict[TopicPartition, int] = {}  # what the group has committed before
+        self.lost: set[TopicPartition] = set()  # without a leader
+        self.comes_back = True  # their leaders, for a lookup that waits
+        self.scans: list[dict[str, Any]] = []
         self.closed: list[str] = []
 
     def client(self, **options: Any) -> "FakeClient":
         self.client_options = options
         return FakeClient(self)
+
+    def is_lost(self, where: TopicPartition, on_error: Any) -> bool:
+        """Whether a partition has no leader. A lookup without `on_error` waits for it, or fails."""
+        if where not in self.lost:
+            return False
+        error = KafkaTimeoutError(f"{where.topic}-{where.partition} has no leader")
+        if on_error is not None:
+            on_error(where, error)
+            return True
+        if not self.comes_back:
+            raise error
+        self.lost.discard(where)
+        return False
 
     def consumer(self, **arguments: Any) -> "FakeConsumer":
         self.asked = {"consumer": arguments}
@@ -87,6 +103,7 @@ class FakeClient:
         isolation_level: str = "read_uncommitted",
         on_error: Any = None,
     ) -> dict[TopicPartition, int]:
+        partitions = [where for where in partitions if not self.world.is_lost(where, on_error)]
         high = HIGH - 1 if isolation_level == "read_committed" else HIGH
         if isinstance(when, int) and when > 1000:  # an hour ago, for by_duration
             assert abs(time.time() - 3600 - when / 1000) < 60
@@ -96,17 +113,26 @@ class FakeClient:
 
     def scan(self, topics: list[str], **arguments: Any) -> "FakeScan":
         self.world.asked = {"scan": {"topics": topics, **arguments}}
-        return FakeScan(self.world)
+        self.world.scans.append(arguments)
+        start = arguments["start"]
+        for where in ORDERS:
+            self.world.is_lost(where, _ignore if isinstance(start, dict) and where not in start else None)
+        return FakeScan(self.world, start)
+
+
+def _ignore(*_: object) -> None:
+    """Take an error."""
 
 
 class FakeScan:
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, start: Any) -> None:
         self.world = world
-        found = [Range(str(b.topic), b.partition or 0, b.base_offset, b.next_offset) for b in world.scanned]
+        self.scanned = [b for b in world.scanned if not isinstance(start, dict) or (b.topic, b.partition) in start]
+        found = [Range(str(b.topic), b.partition or 0, b.base_offset, b.next_offset) for b in self.scanned]
         self.ranges = found if world.ranges is None else world.ranges
 
     def batches(self) -> Iterator[Batch]:
-        yield from self.world.scanned
+        yield from self.scanned
 
     def close(self) -> None:
         self.world.closed.append("scan")
@@ -149,9 +175,6 @@ class FakeConsumer:
     def subscription(self) -> set[str]:
         return {"orders"}
 
-    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        return {where: self.world.stored.get(where) for where in partitions}
-
     def position(self, tp: TopicPartition) -> int:
         return self.world.positions.get(tp, self.world.stored.get(tp, LOW))
 
@@ -169,9 +192,19 @@ class FakeConsumer:
         self.world.closed.append("consumer")
 
 
+class FakeGroups:
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def committed(self, group: str) -> dict[TopicPartition, int]:
+        assert group == "g"
+        return dict(self.world.stored)
+
+
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
+    monkeypatch.setattr(consume_group, "Groups", lambda _: FakeGroups(made))
     monkeypatch.setattr(kafwire, "Client", made.client)
     monkeypatch.setattr(kafwire, "Consumer", made.consumer, raising=False)
     for name in ("KAFWIRE_BROKERS", "KAFWIRE_CONFIG"):
@@ -283,6 +316,63 @@ def test_an_offset_that_does_not_exist(world: World) -> None:
     result = run("orders", "-e", "-o", "3")
     assert result.exit_code == 1
     assert result.stderr.startswith("kafwire: orders-0 has the offsets 5 to 25 (exclusive), not 3: choose partitions")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first", "then"),
+    [
+        ("", "earliest", "earliest"),
+        ("-o end", "latest", "latest"),
+        ("-o s@100", at(100), at(100)),
+        ("-o 12", 12, 12),
+        ("-o -3", HIGH - 3, HIGH - 3),
+    ],
+)
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_partition_without_a_leader_is_read_after_the_others(
+    world: World, arguments: str, first: Any, then: Any, comes_back: bool
+) -> None:
+    world.scanned = [batch_of(number, 5 + number, 6 + number) for number in range(3)]
+    world.lost, world.comes_back = {ORDERS[1]}, comes_back
+    result = run("orders", "-e", *arguments.split())
+    assert result.stdout == "v5\nv7\n" + "v6\n" * comes_back
+    warning, *error = result.stderr.splitlines()
+    assert warning == "kafwire consume: orders-1 is read after the others: orders-1 has no leader"
+    assert error == ([] if comes_back else ["kafwire: orders-1 has no leader"])
+    assert result.exit_code == (0 if comes_back else 1)
+    assert world.scans[0]["start"] == {ORDERS[0]: first, ORDERS[2]: first}
+    assert [each["start"] for each in world.scans[1:]] == [{ORDERS[1]: then}] * len(world.scans[1:])
+    assert all(each["partitions"] is None for each in world.scans)
+    assert "client" in world.closed
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_group_reads_a_partition_without_a_leader_after_the_others(world: World, comes_back: bool) -> None:
+    world.lost, world.comes_back = {ORDERS[1]}, comes_back
+    others = [batch_of(0, LOW, HIGH), batch_of(2, LOW, HIGH)]
+    world.polled = iter([others, [batch_of(1, LOW, HIGH)]])
+    result = run("orders", "-G", "g", "-e")
+    assert result.stdout.count("\n") == (HIGH - LOW) * (3 if comes_back else 2)
+    assert result.stderr.startswith("kafwire consume: orders-1 is read after the others: orders-1 has no leader\n")
+    assert result.exit_code == (0 if comes_back else 1)
+
+
+def test_records_of_a_partition_whose_leader_is_back_are_read_to_its_end(world: World) -> None:
+    world.lost = {ORDERS[1]}
+    world.polled = iter([[batch_of(0, LOW, HIGH), batch_of(1, LOW, HIGH)], [batch_of(2, LOW, HIGH)]])
+    result = run("orders", "-G", "g", "-e")
+    assert (result.exit_code, result.stdout.count("\n")) == (0, 3 * (HIGH - LOW))
+
+
+def test_a_coordinator_that_moves_does_not_end_the_read_of_a_group(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def committed(*_: Any) -> None:
+        raise KafkaConnectionError("the coordinator moves")
+
+    monkeypatch.setattr(FakeGroups, "committed", committed)
+    world.polled = iter([[batch_of(number, LOW, HIGH) for number in range(3)]])
+    assert run("orders", "-G", "g", "-e").exit_code == 0
 
 
 def test_a_partition_that_does_not_exist(world: World) -> None:
@@ -689,7 +779,7 @@ def test_a_member_whose_ends_cannot_be_found_leaves(world: World, monkeypatch: p
     def committed(*_: Any) -> None:
         raise KafkaError("no answer")
 
-    monkeypatch.setattr(FakeConsumer, "committed", committed)
+    monkeypatch.setattr(FakeGroups, "committed", committed)
     assert run("orders", "-G", "g", "-e").stderr == "kafwire: no answer\n"
     assert world.closed == ["consumer", "client"]
 

@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 import kafwire
 from kafwire.cli import letter_requests, main
+from kafwire.cluster import list_offsets
 from kafwire.errors import KafkaError
 from kafwire.records import Record
 from kafwire.stream import MemorySource, Pipeline, TopicSink
@@ -218,3 +219,21 @@ def test_a_topic_that_is_not_there(kafka: EmbeddedKafka) -> None:
     result = CliRunner().invoke(main, ["letters", "list", "nothing", "-b", kafka.bootstrap, "--timeout", "3"])
     assert result.exit_code == 1
     assert "nothing" in result.stderr
+
+
+def test_letters_of_a_partition_without_a_leader_are_left_out(
+    kafka: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(list_offsets, "PATIENCE_MS", 50)
+    kafka.fail_next("ListOffsets", "LEADER_NOT_AVAILABLE", times=None, topic="dead", partition=1)
+    result = run(kafka, "list", "-J")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("kafwire letters: dead-1 is left out: LEADER_NOT_AVAILABLE")
+    sent = run(kafka, "send")
+    assert sent.exit_code == 1
+    first = values(kafka, "orders")
+    assert sent.stdout == f"sent {len(first)} letter(s) to orders\n"
+    kafka.clear_faults()
+    assert run(kafka, "send").exit_code == 0
+    assert 0 < len(first) < 20
+    assert values(kafka, "orders") == [one for one in range(COUNT) if one % 3 != 2]

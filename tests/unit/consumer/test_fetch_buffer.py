@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -17,12 +18,12 @@ import pytest
 
 from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.errors import KafkaError, ProtocolError
-from kafwire.memory._buffer import Buffer, pool_bytes
+from kafwire.memory._buffer import Buffer, pool_bytes, pool_limit, trim_pool
 from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
 from kafwire.runtime.interfaces import Waiter
 from tests.support.deadlines import PATIENCE_S, ended
-from tests.support.fetch_line import Line, batch
+from tests.support.fetch_line import Line, batch, room
 
 
 @pytest.fixture
@@ -85,12 +86,45 @@ def test_chunks_end_with_the_wire_batch_that_passes_chunk_bytes() -> None:
     line.native.stop()
 
 
+@pytest.mark.parametrize("size", [300, 5_000, 70_000])
+def test_a_frame_counts_as_the_buffer_that_holds_it(line: Line, size: int) -> None:
+    """Otherwise a consumer of frames that half fill their buffers holds twice its `fetch_memory`."""
+    live = pool_bytes()[0]
+    line.push(batch(0, os.urandom(size)))
+    assert line.queue.queued_bytes() == pool_bytes()[0] - live >= size
+
+
+def test_the_pool_keeps_what_buffers_may_hold() -> None:
+    gc.collect()  # what other tests left
+    before = pool_limit()
+    first, second = Line(), Line()
+    first.queue.keep_idle(24 << 20)
+    second.queue.keep_idle(8 << 20)
+    assert pool_limit() == before + (32 << 20)
+    first.queue.keep_idle(16 << 20)
+    assert pool_limit() == before + (24 << 20)
+    kept = [Buffer(bytes(1 << 20)) for _ in range((before >> 20) + 24)]
+    trim_pool()
+    kept.clear()
+    assert pool_bytes()[1] == before + (24 << 20)
+    second.queue.keep_idle(1 << 40)
+    assert pool_limit() == 256 << 20
+    for line in (first, second):
+        line.queue.close()
+        line.native.stop()
+    first.queue.keep_idle(0)
+    del line, second
+    gc.collect()
+    assert pool_limit() == before
+    assert pool_bytes()[1] <= before
+
+
 def test_bytes_count_until_their_slice_is_decoded(line: Line) -> None:
     first = line.push(batch(0, b"a"))
     second = line.push(batch(1, b"b"))
-    assert line.queue.queued_bytes() == first + second
+    assert line.queue.queued_bytes() == room(first) + room(second)
     next(line.reader)
-    assert line.queue.queued_bytes() == second
+    assert line.queue.queued_bytes() == room(second)
     next(line.reader)
     assert line.queue.queued_bytes() == 0
 

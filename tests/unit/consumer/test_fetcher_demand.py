@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import pytest
 
+from kafwire.memory._buffer import pool_limit
 from kafwire.types import TopicPartition
 from tests.support.simulated import World
 from tests.support.simulated_consumer import STRATEGIES, Consuming, fill, log_of, write
@@ -385,3 +387,14 @@ def test_who_comes_back_before_he_was_asked_for_reads_on(strategy: dict[str, Any
             visit(consuming, "t", 0.0)
             reader = consuming.stream(0)
             consuming.until(lambda: consuming.take(reader) is None and consuming.rows == rows, reads=False)
+
+
+def test_the_pool_keeps_what_a_consumer_may_hold_until_it_is_closed() -> None:
+    gc.collect()  # what other tests left
+    before = pool_limit()
+    with World() as world:
+        fill(world, "t")
+        with Consuming(world, topics="t", fetch_memory=24 << 20) as consuming:
+            assert pool_limit() == before + (24 << 20)
+        assert consuming.fetcher.stopped
+        assert pool_limit() == before

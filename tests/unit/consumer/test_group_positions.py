@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+import kafwire
 from kafwire.errors import AuthorizationError, ConfigError
 from kafwire.testing.broker.faults import Faults
-from kafwire.types import Tail, TopicPartition
+from kafwire.types import ConsumerGroupMetadata, Tail, TopicPartition
 from tests.support.group_consumers import PROTOCOLS, GroupWorld
 
 RECORDS = 40
@@ -150,6 +153,91 @@ def test_an_offset_that_a_transaction_is_about_to_change_holds_up_no_rebalance(p
             assert group.seen.total() == 0
             script.clear()
             await group.until(lambda: group.seen.total() == RECORDS, limit_s=20.0)
+
+        group.world.run(main())
+
+
+@contextlib.asynccontextmanager
+async def open_transaction(group: GroupWorld, partition: int, offset: int) -> AsyncIterator[None]:
+    """A transaction is about to commit an offset of the group; at the end it does."""
+    engine = group.world.engine
+    async with kafwire.AsyncProducer(group.world.bootstrap, engine=engine, transactional_id="x") as producer:
+        await producer.begin_transaction()
+        await producer.send_offsets({TopicPartition("t", partition): offset}, ConsumerGroupMetadata("g"))
+        yield
+        await producer.commit_transaction()
+
+
+def late_lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.message for each in caplog.records if "the committed offset of" in each.message]
+
+
+def test_an_open_transaction_holds_its_own_partition_only(
+    protocol: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    with GroupWorld(partitions=4) as group:
+
+        async def main() -> None:
+            await fill(group)
+            ends = {where: group.world.state.topics.by_name["t"].partitions[where].log.end_offset for where in range(4)}
+            await commit(group, 1, 2)
+            async with open_transaction(group, 3, 5):
+                await group.add(**protocol)
+                expected = ends[0] + ends[1] - 2 + ends[2]
+                await group.until(lambda: group.seen.total() == expected, limit_s=10.0)
+                assert not late_lines(caplog)
+                await asyncio.sleep(4.0)
+                assert group.seen.total() == expected
+                (line,) = late_lines(caplog)
+                assert "of t-3 could not be fetched: UNSTABLE_OFFSET_COMMIT" in line
+                await asyncio.sleep(20.0)
+            await group.until(lambda: group.seen.total() == expected + ends[3] - 5, limit_s=5.0)
+            assert late_lines(caplog) == [line]
+
+        group.world.run(main())
+
+
+def test_an_open_transaction_holds_its_own_partition_of_a_consumer_that_assigns(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with GroupWorld(partitions=3) as group:
+
+        async def main() -> None:
+            await fill(group)
+            ends = {where: group.world.state.topics.by_name["t"].partitions[where].log.end_offset for where in range(3)}
+            async with open_transaction(group, 1, 4):
+                chosen = [TopicPartition("t", number) for number in range(3)]
+                member = group.member(topics=None, assign=chosen, start=None, auto_offset_reset="earliest")
+                begun = group.world.loop.time()
+                await member.start()
+                assert group.world.loop.time() - begun < 3.0
+                await group.until(lambda: group.seen.total() == ends[0] + ends[2], limit_s=5.0)
+                (line,) = late_lines(caplog)
+                assert "of t-1 could not be fetched: UNSTABLE_OFFSET_COMMIT" in line
+            await group.until(lambda: group.seen.total() == ends[0] + ends[2] + ends[1] - 4, limit_s=5.0)
+
+        group.world.run(main())
+
+
+def test_a_topic_that_may_not_be_described_fails_its_own_partitions_only(protocol: dict[str, Any]) -> None:
+    with GroupWorld(partitions=2) as group:
+        script: Faults = group.world.state.part(Faults)
+
+        async def main() -> None:
+            await fill(group)
+            script.fail_next("OffsetFetch", "TOPIC_AUTHORIZATION_FAILED", times=None, topic="t", partition=1)
+            consumer = group.member(**protocol).consumer
+            await consumer.start()
+            read: set[int | None] = set()
+            denied = 0
+            for _ in range(6):
+                try:
+                    read.update(batch.partition for batch in await consumer.poll(2.0))
+                except AuthorizationError as error:
+                    assert "t-1" in str(error)
+                    denied += 1
+            assert denied
+            assert read == {0}
 
         group.world.run(main())
 

@@ -124,7 +124,7 @@ def test_keys_wait_for_the_leader_of_their_partition() -> None:
 def test_a_partition_that_loses_its_leader_is_left_and_comes_back_with_the_next() -> None:
     with World(brokers=2) as world:
         topic = world.create_topic("t", partitions=3)
-        work = Work(world, linger_ms=60_000, batch_size=1_000_000)
+        work = Work(world, linger_ms=60_000, batch_size=1_000_000, max_request_size=1_000_000)
         work.send()
         left = work.topic.sticky
         topic.partitions[left].lead(-1, 1)

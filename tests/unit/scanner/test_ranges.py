@@ -16,7 +16,7 @@ from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, ErrorCode, KafkaTimeoutError, ProtocolError
 from kafwire.records import encode_batch
 from kafwire.scanner.ranges import Bounds, plan_ranges
-from kafwire.testing.simulation.kafka import Call
+from kafwire.testing.simulation.kafka import NEVER, Call
 from kafwire.types import Offset, Tail, TopicPartition
 from tests.support.simulated import World
 
@@ -309,6 +309,29 @@ def test_a_partition_that_stays_unavailable_is_given_up_in_time() -> None:
         times = [call.at_ms for call in world.made("ListOffsets")]
         assert len(times) > 3
         assert world.engine.now_ms() <= 1_000_000 + 3_100
+
+
+@pytest.mark.parametrize("how", ["leaderless", "silent"])
+def test_a_scan_names_the_partition_that_is_not_available(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    with make_world() as world:
+        if how == "leaderless":
+            world.topics["t"].partitions[1].lead(-1, 1)
+        else:
+            world.on("ListOffsets", lambda call: NEVER if call.node == 2 else world._on_ListOffsets(call))
+        cluster = make_cluster(world, default_api_timeout_ms=5_000)
+        bounds = Bounds(["t"], None, "earliest", "latest")
+        began = world.engine.now_ms()
+        with pytest.raises(KafkaTimeoutError) as raised:
+            world.run(plan_ranges(cluster, bounds, isolation_level=0))
+        assert world.engine.now_ms() - began <= 5_500
+        assert "listing offsets of t-1 did not succeed within 5 s" in str(raised.value)
+        assert "name the others by partitions=" in str(raised.value)
+        (line,) = [each.getMessage() for each in caplog.records if "no offset yet of" in each.getMessage()]
+        assert "no offset yet of t-1: " in line
+        assert ("LEADER_NOT_AVAILABLE" if how == "leaderless" else "broker 2, the leader of t-1") in line
+        others = Bounds(["t"], [0, 2], "earliest", "latest")
+        found = world.run(plan_ranges(cluster, others, isolation_level=0))
+        assert [each.partition for each, _ in found] == [0, 2]
 
 
 def test_an_error_that_no_retry_mends_ends_it_at_once() -> None:

@@ -10,10 +10,12 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.stream import ConsumerSource, MemorySink, MemorySource, Message, Pipeline, StreamError, TopicTable
 from kafwire.testing import EmbeddedKafka, run_in_simulated_time
+from kafwire.testing.broker.faults import Faults
 from tests.support.deadlines import until
+from tests.support.group_consumers import GroupWorld
 
 PRICES = [(b"lamp", b"20"), (b"book", b"9"), (b"lamp", b"25")]
 
@@ -161,3 +163,53 @@ def test_a_member_of_a_group_is_refused() -> None:
     with pytest.raises(ConfigError, match="no group_id"):
         TopicTable(ConsumerSource(consumer))
     asyncio.run(consumer.close())
+
+
+def table_of(group: GroupWorld) -> TopicTable:
+    options: dict[str, Any] = {"engine": group.world.engine, "default_api_timeout_ms": 15_000, "start": "earliest"}
+    return TopicTable(ConsumerSource(kafwire.AsyncConsumer(group.world.bootstrap, topics="t", **options)))
+
+
+@pytest.mark.parametrize(
+    ("api", "error", "because"),
+    [
+        ("ListOffsets", "LEADER_NOT_AVAILABLE", "listing offsets of t-1 did not succeed within 15 s: LEADER_NOT_AVAIL"),
+        ("Fetch", "NOT_LEADER_OR_FOLLOWER", "has not read t-1 to offset .*: no record came after offset .* for 15 s"),
+    ],
+)
+def test_a_table_with_a_partition_without_a_leader_names_it_in_time(
+    api: str, error: str, because: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with GroupWorld(partitions=3) as group:
+        script: Faults = group.world.state.part(Faults)
+
+        async def main() -> None:
+            async with group.producing(30, pause_s=0.0):
+                pass
+            script.fail_next(api, error, times=None, topic="t", partition=1)
+            began = group.world.loop.time()
+            table = table_of(group)
+            with pytest.raises(KafkaTimeoutError, match=because):
+                await table.__aenter__()
+            assert 14 < group.world.loop.time() - began < 21
+            assert any("t-1" in each.getMessage() for each in caplog.records if each.levelname == "WARNING")
+            script.clear()
+            async with table_of(group) as table:
+                assert len(table) == 30
+
+        group.world.run(main())
+
+
+def test_a_table_waits_for_a_partition_whose_leader_comes_back() -> None:
+    with GroupWorld(partitions=3) as group:
+        script: Faults = group.world.state.part(Faults)
+
+        async def main() -> None:
+            async with group.producing(30, pause_s=0.0):
+                pass
+            script.fail_next(("ListOffsets", "Fetch"), "NOT_LEADER_OR_FOLLOWER", times=None, topic="t", partition=1)
+            group.world.loop.call_later(6, script.clear)
+            async with table_of(group) as table:
+                assert len(table) == 30
+
+        group.world.run(main())
