@@ -150,7 +150,7 @@ class Doubts:
             if len(found) < len(said):
                 await self._check_topic(queue)
             if not is_whole:
-                why = "records are missing from the part of the log where they would be (compaction?)"
+                why = "records are missing from the part of the log where they would be"
         except Unreadable as problem:
             why = str(problem)
         except KafkaError:
