@@ -26,6 +26,14 @@ Bound = Point | Mapping[TopicPartition, Point | int]
 ResolvedOffset = Offset | Tail | int
 
 
+def partition_of(where: Any) -> TopicPartition:
+    """A partition, checked; `ConfigError` for anything else."""
+    number = integer(where[1]) if isinstance(where, tuple) and len(where) == 2 else None
+    if number is None or not isinstance(where[0], str):
+        raise ConfigError(f"a TopicPartition(topic, partition) is needed, not {where!r}")
+    return TopicPartition(where[0], number)
+
+
 def timestamp_of(when: OffsetSpec) -> int:
     """What ListOffsets understands: -2 earliest, -1 latest, else milliseconds; `ConfigError` for anything else."""
     if when == "earliest":

@@ -10,14 +10,15 @@ from kafwire.cluster.offset_spec import (
     Bound,
     OffsetSpec,
     ResolvedOffset,
+    partition_of,
     resolve_offset,
     resolve_offset_in,
     timestamp_of,
 )
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError
-from kafwire.integers import integer
 from kafwire.records._arrow import Layout
+from kafwire.timeouts import timeout_of
 from kafwire.types import TopicPartition
 
 # So many partitions keep their constant columns from batch to batch; a thousand would keep gigabytes.
@@ -90,14 +91,6 @@ def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     return [partition_of(where) for where in partitions]
 
 
-def partition_of(where: Any) -> TopicPartition:
-    """A partition, checked; `ConfigError` for anything else."""
-    number = integer(where[1]) if isinstance(where, tuple) and len(where) == 2 else None
-    if number is None or not isinstance(where[0], str):
-        raise ConfigError(f"a TopicPartition(topic, partition) is needed, not {where!r}")
-    return TopicPartition(where[0], number)
-
-
 def cursor_of(cursors: Mapping[tuple[str, int], FetchCursor], where: TopicPartition) -> FetchCursor:
     """A partition's cursor; `ConfigError` for one that is not read."""
     cursor = cursors.get(partition_of(where))
@@ -141,9 +134,5 @@ def layouts(columns: Sequence[str] | None, layout: Mapping[str, Any] | None) -> 
 
 def milliseconds(timeout: float | None) -> int:
     """Seconds as the readers count: -1 for ever."""
-    if timeout is None:
-        return -1
-    seconds = timeout if isinstance(timeout, float) else integer(timeout)
-    if seconds is None or not 0 <= seconds <= _LONGEST_TIMEOUT:
-        raise ConfigError(f"timeout={timeout!r}: seconds from 0 to {_LONGEST_TIMEOUT} are needed, or None")
-    return round(seconds * 1000)
+    seconds = timeout_of(timeout, highest=_LONGEST_TIMEOUT)
+    return -1 if seconds is None else round(seconds * 1000)

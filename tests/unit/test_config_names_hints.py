@@ -35,8 +35,9 @@ def test_a_hint_stands_behind_its_condition_alone(words: str, holds: list[Any], 
 
 @pytest.mark.parametrize("name", ["linger.ms", "queue.buffering.max.ms", "linger.m"])
 def test_a_keyword_is_never_proposed_with_dots(name: str) -> None:
+    options: Any = {name: 5}
     with pytest.raises(ConfigError, match="'linger_ms'") as caught:
-        Producer("127.0.0.1:1", **{name: 5})
+        Producer("127.0.0.1:1", **options)
     assert "'linger.ms'" not in str(caught.value).partition(f"unknown option {name!r}")[2]
 
 
@@ -47,8 +48,9 @@ def test_from_config_proposes_names_as_they_are_spelt() -> None:
 
 
 def test_an_option_of_another_client_has_no_name_here() -> None:
+    options: Any = {"linger.ms": 5}
     with pytest.raises(ConfigError) as caught:
-        Consumer("127.0.0.1:1", topics=["t"], **{"linger.ms": 5})
+        Consumer("127.0.0.1:1", topics=["t"], **options)
     assert "it is 'linger" not in str(caught.value)
 
 

@@ -9,8 +9,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from kafwire.cluster.offset_spec import resolve_offset, resolve_offset_in, timestamp_of, window_of
-from kafwire.consumer.arguments import milliseconds, partition_of
+from kafwire.cluster.offset_spec import partition_of, resolve_offset, resolve_offset_in, timestamp_of, window_of
+from kafwire.consumer.arguments import milliseconds
 from kafwire.errors import ConfigError
 from kafwire.integers import HIGHEST, integer, natural
 from kafwire.scanner.ranges import Bounds
