@@ -27,6 +27,8 @@ from kafwire.cluster.node import AddressBlame
 from kafwire.cluster.reachability import NO_ANSWER
 from kafwire.cluster.reachability_hints import (
     CLOSED_BY_PEER,
+    NO_NAME_SERVER,
+    NO_SUCH_NAME,
     UNRESOLVED,
     Problem,
     Step,
@@ -74,6 +76,12 @@ Answered = Callable[[Buffer | None, KafkaError | None], object]
 
 # On the wire a frame has its size before it.
 SIZE_PREFIX = 4
+# Errors of the resolver that say something of the name, or of the name server.
+_RESOLVING: dict[int | None, int] = {
+    getattr(socket, "EAI_NODATA", socket.EAI_NONAME): NO_SUCH_NAME,
+    socket.EAI_NONAME: NO_SUCH_NAME,
+    socket.EAI_AGAIN: NO_NAME_SERVER,
+}
 CANNOT_CONNECT = "cannot connect to "
 
 # An answer that is owed for longer is a sign that the broker hangs. A fetch may wait for records besides.
@@ -410,13 +418,11 @@ class BrokerConnection:
                 return await self._engine.resolver.resolve(self.host, self.port)
         except TimeoutError:
             text = f"cannot resolve {self.host!r} within socket_connection_setup_timeout_ms ({limit_ms})"
-            raise _UnresolvedError(text, socket.EAI_AGAIN) from None
+            raise _UnresolvedError(text, NO_NAME_SERVER) from None
         except (OSError, UnicodeError, RuntimeError) as error:  # a label is empty or too long; no thread can be started
             text = f"cannot resolve {self.host!r}: {getattr(error, 'strerror', None) or error}"
-            number = error.errno if isinstance(error, socket.gaierror) else None
-            if isinstance(error, UnicodeError):
-                number = socket.EAI_NONAME
-            raise _UnresolvedError(text, number or UNRESOLVED) from None
+            number = _RESOLVING.get(error.errno, UNRESOLVED) if isinstance(error, socket.gaierror) else UNRESOLVED
+            raise _UnresolvedError(text, NO_SUCH_NAME if isinstance(error, UnicodeError) else number) from None
 
     async def _connect(self, family: int, address: SocketAddress) -> None:
         self._connecting = asyncio.get_running_loop().create_future()

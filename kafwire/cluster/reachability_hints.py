@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import errno
 import re
-import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-# The number of an error of resolving that says nothing of the name, as where no thread can be started.
-UNRESOLVED = -1
+# The errors of resolving: the name has no address; the name server did not respond; none of both, as where no thread can
+# be started.
+NO_SUCH_NAME, NO_NAME_SERVER, UNRESOLVED = -1, -2, -3
 # The errors by which a peer ends a connection.
 CLOSED_BY_PEER = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ECONNABORTED})
 
@@ -47,8 +47,7 @@ class Step(IntEnum):
 class Problem:
     """Why one attempt to connect failed.
 
-    `step` is the step that failed, `number` its error: an `errno`, in RESOLVE one of `socket.EAI_*` or `UNRESOLVED`,
-    0 for an error without a number. A time-out has ETIMEDOUT, and a response that cannot be read has EBADMSG. `tls`
+    `step` is the step that failed, `number` its error: an `errno`, in RESOLVE one of those above, 0 for an error without a number. A time-out has ETIMEDOUT, and a response that cannot be read has EBADMSG. `tls`
     is true for a client that speaks TLS; in CONNECT the connection may then stand and the handshake hang.
     """
 
@@ -81,9 +80,9 @@ class Problem:
 
 
 def _hint_to_resolve(problem: Problem) -> str:
-    if problem.number in {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}:
+    if problem.number == NO_SUCH_NAME:
         return "check the host name"
-    return "does the name server of this machine respond?" if problem.number == socket.EAI_AGAIN else ""
+    return "does the name server of this machine respond?" if problem.number == NO_NAME_SERVER else ""
 
 
 def _hint_to_connect(problem: Problem) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,8 @@ import pytest
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.reachability_hints import (
+    NO_NAME_SERVER,
+    NO_SUCH_NAME,
     UNRESOLVED,
     Problem,
     Step,
@@ -43,13 +44,13 @@ FRAME_OF_TLS = frame(b"\x15\x03\x03\x00")
     [
         (
             "check the host name",
-            [(Step.RESOLVE, socket.EAI_NONAME)],
-            [(Step.RESOLVE, socket.EAI_AGAIN), (Step.RESOLVE, UNRESOLVED), (Step.CONNECT, errno.ECONNREFUSED)],
+            [(Step.RESOLVE, NO_SUCH_NAME)],
+            [(Step.RESOLVE, NO_NAME_SERVER), (Step.RESOLVE, UNRESOLVED), (Step.CONNECT, errno.ECONNREFUSED)],
         ),
         (
             "does the name server of this machine respond",
-            [(Step.RESOLVE, socket.EAI_AGAIN)],
-            [(Step.RESOLVE, socket.EAI_NONAME), (Step.RESOLVE, UNRESOLVED)],
+            [(Step.RESOLVE, NO_NAME_SERVER)],
+            [(Step.RESOLVE, NO_SUCH_NAME), (Step.RESOLVE, UNRESOLVED)],
         ),
         (
             "is it running",
