@@ -12,9 +12,9 @@ from typing import Any
 
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.list_offsets import list_available, list_offsets
+from kafwire.cluster.list_offsets import Partition, Place, list_available, list_offsets
 from kafwire.cluster.metadata import TopicInfo
-from kafwire.cluster.offset_spec import OffsetSpec, partition_of, timestamp_of
+from kafwire.cluster.offset_spec import OffsetSpec, partition_of, place_of
 from kafwire.errors import AuthorizationError, ConfigError, KafkaError, broker_error
 from kafwire.integers import integer
 from kafwire.runtime.interfaces import Work
@@ -179,12 +179,12 @@ def cluster_metadata(answer: Any) -> ClusterMetadata:
 
 def _wanted_offsets(
     partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str
-) -> tuple[dict[tuple[str, int], int], int]:
-    """The timestamps to look up, and the number of the isolation level; `ConfigError` for bad arguments."""
-    timestamp = timestamp_of(when)
+) -> tuple[dict[Partition, Place], int]:
+    """The places to look up, and the number of the isolation level; `ConfigError` for bad arguments."""
+    place = place_of(when)
     if isolation_level not in ISOLATION_LEVELS:
         raise ConfigError(f"isolation_level={isolation_level!r}: allowed: {', '.join(ISOLATION_LEVELS)}")
-    return dict.fromkeys(map(partition_of, partitions), timestamp), ISOLATION_LEVELS.index(isolation_level)
+    return dict.fromkeys(map(partition_of, partitions), place), ISOLATION_LEVELS.index(isolation_level)
 
 
 def _raise_first(answers: Iterable[Any], what: str, api: str, topic: str) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
-# The errors of resolving: the name has no address; the name server did not respond; none of both, as where no thread can
-# be started.
+# Errors of resolving: no address, no response of the name server, and any other (a thread that does not start).
 NO_SUCH_NAME, NO_NAME_SERVER, UNRESOLVED = -1, -2, -3
 # The errors by which a peer ends a connection.
 CLOSED_BY_PEER = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ECONNABORTED})
@@ -47,7 +46,8 @@ class Step(IntEnum):
 class Problem:
     """Why one attempt to connect failed.
 
-    `step` is the step that failed, `number` its error: an `errno`, in RESOLVE one of those above, 0 for an error without a number. A time-out has ETIMEDOUT, and a response that cannot be read has EBADMSG. `tls`
+    `step` is the step that failed, `number` its error: an `errno`, in RESOLVE one of those above,
+    0 for an error without a number. A time-out has ETIMEDOUT, and a response that cannot be read has EBADMSG. `tls`
     is true for a client that speaks TLS; in CONNECT the connection may then stand and the handshake hang.
     """
 

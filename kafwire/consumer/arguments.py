@@ -6,14 +6,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from kafwire.cluster.list_offsets import Place
 from kafwire.cluster.offset_spec import (
     Bound,
     OffsetSpec,
     ResolvedOffset,
     partition_of,
+    place_of,
     resolve_offset,
     resolve_offset_in,
-    timestamp_of,
 )
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError
@@ -113,11 +114,11 @@ def cursors_of(
     return [cursor_of(cursors, where) for where in partitions_of(partitions)]
 
 
-def times_of(timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int]:
-    """Partitions and times in ms, checked; `ConfigError` for anything else."""
+def times_of(timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Place]:
+    """Partitions and their places, checked; `ConfigError` for anything else."""
     if not isinstance(timestamps, Mapping):
         raise ConfigError(f"a mapping of TopicPartition(topic, partition) to a time is needed, not {timestamps!r}")
-    return {partition_of(where): timestamp_of(when) for where, when in timestamps.items()}
+    return {partition_of(where): place_of(when) for where, when in timestamps.items()}
 
 
 def layouts(columns: Sequence[str] | None, layout: Mapping[str, Any] | None) -> Callable[..., Layout]:
