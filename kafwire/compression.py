@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafwire.errors import ConfigError
+from kafwire.integers import integer, natural
 from kafwire.records._compress import NAMES, compress_bytes, decompress_bytes, origin
 from kafwire.records._compress import codec_id as _codec_id
 
@@ -80,7 +81,10 @@ def compress(codec: str, data: Buffer, level: int | None = None) -> bytes:
         >>> compression.decompress("lz4", packed) == b"EWR-IAH" * 1000
         True
     """
-    return compress_bytes(codec, memoryview(data).cast("B"), level)
+    number = integer(level)
+    if number is None and level is not None:
+        raise ConfigError(f"level={level!r}: a whole number is needed, or None")
+    return compress_bytes(codec, memoryview(data).cast("B"), number)
 
 
 def decompress(codec: str, data: Buffer, *, max_decompressed: int = 256 << 20) -> bytes:
@@ -103,7 +107,10 @@ def decompress(codec: str, data: Buffer, *, max_decompressed: int = 256 << 20) -
         >>> compression.decompress("gzip", compression.compress("gzip", b"EWR-IAH"))
         b'EWR-IAH'
     """
-    return decompress_bytes(codec, memoryview(data).cast("B"), max_decompressed)
+    limit = natural(max_decompressed)
+    if limit is None:
+        raise ConfigError(f"max_decompressed={max_decompressed!r}: a whole number of bytes from 0 is needed")
+    return decompress_bytes(codec, memoryview(data).cast("B"), limit)
 
 
 def budget() -> tuple[int, int]:
@@ -139,8 +146,9 @@ def set_budget(limit_bytes: int) -> None:
         >>> from kafwire import compression
         >>> compression.set_budget(1 << 30)
     """
-    if not isinstance(limit_bytes, int) or not 0 <= limit_bytes < 1 << 63:
+    limit = natural(limit_bytes)
+    if limit is None:
         raise ConfigError(f"a budget of {limit_bytes!r} bytes: expected a number from 0 on")
     from kafwire.memory._buffer import set_budget
 
-    set_budget(limit_bytes)
+    set_budget(limit)

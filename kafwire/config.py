@@ -142,7 +142,7 @@ class ClientConfig(SecurityConfig):
         checked = {}
         for name, value in options.items():
             if name not in known:
-                raise ConfigError(f"unknown option {name!r}{hint(name, [*known, *others])}")
+                raise ConfigError(f"unknown option {name!r}{hint(name, [*known, *others], as_keyword=True)}")
             try:
                 checked[name] = known[name].metadata["check"](value)
             except (TypeError, ValueError, AttributeError) as error:

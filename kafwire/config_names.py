@@ -16,6 +16,7 @@ from typing import Any
 from kafwire.errors import ConfigError
 from kafwire.jaas import parse_jaas
 from kafwire.secret import Secret
+from kafwire.similar_names import similar
 
 log = logging.getLogger("kafwire")
 
@@ -258,12 +259,12 @@ def is_known(name: str) -> bool:
     )  # fmt: skip
 
 
-def hint(name: str, known: Collection[str]) -> str:
+def hint(name: str, known: Collection[str], *, as_keyword: bool = False) -> str:
     """What follows "unknown option ...": the right name, the reason, or the nearest name. As `name` is spelt."""
-    import difflib
-
-    dotted = "." in name
+    dotted = "." in name and not as_keyword
     plain = name.replace(".", "_")
+    if plain in known:
+        return f": it is {plain!r} here; from_config takes names with dots"
     if plain in ALIASES and ALIASES[plain][0] in known:
         return f": it is {spelt(ALIASES[plain][0], dotted)!r} here"
     if plain in LEVELS and "compression_level" in known:
@@ -277,7 +278,7 @@ def hint(name: str, known: Collection[str]) -> str:
         return f": {why}"
     if is_known(plain):
         return ", which would have no effect here: leave it out"
-    near = difflib.get_close_matches(plain, [*known, *ALIASES], 1)
+    near = similar(plain, [*known, *ALIASES])
     if near:
         target = near[0] if near[0] in known else ALIASES[near[0]][0]
         if target in known:

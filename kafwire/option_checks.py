@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable
 from dataclasses import field
 from typing import Any
 
+from kafwire.integers import integer
 from kafwire.secret import Secret
 
 Check = Callable[[Any], Any]
@@ -18,11 +20,11 @@ def number(low: int, high: int = 2**31 - 1) -> Check:
     """A whole number from `low` to `high`, as a number or as text."""
 
     def check(value: Any) -> int:
-        try:
-            number = int(value)
-        except (TypeError, ValueError, OverflowError):
-            number = None
-        if number is None or isinstance(value, bool) or (not isinstance(value, str) and number != value):
+        number = integer(value)
+        if isinstance(value, str | float):
+            with contextlib.suppress(ValueError, OverflowError):
+                number = int(value)
+        if number is None or (isinstance(value, float) and number != value):
             raise ValueError("a whole number is needed")
         if not low <= number <= high:
             raise ValueError(f"allowed: {low} to {high}")

@@ -33,6 +33,7 @@ from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
+from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition
 
 log = logging.getLogger("kafwire")
@@ -276,7 +277,7 @@ class AsyncProducer:
             True
         """
         self._check()
-        await self._run(self._sender.flush(timeout))
+        await self._run(self._sender.flush(timeout_of(timeout)))
 
     async def purge(self, *, in_flight: bool = False) -> int:
         """Give up buffered records at once, as `Producer.purge` does."""
@@ -304,22 +305,22 @@ class AsyncProducer:
 
     async def init_transactions(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # it goes on
         """Take over the `transactional_id` (KIP-98), as `Producer.init_transactions` does."""
-        await self._run(self._transactional().initialize(timeout))
+        await self._run(self._transactional().initialize(timeout_of(timeout)))
 
     async def begin_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Begin a transaction, as `Producer.begin_transaction` does."""
-        await self._run(self._transactional().begin(timeout))
+        await self._run(self._transactional().begin(timeout_of(timeout)))
 
     async def commit_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Flush, and commit, as `Producer.commit_transaction` does.
 
         Cancelling this call does not stop the commit. Call it again to wait for its outcome.
         """
-        await self._run(self._transactional().commit(timeout))
+        await self._run(self._transactional().commit(timeout_of(timeout)))
 
     async def abort_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Drop what was not sent, and abort, as `Producer.abort_transaction` does."""
-        await self._run(self._transactional().abort(timeout))
+        await self._run(self._transactional().abort(timeout_of(timeout)))
 
     async def send_offsets(
         self,
@@ -328,7 +329,7 @@ class AsyncProducer:
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> None:
         """Commit offsets of a consumer group with the transaction, as `Producer.send_offsets` does."""
-        await self._run(self._transactional().send_offsets(offsets, group, timeout))
+        await self._run(self._transactional().send_offsets(offsets, group, timeout_of(timeout)))
 
     send_offsets_to_transaction = send_offsets
 
@@ -355,7 +356,7 @@ class AsyncProducer:
 
         A call that is cancelled leaves a producer that closes by itself.
         """
-        lost = await self._close(timeout)
+        lost = await self._close(timeout_of(timeout))
         if lost:
             raise given_up(lost)
 

@@ -9,13 +9,13 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import click
 
 from kafwire.errors import KafkaError
+from kafwire.similar_names import similar
 
 __all__ = ["main"]
 
@@ -38,6 +38,14 @@ _COMMANDS = {
 }
 
 
+@runtime_checkable
+class HasSiblings(Protocol):
+    """A command that other commands begin with."""
+
+    def command_with(self, option: str) -> str | None:
+        """Return the word of the command behind it that has an option."""
+
+
 class Commands(click.Group):
     """A group whose subcommands are imported on use, and whose errors are one line."""
 
@@ -57,7 +65,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the subcommand, or say which name is near."""
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
-            near = get_close_matches(args[0], _COMMANDS, n=1)
+            near = similar(args[0], _COMMANDS)
             hint = f"; did you mean '{near[0]}'?" if near else ""
             ctx.fail(f"no such command '{args[0]}'{hint}")
         return super().resolve_command(ctx, args)
@@ -115,7 +123,7 @@ class Commands(click.Group):
             return error.exit_code, error.format_message()
         except click.UsageError as error:
             where = error.ctx.command_path if error.ctx else "kafwire"
-            text = error.format_message().rstrip(".")
+            text = _said(error).rstrip(".")
             return error.exit_code, _line(where, f"{text[:1].lower()}{text[1:]} (see '{where} --help')")
         except click.ClickException as error:
             return error.exit_code, _line("kafwire", error.format_message())
@@ -125,6 +133,17 @@ class Commands(click.Group):
             return 1, _line("kafwire", f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except KafkaError as error:
             return 1, _line("kafwire", str(error))
+
+
+def _said(error: click.UsageError) -> str:
+    """The text of an error; an unknown option has the command that takes it, or the name that it is similar to."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return error.format_message()
+    asked = error.ctx.command
+    if isinstance(asked, HasSiblings) and (other := asked.command_with(error.option_name)) is not None:
+        return f"no such option '{error.option_name}': it is one of '{error.ctx.command_path} {other}'"
+    near = similar(error.option_name, [name for each in asked.params for name in (*each.opts, *each.secondary_opts)])
+    return f"no such option '{error.option_name}'{f'; did you mean {near[0]!r}?' if near else ''}"
 
 
 @contextmanager

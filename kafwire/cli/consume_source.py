@@ -113,9 +113,9 @@ def milliseconds(option: str, text: str, value: str) -> int:
         ) from None
     if moment.tzinfo is None:
         raise click.UsageError(f"{option} {text}: the time has no zone: add Z, or +01:00")
-    from kafwire.cluster.offset_spec import timestamp_of
+    from kafwire.cluster.offset_spec import milliseconds_of
 
-    return timestamp_of(moment)
+    return milliseconds_of(moment)
 
 
 def moment(ms: int) -> dt.datetime:

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafwire import Client, Producer, protocol, scan
 from kafwire.cluster.broker_connection import host_and_port
+from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthenticationError, AuthorizationError, BrokerError, ConfigError, KafkaError, ProtocolError
 from kafwire.protocol.versions import lacking, release
 from kafwire.security.tls import described
@@ -18,6 +19,10 @@ from kafwire.security.tls import described
 __all__ = ["Finding", "examine"]
 
 _SECURITY_CHANGE = "compare security_protocol, sasl_mechanism, user, password and certificates with the listener's"
+# Brokers log the cause of these, and do not send it.
+_LOGGED = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.INVALID_REQUEST})
+# The port takes connections, and nothing there speaks Kafka's protocol as the client does.
+_PROTOCOL_CHANGE = "see what listens there, and which security_protocol it wants"
 _TOPICS = "kafwire-doctor-"
 _VALUE = b"from kafwire doctor"
 _LOOK_UP_S = 3.0
@@ -68,9 +73,8 @@ def examine(
             yield Finding("security", False, _short(error), _SECURITY_CHANGE)
             return
         except KafkaError as error:
-            yield Finding(
-                "protocol", False, _short(error), "see what listens there, and which security_protocol it wants"
-            )
+            change = _change_for(error) if isinstance(error, BrokerError) else _PROTOCOL_CHANGE
+            yield Finding("protocol", False, _short(error), change)
             return
         if security != "PLAINTEXT":
             yield Finding("security", True, _secured(security, options))
@@ -173,7 +177,7 @@ def there_and_back(server: str, options: Mapping[str, Any]) -> Generator[Finding
                 values = [record.value for batch in found.batches() for record in batch]
             same = values == [_VALUE]
             seen = f"a record at offset {sent.offset}, and back" if same else f"sent {_VALUE!r}, read {values!r}"
-            yield Finding("record", same, seen, "" if same else "see the broker's log")
+            yield Finding("record", same, seen, "")
         except (KafkaError, ProtocolError, TimeoutError) as error:
             yield Finding("record", False, _short(error), _change_for(error))
         finally:
@@ -223,6 +227,7 @@ def _unreached(broker: Any, timeout_s: float) -> str | None:
 
 
 def _change_for(error: Exception) -> str:
+    """What is known to help; the error's own text has what it knows."""
     if isinstance(error, BrokerError):
         if isinstance(error, AuthorizationError):
             return f"allow it to this client by an ACL{_acl(error)}; --no-write leaves this step out"
@@ -230,7 +235,11 @@ def _change_for(error: Exception) -> str:
             return "set default.replication.factor to no more than there are brokers, or start the others"
         if error.name == "POLICY_VIOLATION":
             return "the cluster's policy forbids it; --no-write leaves this step out"
-    return "see the broker's log"
+        if error.code in _LOGGED:
+            return "see the broker's log"
+        if error.retriable:
+            return "it may be over soon: run this again"
+    return ""
 
 
 def _acl(error: AuthorizationError) -> str:

@@ -1,11 +1,10 @@
 """From what people type to the messages of the protocol, with the nearest names where there is none."""
 
-from difflib import get_close_matches
-
 import click
 
 from kafwire.protocol import MESSAGES, Message, Request, Response
 from kafwire.protocol.dump import requests_by_key
+from kafwire.similar_names import similar
 
 __all__ = ["check_version", "find_message", "find_request"]
 
@@ -21,7 +20,7 @@ def find_request(text: str) -> type[Request[Response]]:
     wanted = text.lower().removesuffix("request").removesuffix("response")
     if wanted in names:
         return names[wanted]
-    near = [names[name].name.removesuffix("Request") for name in get_close_matches(wanted, names)]
+    near = [names[name].name.removesuffix("Request") for name in similar(wanted, names, 3)]
     raise click.BadParameter(f"there is no API {text}{_hint(near)}")
 
 
@@ -30,17 +29,15 @@ def find_message(text: str) -> type[Message]:
     names = {name.lower(): name for name in MESSAGES}
     if text.lower() in names:
         return MESSAGES[names[text.lower()]]
-    near = [names[name] for name in get_close_matches(text.lower(), names)]
+    near = [names[name] for name in similar(text.lower(), names, 3)]
     raise click.BadParameter(f"there is no message {text}{_hint(near)}")
 
 
 def check_version(cls: type[Message], version: int) -> None:
     """Refuse a version that the message does not have."""
     if not cls.min_version <= version <= cls.max_version:
-        nearest = min(max(version, cls.min_version), cls.max_version)
         raise click.BadParameter(
-            f"{cls.__name__} has no version {version}, it has {cls.min_version} to {cls.max_version}; "
-            f"did you mean {nearest}?"
+            f"{cls.__name__} has no version {version}, it has {cls.min_version} to {cls.max_version}"
         )
 
 

@@ -37,6 +37,13 @@ Exit code 1: a topic does not exist, the broker says nothing of it, or a leader 
 class _Topics(click.Command):
     """The list, unless the first word is that of another command."""
 
+    def command_with(self, option: str) -> str | None:
+        """Return the word of the command behind it that has an option."""
+        from kafwire.cli import topic_changes
+
+        commands: dict[str, click.Command] = {"create": topic_changes.create, "delete": topic_changes.delete}
+        return next((word for word, each in commands.items() for param in each.params if option in param.opts), None)
+
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:

@@ -13,6 +13,7 @@ import asyncio
 import errno as errnos
 import math
 import re
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -23,7 +24,18 @@ from kafwire.cluster.authentication import Authentication, Prepared
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.metadata import BrokerAddress
 from kafwire.cluster.node import AddressBlame
-from kafwire.cluster.reachability import NO_ANSWER, WANTS_SASL, advice, misadvertised, named
+from kafwire.cluster.reachability import NO_ANSWER
+from kafwire.cluster.reachability_hints import (
+    CLOSED_BY_PEER,
+    NO_NAME_SERVER,
+    NO_SUCH_NAME,
+    UNRESOLVED,
+    Problem,
+    Step,
+    asks_for_login,
+    furthest,
+    misadvertised,
+)
 from kafwire.cluster.reachability_log import Reach
 from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
@@ -64,6 +76,12 @@ Answered = Callable[[Buffer | None, KafkaError | None], object]
 
 # On the wire a frame has its size before it.
 SIZE_PREFIX = 4
+# Errors of the resolver that say something of the name, or of the name server.
+_RESOLVING: dict[int | None, int] = {
+    getattr(socket, "EAI_NODATA", socket.EAI_NONAME): NO_SUCH_NAME,
+    socket.EAI_NONAME: NO_SUCH_NAME,
+    socket.EAI_AGAIN: NO_NAME_SERVER,
+}
 CANNOT_CONNECT = "cannot connect to "
 
 # An answer that is owed for longer is a sign that the broker hangs. A fetch may wait for records besides.
@@ -136,7 +154,8 @@ class BrokerConnection:
         limit_ms = config.socket_connection_setup_timeout_ms
         self._authentication = None if login is None else Authentication(engine, login, host, limit_ms)
         self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
-        self._stage = ""  # what an attempt to connect is at
+        self._step = Step.RESOLVE  # what an attempt to connect is at
+        self._errno = 0  # by which the last socket ended; 0: by this side
         self._address: SocketAddress | None = None
         self._causes: list[str] = []  # of the last attempt to connect
         self._not_before_ms = 0.0
@@ -184,6 +203,11 @@ class BrokerConnection:
     def is_ready(self) -> bool:
         """Whether requests can be sent now."""
         return self._ready
+
+    @property
+    def serves(self) -> bool:
+        """True if the broker responded on the present socket to more than what opens it."""
+        return self._ready and self.responses > self._greeted
 
     @property
     def in_flight(self) -> int:
@@ -296,11 +320,12 @@ class BrokerConnection:
             await self.blame.back_off(wait / 1000)
         timeout = self._config.socket_connection_setup_timeout_ms / 1000
         self._causes = []
-        problems: list[tuple[str, str]] = []
+        self._step = Step.RESOLVE
+        problems: list[Problem] = []
         try:
             addresses = self.blame.order(await self._resolve())
-        except KafkaConnectionError as error:
-            raise self._unreached([("", str(error))]) from None
+        except _UnresolvedError as error:
+            raise self._unreached([self._problem(str(error), error.number)]) from None
         for family, address in addresses:
             self._address = address
             try:
@@ -321,10 +346,14 @@ class BrokerConnection:
                 self._drop("authentication failed")
                 raise
             except (KafkaConnectionError, KafkaTimeoutError, ProtocolError) as error:
+                number = errnos.EBADMSG if isinstance(error, ProtocolError) else self._errno
+                if isinstance(error, KafkaTimeoutError):
+                    number = errnos.ETIMEDOUT
                 text = str(error).removeprefix(self._closed_because(""))
-                problems.append((f"{address[0]}: ", named(text)))
+                problems.append(self._problem(text, number, address))
             except TimeoutError:
-                problems.append((f"{address[0]}: ", f"{NO_ANSWER} within {timeout:g} s{self._stage}"))
+                text = f"{NO_ANSWER} within {timeout:g} s{self._stage}"
+                problems.append(self._problem(text, errnos.ETIMEDOUT, address))
             else:
                 self.failures = 0
                 self.blame.reached()
@@ -344,21 +373,36 @@ class BrokerConnection:
         async with asyncio.timeout(timeout_s):
             await self._greet(family, address)
             if self._authentication is not None and prepared is not None:
-                self._stage = f" ({self._authentication.mechanism} authentication)"
+                self._step = Step.LOG_IN
                 await self._authenticate(prepared)
                 await self._confirm_node()
 
-    def _unreached(self, problems: list[tuple[str, str]]) -> KafkaConnectionError:
+    @property
+    def _stage(self) -> str:
+        """What an attempt waits for, where that is not the plain connection."""
+        if self._step is Step.LOG_IN and self._authentication is not None:
+            return f" ({self._authentication.mechanism} authentication)"
+        return " (TCP or TLS handshake)" if self._step is Step.CONNECT and self._tls is not None else ""
+
+    def _problem(self, text: str, number: int, address: SocketAddress | None = None) -> Problem:
+        """The facts of an attempt that has just failed."""
+        step, tls = self._step, self._tls is not None
+        if step is Step.CONNECT and tls and not text.startswith(("connect failed", NO_ANSWER)):
+            step = Step.HANDSHAKE
+        return Problem(text, step, number, tls, "" if address is None else f"{address[0]}: ")
+
+    def _unreached(self, problems: list[Problem]) -> KafkaConnectionError:
         """The error of an attempt, by what went wrong at each address."""
-        self._causes = causes = [cause for _, cause in problems]
+        self._causes = [problem.cause for problem in problems]
         servers = self._config.bootstrap_servers
-        if self.node >= 0 and (self.host, self.port) not in servers and not self._reach.watch(self).reached:
-            bootstrap = ",".join(host_and_port(*server) for server in servers)
-            what_to_do = misadvertised(bootstrap, host_and_port(self.host, self.port))
+        last = furthest(problems)
+        is_advertised = self.node >= 0 and (self.host, self.port) not in servers
+        if is_advertised and last.is_unreachable and not self._reach.watch(self).reached:
+            hint = misadvertised((host_and_port(*each) for each in servers), host_and_port(self.host, self.port))
         else:
-            what_to_do = advice(causes)
-        found = "; ".join(address + cause for address, cause in problems)
-        return KafkaConnectionError(f"{CANNOT_CONNECT}{self.where} ({found}): {what_to_do}")
+            hint = last.hint
+        found = "; ".join(problem.address + problem.cause for problem in problems)
+        return KafkaConnectionError(f"{CANNOT_CONNECT}{self.where} ({found}){': ' if hint else ''}{hint}")
 
     def _closed_because(self, reason: str) -> str:
         return f"the connection to {self.where} was closed: {reason}"
@@ -373,19 +417,18 @@ class BrokerConnection:
             async with asyncio.timeout(limit_ms / 1000):
                 return await self._engine.resolver.resolve(self.host, self.port)
         except TimeoutError:
-            raise KafkaConnectionError(
-                f"cannot resolve {self.host!r} within socket_connection_setup_timeout_ms ({limit_ms})"
-            ) from None
+            text = f"cannot resolve {self.host!r} within socket_connection_setup_timeout_ms ({limit_ms})"
+            raise _UnresolvedError(text, NO_NAME_SERVER) from None
         except (OSError, UnicodeError, RuntimeError) as error:  # a label is empty or too long; no thread can be started
-            raise KafkaConnectionError(
-                f"cannot resolve {self.host!r}: {getattr(error, 'strerror', None) or error}"
-            ) from None
+            text = f"cannot resolve {self.host!r}: {getattr(error, 'strerror', None) or error}"
+            number = _RESOLVING.get(error.errno, UNRESOLVED) if isinstance(error, socket.gaierror) else UNRESOLVED
+            raise _UnresolvedError(text, NO_SUCH_NAME if isinstance(error, UnicodeError) else number) from None
 
     async def _connect(self, family: int, address: SocketAddress) -> None:
         self._connecting = asyncio.get_running_loop().create_future()
         self._events = _Events(self)
         stream = None if self._tls is None else self._tls.source(self.host, self.port)
-        self._stage = "" if stream is None else " (TCP or TLS handshake)"
+        self._step, self._errno = Step.CONNECT, 0
         self._socket = self._engine.transport.connect(family, address, self._events, GREETING_MAX_FRAME, stream)
         self._requests = self._socket.requests
         try:
@@ -394,7 +437,7 @@ class BrokerConnection:
             self._connecting = None
         if self._tls is not None:
             self._tls.on_connected()
-        self._stage = ""
+        self._step = Step.GREET
 
     async def _greet(self, family: int, address: SocketAddress) -> None:
         """Connect and negotiate; a server that closes the connection on a newer ApiVersions is asked in version 0.
@@ -716,6 +759,8 @@ class BrokerConnection:
         is told by the engine's next turn, in the order of sending.
         """
         connection, self._socket = self._socket, None
+        if self.serves:
+            self._reach.watch(self).served = True
         for timer in (self._look, self._idle, self._renewal):
             if timer is not None:
                 timer.cancel()
@@ -764,8 +809,12 @@ class BrokerConnection:
             self._blame_address()
         # What was accepted once is a matter of this connection: only the next one tells whether it still is.
         refused = errno == NOT_AUTHENTICATED and not self._ready
-        if self._authentication is None and self._ready and self.responses == self._greeted and len(self._requests):
-            reason = f"{reason} {WANTS_SASL}"
+        self._errno = errno
+        if (
+            self._authentication is None and self._ready and errno in CLOSED_BY_PEER and len(self._requests)
+            and not self._reach.serves(self)
+        ):  # fmt: skip
+            reason = f"{reason} {asks_for_login(tls=self._tls is not None)}"
         too_large = errno == errnos.EMSGSIZE and self._ready  # brokers respond in order: to the oldest request
         oldest = FrameTooLargeError(self._closed_because(reason)) if too_large else None
         self._drop(reason, kind=AuthenticationError if refused else KafkaConnectionError, oldest=oldest)
@@ -778,6 +827,14 @@ def host_and_port(host: str, port: int) -> str:
 
 class FrameTooLargeError(KafkaConnectionError):
     """The response to this request is longer than `max_frame_bytes`: the connection was closed."""
+
+
+class _UnresolvedError(KafkaConnectionError):
+    """A host name has no address; `number` is that of the resolver's error."""
+
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(message)
+        self.number = number
 
 
 class _Events:

@@ -12,12 +12,14 @@ from typing import Any
 
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.list_offsets import list_available, list_offsets
+from kafwire.cluster.list_offsets import Partition, Place, list_available, list_offsets
 from kafwire.cluster.metadata import TopicInfo
-from kafwire.cluster.offset_spec import OffsetSpec, timestamp_of
+from kafwire.cluster.offset_spec import OffsetSpec, partition_of, place_of
 from kafwire.errors import AuthorizationError, ConfigError, KafkaError, broker_error
+from kafwire.integers import integer
 from kafwire.runtime.interfaces import Work
 from kafwire.runtime.log import log
+from kafwire.timeouts import timeout_of
 from kafwire.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 
 TOPIC_RESOURCE = 2
@@ -38,7 +40,8 @@ class Requests:
         """Any request, to `broker` or to any."""
         if not hasattr(type(message), "response"):
             raise ConfigError(f"{message!r} is not a request message; see kafwire.protocol.MESSAGES")
-        timeout_ms = None if timeout is None else timeout * 1000
+        seconds = timeout_of(timeout)
+        timeout_ms = None if seconds is None else seconds * 1000
         return partial(self._cluster.call, message, node=broker, version=version, timeout_ms=timeout_ms)
 
     def topic(self, name: str) -> Work[TopicInfo]:
@@ -91,6 +94,10 @@ class Requests:
     ) -> Work[None]:
         """Create a topic and wait until it can be used."""
         request: Any = protocol.CreateTopicsRequest
+        numbers = {"partitions": partitions, "replication_factor": replication_factor}
+        for what, number in numbers.items():
+            if integer(number) is None:
+                raise ConfigError(f"{what}={number!r}: a whole number is needed, or -1 for the broker's")
         topic = request.CreatableTopic(
             name=name,
             num_partitions=partitions,
@@ -172,12 +179,12 @@ def cluster_metadata(answer: Any) -> ClusterMetadata:
 
 def _wanted_offsets(
     partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str
-) -> tuple[dict[tuple[str, int], int], int]:
-    """The timestamps to look up, and the number of the isolation level; `ConfigError` for bad arguments."""
-    timestamp = timestamp_of(when)
+) -> tuple[dict[Partition, Place], int]:
+    """The places to look up, and the number of the isolation level; `ConfigError` for bad arguments."""
+    place = place_of(when)
     if isolation_level not in ISOLATION_LEVELS:
         raise ConfigError(f"isolation_level={isolation_level!r}: allowed: {', '.join(ISOLATION_LEVELS)}")
-    return {(tp.topic, tp.partition): timestamp for tp in partitions}, ISOLATION_LEVELS.index(isolation_level)
+    return dict.fromkeys(map(partition_of, partitions), place), ISOLATION_LEVELS.index(isolation_level)
 
 
 def _raise_first(answers: Iterable[Any], what: str, api: str, topic: str) -> None:

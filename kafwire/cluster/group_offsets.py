@@ -297,13 +297,9 @@ class GroupOffsets:
                 f"the group has members, and only they may commit for it: stop them, or take another group_id [{what}]",
             )
         if code == ErrorCode.GROUP_ID_NOT_FOUND:
-            return BrokerError(
-                error.code,
-                error.name,
-                False,
-                "there is no group of that id that keeps offsets (a share group has it?): take another group_id "
-                f"[{what}]",
-            )
+            # A group that does not exist has no offsets, and a commit creates it: one of another type has the id.
+            text = f"a group that keeps no offsets has the id: take another group_id [{what}]"
+            return BrokerError(error.code, error.name, False, text)
         return error
 
     async def _check_exist(self, partitions: list[Partition], unknown: UnknownAnswers) -> None:

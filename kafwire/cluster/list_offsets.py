@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
 from typing import Any, TypeVar
 
 from kafwire import protocol
@@ -26,8 +28,29 @@ from kafwire.errors import (
 )
 from kafwire.runtime.log import log
 
-LATEST = -1
-EARLIEST = -2
+
+class LogEnd(Enum):
+    """An end of a partition's log."""
+
+    EARLIEST = -2
+    LATEST = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Milliseconds since the epoch, from 0: no record is earlier. It is never an end of the log."""
+
+    ms: int
+
+    def __post_init__(self) -> None:
+        if self.ms < 0:
+            raise ValueError(f"{self.ms} ms is before 1970")
+
+
+# A place that ListOffsets finds.
+Place = LogEnd | Time
+EARLIEST, LATEST = LogEnd.EARLIEST, LogEnd.LATEST
+
 # The time that a lookup of several partitions gives those that are not available, before it goes on without them.
 PATIENCE_MS = 2_000
 NAMED = 10  # partitions that one error names
@@ -38,14 +61,14 @@ Problem = TypeVar("Problem", bound=BaseException)
 
 async def list_offsets(
     cluster: Cluster,
-    wanted: Mapping[Partition, int],
+    wanted: Mapping[Partition, Place],
     *,
     isolation_level: int = 0,
     timeout_ms: float | None = None,
     on_found: Callable[[Partition, int], object] | None = None,
     warns: bool = True,
 ) -> dict[Partition, int]:
-    """For each partition, the first offset whose timestamp is at or after the wanted one (ms), -1 when there is none.
+    """For each partition, the first offset whose timestamp is at or after the wanted time, -1 when there is none.
 
     `EARLIEST` and `LATEST` ask for the ends; with `isolation_level` 1 the latest is the last stable offset (KIP-98).
     `on_found` is told of each at once, whatever becomes of the others. A partition that is not available is named by a
@@ -63,7 +86,7 @@ async def list_offsets(
         if on_found is not None:
             on_found(where, offset)
 
-    def missing() -> dict[Partition, int]:
+    def missing() -> dict[Partition, Place]:
         return {where: when for where, when in wanted.items() if where not in found}
 
     def warn() -> None:
@@ -91,7 +114,7 @@ async def list_offsets(
 
 
 async def list_available(
-    cluster: Cluster, wanted: Mapping[Partition, int], *, isolation_level: int = 0
+    cluster: Cluster, wanted: Mapping[Partition, Place], *, isolation_level: int = 0
 ) -> tuple[dict[Partition, int], dict[Partition, KafkaError]]:
     """The offsets that leaders give within `PATIENCE_MS`, and the last error of each other partition.
 
@@ -105,7 +128,7 @@ async def list_available(
             async with asyncio.timeout(patience_ms / 1000):
                 await cluster.refresh(unknown)
 
-    async def pursue(missing: dict[Partition, int]) -> None:
+    async def pursue(missing: dict[Partition, Place]) -> None:
         failures = 0
         while missing:
             problems = await ask_leaders(cluster, missing, isolation_level=isolation_level, on_found=found.__setitem__)
@@ -160,8 +183,13 @@ def lookup_group(cluster: Cluster, topic: str, partition: int) -> tuple[int, str
     return leader, "" if leader >= 0 else topic
 
 
-def _groups(cluster: Cluster, wanted: Mapping[Partition, int]) -> dict[tuple[int, str], dict[Partition, int]]:
-    groups: dict[tuple[int, str], dict[Partition, int]] = {}
+def number_of(place: Place) -> int:
+    """The timestamp that stands for a place in ListOffsets."""
+    return place.ms if isinstance(place, Time) else place.value
+
+
+def _groups(cluster: Cluster, wanted: Mapping[Partition, Place]) -> dict[tuple[int, str], dict[Partition, Place]]:
+    groups: dict[tuple[int, str], dict[Partition, Place]] = {}
     for where, when in wanted.items():
         groups.setdefault(lookup_group(cluster, *where), {})[where] = when
     return groups
@@ -169,7 +197,7 @@ def _groups(cluster: Cluster, wanted: Mapping[Partition, int]) -> dict[tuple[int
 
 async def ask_leaders(
     cluster: Cluster,
-    wanted: Mapping[Partition, int],
+    wanted: Mapping[Partition, Place],
     *,
     isolation_level: int,
     on_found: Callable[[Partition, int], object],
@@ -177,7 +205,7 @@ async def ask_leaders(
     """Send each leader one ListOffsets request; return the error of each partition that `on_found` did not get."""
     failed: dict[Partition, KafkaError] = {}
 
-    async def ask(leader: int, partitions: dict[Partition, int]) -> None:
+    async def ask(leader: int, partitions: dict[Partition, Place]) -> None:
         if leader < 0:
             failed.update(await _explain_leaderless(cluster, partitions))
             return
@@ -232,14 +260,14 @@ async def _check_exists(cluster: Cluster, topic: str, partitions: Iterable[int],
             raise ConfigError(f"topic {topic!r} has partitions 0 to {max(info.partitions)}, not {partition!r}")
 
 
-def _request(cluster: Cluster, wanted: Mapping[Partition, int], isolation_level: int) -> Any:
+def _request(cluster: Cluster, wanted: Mapping[Partition, Place], isolation_level: int) -> Any:
     request: Any = protocol.ListOffsetsRequest
     topics: dict[str, list[Any]] = {}
     for (topic, partition), when in wanted.items():
         asked = request.ListOffsetsPartition(
             partition_index=partition,
             current_leader_epoch=cluster.metadata.leader_epoch(topic, partition),
-            timestamp=when,
+            timestamp=number_of(when),
         )
         topics.setdefault(topic, []).append(asked)
     named = [request.ListOffsetsTopic(name=topic, partitions=asked) for topic, asked in topics.items()]

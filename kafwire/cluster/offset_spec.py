@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 from typing import Any
 
-from kafwire.cluster.list_offsets import EARLIEST, LATEST, Partition
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, Partition, Place, Time
 from kafwire.errors import ConfigError
 from kafwire.integers import integer, natural
 from kafwire.types import Offset, Tail, TopicPartition
@@ -22,24 +22,36 @@ Timestamps = tuple[int | dt.datetime | None, int | dt.datetime | None]
 Point = str | dt.datetime | Offset | Tail
 # That of all partitions, or of each, where a number is an offset: nothing else has a partition.
 Bound = Point | Mapping[TopicPartition, Point | int]
-# A `Point`, checked; a number is what ListOffsets understands.
-ResolvedOffset = Offset | Tail | int
+# A `Point`, checked.
+ResolvedOffset = Offset | Tail | Place
 
 
-def timestamp_of(when: OffsetSpec) -> int:
-    """What ListOffsets understands: -2 earliest, -1 latest, else milliseconds; `ConfigError` for anything else."""
+def partition_of(where: Any) -> TopicPartition:
+    """A partition, checked; `ConfigError` for anything else."""
+    number = integer(where[1]) if isinstance(where, tuple) and len(where) == 2 else None
+    if number is None or not isinstance(where[0], str):
+        raise ConfigError(f"a TopicPartition(topic, partition) is needed, not {where!r}")
+    return TopicPartition(where[0], number)
+
+
+def milliseconds_of(when: dt.datetime) -> int:
+    """Return the first millisecond from 1970 on that is not before a datetime; `ConfigError` for one without a zone."""
+    if when.tzinfo is None:
+        raise ConfigError(f"{when!r} has no time zone: say datetime(..., tzinfo=timezone.utc)")
+    # What lies before that millisecond lies before the moment itself. No record has a time before 1970.
+    return max(0, -((_EPOCH - when) // dt.timedelta(milliseconds=1)))
+
+
+def place_of(when: OffsetSpec) -> Place:
+    """Return the place of the log that a name or a time stands for; `ConfigError` for anything else."""
     if when == "earliest":
         return EARLIEST
     if when == "latest":
         return LATEST
     if isinstance(when, dt.datetime):
-        if when.tzinfo is None:
-            raise ConfigError(f"{when!r} has no time zone: say datetime(..., tzinfo=timezone.utc)")
-        # The first millisecond not before it: what lies before that lies before the moment itself. No record has a time
-        # before 1970, and ListOffsets understands negative numbers as ends of the log.
-        return max(0, -((_EPOCH - when) // dt.timedelta(milliseconds=1)))
+        return Time(milliseconds_of(when))
     if (number := natural(when)) is not None:
-        return number
+        return Time(number)
     raise ConfigError(f"{when!r} is not 'earliest', 'latest', a datetime or milliseconds since the epoch")
 
 
@@ -58,7 +70,7 @@ def resolve_offset(point: Any, name: str) -> ResolvedOffset:
             f"{abs(point)} of each partition, or a datetime with a time zone"
         )
     if isinstance(point, str | dt.datetime) and (point in {"earliest", "latest"} or not isinstance(point, str)):
-        return timestamp_of(point)
+        return place_of(point)
     raise ConfigError(
         f"{name}={point!r} is not 'earliest', 'latest', a datetime with a time zone, kafwire.Offset(...) or "
         "kafwire.Tail(...)"
@@ -88,8 +100,16 @@ def window_of(timestamps: Timestamps | None) -> tuple[int, int] | None:
             f"timestamps: a pair (from, to) of datetimes, milliseconds or None is needed, not {timestamps!r}"
         )
     low, high = timestamps
-    first = LOWEST if low is None else timestamp_of(low)
-    last = HIGHEST if high is None else timestamp_of(high)
+    first = LOWEST if low is None else _milliseconds(low)
+    last = HIGHEST if high is None else _milliseconds(high)
     if first > last:
         raise ConfigError(f"timestamps: {low!r} is after {high!r}")
     return first, last
+
+
+def _milliseconds(when: int | dt.datetime) -> int:
+    """A time in milliseconds; `ConfigError` for anything else."""
+    place = place_of(when)
+    if not isinstance(place, Time):
+        raise ConfigError(f"{when!r} is not a datetime or milliseconds since the epoch")
+    return place.ms

@@ -1,8 +1,7 @@
-"""Addresses that cannot be reached: why, what to do about it, and when to say so. No clock of its own."""
+"""Addresses that cannot be reached: when to say so. No clock of its own; `reachability_hints` has the words."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 # So long nobody is told that a connection takes its time.
@@ -11,63 +10,6 @@ PATIENCE_MS = 1_000.0
 PAUSE_MS = 10_000.0
 
 NO_ANSWER = "no answer"
-# The first bytes of what is no answer of a broker's, which are read as a frame's size.
-_STRANGERS = (
-    (b"HTTP", "an HTTP server answers there"),
-    (b"\x15\x03", "TLS is spoken there"),
-    (b"\x16\x03", "TLS is spoken there"),
-    (b"SSH-", "an SSH server answers there"),
-    (b"220", "a mail or FTP server answers there"),
-)
-_SIZE = re.compile(r"size prefix (-?\d+)")
-# What a client that speaks TLS, and one that does not, may have got wrong.
-_WANTS_TLS = "set security_protocol=SSL, or SASL_SSL where the listener asks who its clients are"
-_WANTS_NO_TLS = "is it a listener for TLS? For one that is not, security_protocol is PLAINTEXT or SASL_PLAINTEXT"
-_ADVICE = (
-    ("no TLS is spoken", _WANTS_NO_TLS),
-    ("during the TLS handshake", _WANTS_NO_TLS),
-    ("TLS is spoken", _WANTS_TLS),
-    ("answers there", "is the port that of a Kafka broker?"),
-    ("cannot resolve", "check the host name"),
-    ("the peer closed", f"is it a Kafka broker? A listener that wants TLS closes like that: {_WANTS_TLS}"),
-    ("TLS handshake)", "is the address right, does a firewall drop the packets, and is it a listener for TLS?"),
-    ("authentication)", "the broker does not go on with SASL: its log may say why"),
-    (
-        NO_ANSWER,
-        "is the address right, does a firewall drop the packets, and is it the listener for this security_protocol?",
-    ),
-)
-# What closed a connection whose first request it was. Only ApiVersions is answered before SASL.
-WANTS_SASL = (
-    "before it answered anything but ApiVersions: a listener that asks who its clients are does that; set "
-    "security_protocol to SASL_SSL or SASL_PLAINTEXT, and sasl_mechanism"
-)
-
-
-def named(problem: str) -> str:
-    """What ended a connection, in words: bytes that are no answer of a broker's are named for what they look like."""
-    found = _SIZE.search(problem)
-    if found is not None:
-        first = (int(found[1]) & 0xFFFFFFFF).to_bytes(4, "big")
-        for begin, words in _STRANGERS:
-            if first.startswith(begin):
-                return words
-    return problem
-
-
-def advice(problems: Iterable[str]) -> str:
-    """What to look at, by what was found."""
-    text = "; ".join(problems)
-    return next((words for sign, words in _ADVICE if sign in text), "is it running, and is the address right?")
-
-
-def misadvertised(bootstrap: str, address: str) -> str:
-    """What to do about an address that the cluster names, and that was never reached."""
-    return (
-        f"{bootstrap} answered and says that this broker is at {address}, which this machine cannot reach: set "
-        f"advertised.listeners in the broker's configuration to an address that it can, or see that {address} resolves "
-        "and answers here"
-    )
 
 
 class Watch:
@@ -75,6 +17,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.reached = False  # ever
+        self.served = False  # a connection to it got a response to more than ApiVersions
         self._since_ms: float | None = None
         self._ended_ms = 0.0
         self._attempts = 0

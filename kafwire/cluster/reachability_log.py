@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -20,13 +21,20 @@ class Reach:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._watches: dict[tuple[str, int], Watch] = {}
+        self._connections: weakref.WeakSet[BrokerConnection] = weakref.WeakSet()
 
     def watch(self, connection: BrokerConnection) -> Watch:
         """What is known of a connection's address."""
         return self._watches.setdefault((connection.host, connection.port), Watch())
 
+    def serves(self, connection: BrokerConnection) -> bool:
+        """True if any connection to the same address got a response to more than what opens it."""
+        watch = self.watch(connection)
+        return watch.served or any(each.serves and self.watch(each) is watch for each in self._connections)
+
     def begin(self, connection: BrokerConnection) -> None:
         """A connection begins to connect."""
+        self._connections.add(connection)
         watch = self.watch(connection)
         first = not watch.is_waiting
         _warn(watch.begin(self._engine.now_ms()))

@@ -6,18 +6,20 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from kafwire.cluster.list_offsets import Place
 from kafwire.cluster.offset_spec import (
     Bound,
     OffsetSpec,
     ResolvedOffset,
+    partition_of,
+    place_of,
     resolve_offset,
     resolve_offset_in,
-    timestamp_of,
 )
 from kafwire.consumer.partition_cursor import FetchCursor
 from kafwire.errors import ConfigError
-from kafwire.integers import integer
 from kafwire.records._arrow import Layout
+from kafwire.timeouts import timeout_of
 from kafwire.types import TopicPartition
 
 # So many partitions keep their constant columns from batch to batch; a thousand would keep gigabytes.
@@ -90,14 +92,6 @@ def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     return [partition_of(where) for where in partitions]
 
 
-def partition_of(where: Any) -> TopicPartition:
-    """A partition, checked; `ConfigError` for anything else."""
-    number = integer(where[1]) if isinstance(where, tuple) and len(where) == 2 else None
-    if number is None or not isinstance(where[0], str):
-        raise ConfigError(f"a TopicPartition(topic, partition) is needed, not {where!r}")
-    return TopicPartition(where[0], number)
-
-
 def cursor_of(cursors: Mapping[tuple[str, int], FetchCursor], where: TopicPartition) -> FetchCursor:
     """A partition's cursor; `ConfigError` for one that is not read."""
     cursor = cursors.get(partition_of(where))
@@ -120,11 +114,11 @@ def cursors_of(
     return [cursor_of(cursors, where) for where in partitions_of(partitions)]
 
 
-def times_of(timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, int]:
-    """Partitions and times in ms, checked; `ConfigError` for anything else."""
+def times_of(timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Place]:
+    """Partitions and their places, checked; `ConfigError` for anything else."""
     if not isinstance(timestamps, Mapping):
         raise ConfigError(f"a mapping of TopicPartition(topic, partition) to a time is needed, not {timestamps!r}")
-    return {partition_of(where): timestamp_of(when) for where, when in timestamps.items()}
+    return {partition_of(where): place_of(when) for where, when in timestamps.items()}
 
 
 def layouts(columns: Sequence[str] | None, layout: Mapping[str, Any] | None) -> Callable[..., Layout]:
@@ -141,9 +135,5 @@ def layouts(columns: Sequence[str] | None, layout: Mapping[str, Any] | None) -> 
 
 def milliseconds(timeout: float | None) -> int:
     """Seconds as the readers count: -1 for ever."""
-    if timeout is None:
-        return -1
-    seconds = timeout if isinstance(timeout, float) else integer(timeout)
-    if seconds is None or not 0 <= seconds <= _LONGEST_TIMEOUT:
-        raise ConfigError(f"timeout={timeout!r}: seconds from 0 to {_LONGEST_TIMEOUT} are needed, or None")
-    return round(seconds * 1000)
+    seconds = timeout_of(timeout, highest=_LONGEST_TIMEOUT)
+    return -1 if seconds is None else round(seconds * 1000)

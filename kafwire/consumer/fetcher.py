@@ -14,6 +14,7 @@ from typing import Any
 
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.list_offsets import Place
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.config import FetchConfig
 from kafwire.consumer._arrow_stream import stream_threads
@@ -131,8 +132,8 @@ class Fetcher:
         self._update(cursor)
         self.tasks.soon(self.pump)  # what was dropped is room for others
 
-    def seek_by_time(self, cursor: FetchCursor, timestamp: int) -> None:
-        """Read on at the first record of that time (ms), `EARLIEST` or `LATEST`, once it is found.
+    def seek_by_time(self, cursor: FetchCursor, place: Place) -> None:
+        """Read on at that place, once it is found.
 
         What is buffered stays, up to where reading then goes on.
         """
@@ -141,7 +142,7 @@ class Fetcher:
             broker_fetcher.withdraw(cursor)
         cursor.seek(-1, cursor.generation)
         self._update(cursor)
-        self.offset_reset.look_up(cursor, timestamp)
+        self.offset_reset.look_up(cursor, place)
 
     def go_on_at(self, cursor: FetchCursor, position: int, *, last_epoch: int = -1) -> None:
         """Fetch on at `position`. What is buffered from below it is still to be read: nobody is to miss it."""

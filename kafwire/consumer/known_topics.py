@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafwire.cluster.list_offsets import EARLIEST, LATEST
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, Time
 from kafwire.cluster.metadata import NO_TOPIC_ID, TopicInfo
 from kafwire.cluster.offset_spec import ResolvedOffset
 from kafwire.config import duration_ms
@@ -55,7 +55,7 @@ class NewPartition:
             return start, policy
         since_ms = self.lacked_ms - CLOCKS_MS
         duration = duration_ms(policy) if start is None else None
-        return max(0, since_ms if duration is None else min(since_ms, now_ms - duration)), policy
+        return Time(max(0, since_ms if duration is None else min(since_ms, now_ms - duration))), policy
 
 
 @dataclass(frozen=True, slots=True)

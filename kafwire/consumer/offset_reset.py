@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 from kafwire.cluster.list_offsets import (
     EARLIEST,
     LATEST,
+    LogEnd,
     Partition,
+    Place,
+    Time,
     ask_leaders,
     list_available,
     lookup_group,
@@ -30,8 +33,8 @@ from kafwire.types import Tail
 if TYPE_CHECKING:
     from kafwire.consumer.fetcher import Fetcher
 
-# A time in ms, `EARLIEST`, `LATEST`, or so many records before the end.
-Place = int | Tail
+# A place that ListOffsets finds, or so many records before the end.
+Target = Place | Tail
 Failed = dict[Partition, KafkaError]
 NAMED = 10  # partitions that one line of the log names
 # A lookup is reported when its leader has not responded for so long, or has failed so often: elections take moments.
@@ -53,7 +56,7 @@ class OffsetReset:
         self._tasks = fetcher.tasks
         self._errors = fetcher.errors
         self._awaited: dict[FetchCursor, _Lookup] = {}
-        self._denied: dict[FetchCursor, Place] = {}  # whose was not, as an ACL is missing
+        self._denied: dict[FetchCursor, Target] = {}  # whose was not, as an ACL is missing
         self._new: dict[FetchCursor, str] = {}  # of partitions that are new: why
         self._begun: dict[tuple[str, str], dict[int, int]] = {}  # of these by topic and reason: offsets to be logged
 
@@ -74,14 +77,16 @@ class OffsetReset:
         log.warning("%s has no offset %d, says %s: reading goes on at %s", cursor.name, cursor.position, where, policy)
         self._fetcher.seek_by_time(cursor, self.reset_time(policy))
 
-    def reset_time(self, policy: str) -> int:
+    def reset_time(self, policy: str) -> Place:
         """What ListOffsets is asked for by a reset policy."""
         if policy == "earliest":
             return EARLIEST
         duration = duration_ms(policy)
-        return LATEST if duration is None else max(0, self._cluster.engine.clock.time_ns() // 1_000_000 - duration)
+        if duration is None:
+            return LATEST
+        return Time(max(0, self._cluster.engine.clock.time_ns() // 1_000_000 - duration))
 
-    def look_up(self, cursor: FetchCursor, place: Place) -> None:
+    def look_up(self, cursor: FetchCursor, place: Target) -> None:
         """Find that place; reading goes on there."""
         self._awaited[cursor] = _Lookup(cursor, place)
         self._tasks.soon(self._find_positions)
@@ -112,13 +117,13 @@ class OffsetReset:
         for state in (self._awaited, self._denied, self._new):
             state.pop(cursor, None)
 
-    def denied_place(self, cursor: FetchCursor) -> Place | None:
+    def denied_place(self, cursor: FetchCursor) -> Target | None:
         """The place by which the position of a halted cursor was to be found, if that was not permitted."""
         return self._denied.get(cursor)
 
     def _find_positions(self) -> None:
         """Ask each leader by itself: one that does not respond delays only its own partitions."""
-        groups: dict[tuple[Place, tuple[int, str]], list[_Lookup]] = {}
+        groups: dict[tuple[Target, tuple[int, str]], list[_Lookup]] = {}
         for lookup in self._awaited.values():
             if not lookup.is_under_way:
                 lookup.is_under_way = True
@@ -127,7 +132,7 @@ class OffsetReset:
         for (place, _), group in groups.items():
             self._tasks.begin(self._find(group, place))
 
-    async def _find(self, group: list[_Lookup], place: Place) -> None:
+    async def _find(self, group: list[_Lookup], place: Target) -> None:
         """Look up positions once; a failure that may pass is followed by another attempt, without end."""
         lookups = {lookup.cursor: lookup for lookup in group}
 
@@ -184,7 +189,7 @@ class OffsetReset:
             await self._tasks.progress()
 
     async def available(
-        self, cursors: Iterable[FetchCursor], place: Place
+        self, cursors: Iterable[FetchCursor], place: Target
     ) -> tuple[dict[FetchCursor, int], dict[FetchCursor, KafkaError]]:
         """The offset of each at that place, or the end where no record is as young, and the errors of the others.
 
@@ -197,7 +202,7 @@ class OffsetReset:
                 raise error
         return found, failed
 
-    def look_up_late(self, failed: Mapping[FetchCursor, KafkaError], place: Place) -> None:
+    def look_up_late(self, failed: Mapping[FetchCursor, KafkaError], place: Target) -> None:
         """Find that place behind the other partitions, and name these in a warning."""
         for cursor in failed:
             if self._fetcher.numbered(cursor.number) is cursor:
@@ -207,9 +212,9 @@ class OffsetReset:
     async def _attempt(
         self,
         cursors: list[FetchCursor],
-        place: Place,
+        place: Target,
         on_found: Callable[[FetchCursor, int], object],
-        ask: Callable[[dict[Partition, int], Callable[[Partition, int], object]], Awaitable[Failed]] | None = None,
+        ask: Callable[[dict[Partition, Place], Callable[[Partition, int], object]], Awaitable[Failed]] | None = None,
     ) -> dict[FetchCursor, KafkaError]:
         """Look up the offset of each at that place, or the end where no record is as young; the errors of the others.
 
@@ -218,10 +223,10 @@ class OffsetReset:
         by_name = {(cursor.topic, cursor.partition): cursor for cursor in cursors}
         look = ask or self._once
 
-        async def offsets(of: Iterable[Partition], when: int, take: Callable[[Partition, int], object]) -> Failed:
+        async def offsets(of: Iterable[Partition], when: Place, take: Callable[[Partition, int], object]) -> Failed:
             return await look(dict.fromkeys(of, when), take)
 
-        if not isinstance(place, Tail) and place < 0:  # `EARLIEST` or `LATEST`
+        if isinstance(place, LogEnd):
             failed = await offsets(by_name, place, lambda where, offset: on_found(by_name[where], offset))
             return {by_name[where]: error for where, error in failed.items()}
         # The end first: a record that is added between the two requests is found by its time.
@@ -237,10 +242,10 @@ class OffsetReset:
         failed |= await offsets(ends, EARLIEST if isinstance(place, Tail) else place, take)
         return {by_name[where]: error for where, error in failed.items()}
 
-    async def _once(self, wanted: dict[Partition, int], take: Callable[[Partition, int], object]) -> Failed:
+    async def _once(self, wanted: dict[Partition, Place], take: Callable[[Partition, int], object]) -> Failed:
         return await ask_leaders(self._cluster, wanted, isolation_level=self._isolation_level, on_found=take)
 
-    async def _available(self, wanted: dict[Partition, int], take: Callable[[Partition, int], object]) -> Failed:
+    async def _available(self, wanted: dict[Partition, Place], take: Callable[[Partition, int], object]) -> Failed:
         found, failed = await list_available(self._cluster, wanted, isolation_level=self._isolation_level)
         for where, offset in found.items():
             take(where, offset)
@@ -256,7 +261,7 @@ class _Lookup:
 
     __slots__ = ("cursor", "failures", "is_under_way", "place")
 
-    def __init__(self, cursor: FetchCursor, place: Place) -> None:
+    def __init__(self, cursor: FetchCursor, place: Target) -> None:
         self.cursor = cursor
         self.place = place
         self.failures = 0

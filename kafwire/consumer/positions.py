@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
-from kafwire.cluster.offset_spec import OffsetSpec, timestamp_of
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, Place, list_offsets
+from kafwire.cluster.offset_spec import OffsetSpec, place_of
 from kafwire.consumer.arguments import cursor_of, cursors_of, partitions_of
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.offsets.hand import UnreadRemainder
@@ -62,7 +62,7 @@ class Positions:
 
         Partitions that are not available now have none: they are read on there once a leader responds.
         """
-        place = timestamp_of(when)
+        place = place_of(when)
         chosen = cursors_of(self._fetcher.cursors, partitions)
         found, late = await self._fetcher.offset_reset.available(chosen, place)
         for cursor in late:
@@ -95,8 +95,8 @@ class Positions:
                 return
             await asyncio.sleep(PLACED_LOOK_S)  # the group's offset is being asked for
 
-    async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        """The first offset at or after a time (ms), of each partition; None where there is none."""
+    async def offsets_for_times(self, times: Mapping[TopicPartition, Place]) -> dict[TopicPartition, int | None]:
+        """The first offset at or after a time, of each partition; None where there is none."""
         level = int(self._fetcher.config.isolation_level == "read_committed")
         found = await list_offsets(
             self._fetcher.cluster,
@@ -105,11 +105,11 @@ class Positions:
         )
         return {where: None if found[where] < 0 else found[where] for where in times}
 
-    async def ends(self, partitions: Iterable[TopicPartition] | None, timestamp: int) -> dict[TopicPartition, int]:
+    async def ends(self, partitions: Iterable[TopicPartition] | None, place: Place) -> dict[TopicPartition, int]:
         """First or last offsets as the leaders know them now; the last stable ones with read_committed."""
         wanted = list(self._fetcher.cursors) if partitions is None else partitions_of(partitions)
         level = int(self._fetcher.config.isolation_level == "read_committed")
-        found = await list_offsets(self._fetcher.cluster, dict.fromkeys(wanted, timestamp), isolation_level=level)
+        found = await list_offsets(self._fetcher.cluster, dict.fromkeys(wanted, place), isolation_level=level)
         return {TopicPartition(*where): offset for where, offset in found.items()}
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from kafwire.cluster.list_offsets import EARLIEST, PATIENCE_MS, may_pass
+from kafwire.cluster.list_offsets import EARLIEST, PATIENCE_MS, Place, may_pass
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.arguments import Start
 from kafwire.consumer.fetcher import Fetcher
@@ -36,7 +36,7 @@ async def seek_to_start(
     """
     committed = _CommittedPositions(fetcher, commits, 0 if of_group else PATIENCE_MS, on_nowhere)
     now_ms = fetcher.cluster.engine.clock.time_ns() // 1_000_000
-    by_place: dict[int | Tail, list[FetchCursor]] = {}
+    by_place: dict[Place | Tail, list[FetchCursor]] = {}
     by_policy: dict[str, list[FetchCursor]] = {}
     undecided: list[FetchCursor] = []
     committed_first = [cursor for cursor in cursors if of_group or cursor in new]

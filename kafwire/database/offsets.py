@@ -22,7 +22,7 @@ from kafwire.database.connections import (
     paramstyle_of,
 )
 from kafwire.errors import ConfigError, OffsetsFencedError
-from kafwire.integers import natural
+from kafwire.integers import integer, natural
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -273,7 +273,8 @@ class DatabaseOffsets:
                 does not tell how many rows a statement has changed; or the topic was recreated, and the table of
                 former topics is missing: call `create_table`.
         """
-        if isinstance(generation, bool) or not isinstance(generation, int) or not 0 <= generation <= _HIGHEST:
+        number = natural(generation)
+        if number is None:
             raise ConfigError(f"generation={generation!r}: a whole number from 0 is needed")
         if commits_by_itself(connection):
             raise ConfigError(
@@ -281,8 +282,10 @@ class DatabaseOffsets:
                 "that belong to them: begin a transaction first, or turn autocommit off"
             )
         for where, (first, last) in sorted(_progress(done).items()):
-            epoch = (leader_epochs or {}).get(where, -1)
-            self._store(connection, where, first, last, generation=generation, epoch=epoch, rewind=rewind)
+            epoch = integer(given := (leader_epochs or {}).get(where, -1))
+            if epoch is None:
+                raise ConfigError(f"leader_epochs[{where[0]}-{where[1]}]={given!r}: a whole number is needed")
+            self._store(connection, where, first, last, generation=number, epoch=epoch, rewind=rewind)
 
     def _store(
         self,

@@ -11,6 +11,7 @@ from typing import Any, Self, Unpack
 from kafwire.config import ClientConfig, ProducerConfig
 from kafwire.database.connections import Connection, Kind, check_name
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.integers import real
 from kafwire.option_checks import number, some_text
 from kafwire.options import ProducerOptions
 from kafwire.outbox.dead_letters import DeadLetters
@@ -128,6 +129,7 @@ class Outbox:
             raise ConfigError("an outbox needs a transactional_id, which names its relay")
         _check("state_topic", some_text, state_topic)
         _check("batch_rows", number(1, 10_000), batch_rows)
+        _check("state_replication_factor", number(-1, 32767), state_replication_factor)
         _seconds("poll_interval", poll_interval)
         _seconds("long_transaction_s", long_transaction_s)
         if keep_s is not None:
@@ -156,7 +158,7 @@ class Outbox:
         self._channel = channel
         self._poll_interval = poll_interval
         self._long_transaction_s = long_transaction_s
-        self._state = state_topic, state_replication_factor
+        self._state = state_topic, int(state_replication_factor)
         self._batch_rows = int(batch_rows)
         self._engine = default_engine() if engine is None else engine
         self._outage = Outage(config.retry_backoff_ms, config.retry_backoff_max_ms)
@@ -377,5 +379,6 @@ def _check(name: str, check: Callable[[Any], object], value: object) -> None:
 
 
 def _seconds(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
+    seconds = real(value)
+    if seconds is None or not 0 <= seconds < 1e9:
         raise ConfigError(f"{name}={value!r}: a number of seconds from 0 is needed")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafwire.errors import ConfigError
+from kafwire.integers import integer
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -48,8 +49,10 @@ def read_row(columns: Sequence[Any]) -> OutboxRow:
         return row_of(columns)
     except ConfigError as problem:
         number, topic, *others = columns
-        if not isinstance(number, int) or number < 1:
+        found = integer(number)
+        if found is None or found < 1:
             raise
+        number = found
         key, value, headers, created_at = (_plain(column) for column in others)
         check = zlib.crc32(repr((number, topic, key, value, headers, created_at)).encode("utf-8", "surrogatepass"))
         raw = () if headers is None else ((HEADERS, headers),)
@@ -73,7 +76,7 @@ def row_of(columns: Sequence[Any]) -> OutboxRow:
     """
     number, topic, key, value, headers, created_at = columns
     try:
-        if number < 1:
+        if number < 1 or int(number) != number:
             raise ValueError("ids count from 1")
         if not isinstance(topic, str) or not topic:
             raise TypeError("its topic is not a text")

@@ -25,7 +25,7 @@ from typing import Any
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.list_offsets import LATEST
+from kafwire.cluster.list_offsets import LATEST, Place, Time, number_of
 from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.config import ProducerConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, ProtocolError, broker_error
@@ -150,7 +150,7 @@ class Doubts:
             if len(found) < len(said):
                 await self._check_topic(queue)
             if not is_whole:
-                why = "records are missing from the part of the log where they would be (compaction?)"
+                why = "records are missing from the part of the log where they would be"
         except Unreadable as problem:
             why = str(problem)
         except KafkaError:
@@ -213,15 +213,15 @@ class Doubts:
         """An offset that none of the batches lies before: what is stored has its latest timestamp."""
         end = await self._offset(queue, connection, LATEST, CONSUMER)  # first: what is committed later lies behind it
         latest = min(struct.unpack_from(">q", batch.payload(), MAX_TIMESTAMP_AT)[0] for batch in batches)
-        offset = await self._offset(queue, connection, latest, CONSUMER)
+        offset = await self._offset(queue, connection, Time(max(0, latest)), CONSUMER)
         return offset if offset >= 0 else end
 
-    async def _offset(self, queue: PartitionQueue, connection: BrokerConnection, timestamp: int, who: int) -> int:
+    async def _offset(self, queue: PartitionQueue, connection: BrokerConnection, place: Place, who: int) -> int:
         request: Any = protocol.ListOffsetsRequest
         asked = request.ListOffsetsPartition(
             partition_index=queue.partition,
             current_leader_epoch=self._cluster.metadata.leader_epoch(queue.topic, queue.partition),
-            timestamp=timestamp,
+            timestamp=number_of(place),
         )
         topic = request.ListOffsetsTopic(name=queue.topic, partitions=[asked])
         response = await connection.call(request(replica_id=who, isolation_level=0, topics=[topic]))

@@ -14,7 +14,6 @@ import binascii
 import math
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 from uuid import UUID
@@ -22,6 +21,7 @@ from uuid import UUID
 from kafwire.errors import ProtocolError
 from kafwire.protocol.spec import Field, Message, Struct
 from kafwire.secret import HIDDEN
+from kafwire.similar_names import similar
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
@@ -247,7 +247,7 @@ def _no_such_field(name: object, shape: _Shape) -> str:
     for item in shape.present:
         if item.field.kind == "records" and name == item.json_name + _SIZE:
             return f"{name} tells the size of the records, which are needed themselves as {item.json_name} in base64"
-    near = get_close_matches(name, shape.by_name, n=1)
+    near = similar(name, shape.by_name)
     hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(shape.by_name) or 'none'}"
     return f"there is no field {name}{hint}"
 

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.list_offsets import EARLIEST, LATEST, Partition, list_offsets
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, Partition, Place, Time, list_offsets
 from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import (
-    LOWEST,
     Bound,
     ResolvedOffset,
     Timestamps,
@@ -102,7 +101,7 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
     infos = {topic: await cluster.topic(topic, fresh=True) for topic in bounds.topics}
     wanted = [(topic, partition) for topic, info in infos.items() for partition in bounds.partitions_of(info)]
 
-    async def ask(times: Mapping[int, Iterable[Partition]]) -> dict[int, dict[Partition, int]]:
+    async def ask(times: Mapping[Place, Iterable[Partition]]) -> dict[Place, dict[Partition, int]]:
         first = next(iter(times), None)
         asked = (
             _offsets(cluster, of, when, isolation_level=isolation_level, warns=when == first)
@@ -114,14 +113,15 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
         # Who names the partitions by one of the bounds names them for both.
         return bound[where] if isinstance(bound, dict) else bound
 
-    first = bounds.window[0] if bounds.window is not None else LOWEST
+    # A window that is open at its beginning has no first time.
+    first = Time(bounds.window[0]) if bounds.window is not None and bounds.window[0] >= 0 else None
     # The ends before the times: or a record that arrives between the two would lie before the end, and yet, as nobody
     # had seen one of its time, not be read.
     found = await ask({EARLIEST: wanted, LATEST: wanted})
-    times: dict[int, dict[Partition, None]] = {}
+    times: dict[Place, dict[Partition, None]] = {}
     for where in wanted:
         for place in (bound_of(bounds.start, where), bound_of(bounds.end, where), first):
-            if isinstance(place, int) and place >= 0:
+            if isinstance(place, Time):
                 times.setdefault(place, {})[where] = None
     found |= await ask(times)
     written = dict(found[LATEST])
@@ -133,7 +133,7 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
         low, high = found[EARLIEST][where], found[LATEST][where]
         if isinstance(place, Tail):
             return max(low, high - place.count)
-        if isinstance(place, int):
+        if not isinstance(place, Offset):
             offset = found[place][where]
             # No record at or after that time: then it lies at the end.
             return high if offset < 0 else min(offset, high)
@@ -151,7 +151,7 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
         begin, stop = resolve(start, where), resolve(end, where)
         if begin > stop and isinstance(start, Offset) and isinstance(end, Offset):
             raise ConfigError(f"{where[0]}-{where[1]}: the start offset {begin} is after the end offset {stop}")
-        if first >= 0 and begin <= stop:
+        if first is not None and begin <= stop:
             begin = min(stop, max(begin, resolve(first, where)))
         if begin > max(stop, found[LATEST][where]) and isinstance(start, Offset):
             raise broker_error(

@@ -34,6 +34,8 @@ cdef extern from "kafwire/security/native/tls.h" nogil:
         KW_TLS_REVOKED
         KW_TLS_CIPHERS
         KW_TLS_VERSIONS
+        KW_TLS_KEY_LOCKED
+        KW_TLS_ENCRYPTION
     ctypedef struct kw_tls_context:
         pass
     ctypedef struct kw_pem:
@@ -84,6 +86,8 @@ PROBLEMS = {
     KW_TLS_REVOKED: "revoked",
     KW_TLS_CIPHERS: "ciphers",
     KW_TLS_VERSIONS: "versions",
+    KW_TLS_KEY_LOCKED: "key_locked",
+    KW_TLS_ENCRYPTION: "encryption",
 }
 
 

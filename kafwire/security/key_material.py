@@ -176,6 +176,12 @@ def _pkcs12(
         if error.part == "key_password":
             what = "is wrong" if password is not None else "is missing"
             raise ConfigError(f"option {option}={name!r}: {password_option} {what} ({error.reason})") from None
+        if error.part == "encryption":
+            source, pem = (shlex.quote(str(path)) for path in (name, Path(name).with_suffix(".pem")))
+            raise ConfigError(
+                f"option {option}={name!r}: OpenSSL does not support its encryption any more. Convert it, and name "
+                f"the new file:\nopenssl pkcs12 -legacy -in {source} -aes256 -out {pem}"
+            ) from None
         raise ConfigError(f"option {option}={name!r}: it cannot be read as PKCS#12 ({error.reason})") from None
     return Secret(key.decode()) if key else None, certificates
 
@@ -195,7 +201,8 @@ def _pkcs12_by_cryptography(
     try:
         store = pkcs12.load_pkcs12(data, password.reveal().encode() or None)
     except ValueError as error:
-        raise ConfigError(f"option {option}={name!r}: {error}; is {password_option} right?") from None
+        doubt = f"; is {password_option} right?" if "password" in str(error).lower() else ""
+        raise ConfigError(f"option {option}={name!r}: {error}{doubt}") from None
     key = store.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()) if store.key is not None else b""
     found = [] if store.cert is None else [store.cert.certificate]
     found += [each.certificate for each in store.additional_certs]

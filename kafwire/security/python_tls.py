@@ -125,7 +125,7 @@ def _load_chain(context: ssl.SSLContext, material: KeyMaterial, chain: bytes) ->
         if "KEY_VALUES_MISMATCH" in str(error.reason):
             raise ConfigError("the private key is not that of the certificate") from None
         if "ENCRYPTED" in key:
-            state = "is wrong" if password else "is missing"
+            state = "is wrong, or OpenSSL does not support its encryption" if password else "is missing"
             raise ConfigError(f"the private key is encrypted, and ssl_key_password {state}") from None
         raise ConfigError(f"certificate or private key cannot be read ({error.reason or error})") from None
 

@@ -29,8 +29,12 @@ _VERSIONS = {"TLSv1.2": 2, "TLSv1.3": 3}
 # What of the settings OpenSSL could not use, in the words of the options.
 _PROBLEMS = {
     "memory": "no memory",
-    "trusted": "ssl_ca_location or ssl_ca_pem: there is no certificate in it",
-    "certificates": "ssl_certificate_location or ssl_certificate_pem: there is no certificate in it",
+    "trusted": "ssl_ca_location or ssl_ca_pem: there is no certificate in it that can be read",
+    "certificates": "ssl_certificate_location or ssl_certificate_pem: there is no certificate in it that can be read",
+    "key_password": "the private key is encrypted, and ssl_key_password is wrong",
+    "key_locked": "the private key is encrypted, and cannot be read",
+    "encryption": "the private key is encrypted in a way that OpenSSL does not support any more. Convert it:\n"
+    "openssl pkey -provider legacy -provider default -in KEY -aes256 -out NEW",
     "key": "ssl_key_location or ssl_key_pem: there is no private key in it that can be read",
     "key_match": "the private key is not that of the certificate",
     "revoked": "ssl_crl_location: there is no revocation list in it",
@@ -219,10 +223,17 @@ class Tls:
             self._report(material, found.unreadable)
             return found
         except _tls.UnusableSettings as error:
-            if error.part == "key_password":
-                state = "is missing" if material.key_password is None else "is wrong"
-                raise ConfigError(f"the private key is encrypted, and ssl_key_password {state}") from None
-            raise ConfigError(f"{_PROBLEMS[error.part]} ({error.reason})") from None
+            raise ConfigError(_said(error, has_password=password is not None)) from None
+
+
+def _said(error: _tls.UnusableSettings, *, has_password: bool) -> str:
+    """What is wrong with the settings, by the part that OpenSSL could not use."""
+    if error.part in {"key_password", "key_locked"} and not has_password:
+        return "the private key is encrypted, and ssl_key_password is missing"
+    if error.part == "key_match" and "mismatch" not in error.reason:
+        return f"the private key cannot be used ({error.reason})"
+    words = _PROBLEMS[error.part]
+    return words if error.part in {"key_password", "encryption"} else f"{words} ({error.reason})"
 
 
 def _texts(text: bytes | None, kinds: tuple[bytes, ...]) -> tuple[bytes, ...] | None:

@@ -7,7 +7,6 @@ No pyspark, no client here. `kafka.*` options are checked by the dataclass of th
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire.config import ProducerConfig, ScanConfig, from_config
 from kafwire.errors import ConfigError
 from kafwire.secret import Secret
+from kafwire.similar_names import similar
 from kafwire.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions, parse_timestamps
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _sort_out(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]
                 f"load() and save() take no path here, got {value!r}; use the options subscribe and topic"
             )
         else:
-            close = difflib.get_close_matches(lowered, [*_KNOWN, "kafka.bootstrap.servers"], 1)
+            close = similar(lowered, [*_KNOWN, "kafka.bootstrap.servers"])
             hint = (
                 f"did you mean {_KNOWN.get(close[0], close[0])}?"
                 if close

@@ -21,6 +21,7 @@ from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
 from kafwire.sync.transaction import TransactionBlock
+from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 
@@ -182,7 +183,7 @@ class Producer(RecordSender):
             True
         """
         self._check()
-        self._engine.run(self._sender.flush, timeout)
+        self._engine.run(self._sender.flush, timeout_of(timeout))
 
     def purge(self, *, in_flight: bool = False) -> int:
         """Give up buffered records at once. Their deliveries fail with `PurgedError`.
@@ -259,7 +260,7 @@ class Producer(RecordSender):
             >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:
             ...     producer.init_transactions()
         """
-        self._engine.run(self._transactional().initialize, timeout)
+        self._engine.run(self._transactional().initialize, timeout_of(timeout))
 
     def begin_transaction(self, timeout: float | None = None) -> None:
         """Begin a transaction.
@@ -279,7 +280,7 @@ class Producer(RecordSender):
             ...     delivery = producer.send(topic, b"EWR-IAH")
             ...     producer.commit_transaction()
         """
-        self._engine.run(self._transactional().begin, timeout)
+        self._engine.run(self._transactional().begin, timeout_of(timeout))
 
     def commit_transaction(self, timeout: float | None = None) -> None:
         """Flush, and commit. Returns when the coordinator has decided.
@@ -294,7 +295,7 @@ class Producer(RecordSender):
             ProducerFencedError: another producer has taken over the `transactional_id`. Close this one.
             TransactionStateError: there is no transaction.
         """
-        self._engine.run(self._transactional().commit, timeout)
+        self._engine.run(self._transactional().commit, timeout_of(timeout))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
         """Drop what was not sent, and abort. Deliveries of the transaction fail with `TransactionAbortedError`.
@@ -315,7 +316,7 @@ class Producer(RecordSender):
             ...     producer.begin_transaction()
             ...     producer.abort_transaction()
         """
-        self._engine.run(self._transactional().abort, timeout)
+        self._engine.run(self._transactional().abort, timeout_of(timeout))
 
     def send_offsets(
         self,
@@ -348,7 +349,7 @@ class Producer(RecordSender):
             >>> consumer.committed()[partition]
             3
         """
-        self._engine.run(self._transactional().send_offsets, offsets, group, timeout)
+        self._engine.run(self._transactional().send_offsets, offsets, group, timeout_of(timeout))
 
     send_offsets_to_transaction = send_offsets
 
@@ -422,7 +423,7 @@ class Producer(RecordSender):
             return
         self._engine.check_caller()  # from a callback: the producer stays open
         self._closed = True
-        lost = self._engine.run(self._sender.close, timeout)
+        lost = self._engine.run(self._sender.close, timeout_of(timeout))
         if lost:
             raise given_up(lost)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.integers import count
 from kafwire.sync.partition_stream import PartitionStream
 
 log = logging.getLogger("kafwire")
@@ -26,9 +27,10 @@ def run_threads(
     """
     if not callable(handler):
         raise ConfigError(f"handler: a function of a PartitionStream is needed, not {handler!r}")
-    if not isinstance(threads, int) or threads < 1:
+    limit = count(threads)
+    if limit is None:
         raise ConfigError(f"threads={threads!r}: a whole number from 1 is needed")
-    workers = _Workers(handler, threads, stop)
+    workers = _Workers(handler, limit, stop)
     try:
         for stream in streams:
             workers.take(stream)

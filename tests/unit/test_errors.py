@@ -238,3 +238,9 @@ def test_hierarchy() -> None:
     assert issubclass(errors.KafkaTimeoutError, TimeoutError)
     assert issubclass(errors.KafkaConnectionError, ConnectionError)
     assert issubclass(errors.ConfigError, ValueError)
+
+
+@pytest.mark.parametrize("code", list(ErrorCode))
+def test_the_text_of_an_error_code_asks_nothing(code: ErrorCode) -> None:
+    """The code is all that is known: a cause that the code does not name is a guess."""
+    assert "?" not in code.message

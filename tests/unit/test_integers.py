@@ -9,8 +9,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from kafwire.cluster.offset_spec import resolve_offset, resolve_offset_in, timestamp_of, window_of
-from kafwire.consumer.arguments import milliseconds, partition_of
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, Time, number_of
+from kafwire.cluster.offset_spec import partition_of, place_of, resolve_offset, resolve_offset_in, window_of
+from kafwire.consumer.arguments import milliseconds
 from kafwire.errors import ConfigError
 from kafwire.integers import HIGHEST, integer, natural
 from kafwire.scanner.ranges import Bounds
@@ -29,7 +30,7 @@ def test_numpy_integers_become_ints(value: Any) -> None:
         Offset(value).offset,
         Tail(value).count,
         partition_of(TopicPartition("t", value)).partition,
-        timestamp_of(value),
+        place_of(value).ms,  # type: ignore[union-attr]
         resolve_offset_in(("t", 0), value, "start").offset,  # type: ignore[union-attr]
         milliseconds(value) // 1000,
         *(Bounds(["t"], [value], "earliest", "latest").partitions or ()),
@@ -46,7 +47,7 @@ def test_what_is_no_integer_is_refused(value: Any) -> None:
     calls = (
         Offset,
         Tail,
-        timestamp_of,
+        place_of,
         lambda it: partition_of(("t", it)),
         lambda it: Bounds(["t"], [it], "earliest", "latest"),
     )
@@ -60,20 +61,32 @@ def test_naturals_end_where_an_int64_does() -> None:
     for value in (-1, HIGHEST + 1, np.int64(-1)):
         assert natural(value) is None
         with pytest.raises(ConfigError):
-            timestamp_of(cast("int", value))
+            place_of(cast("int", value))
 
 
 @pytest.mark.parametrize("before_ms", [1, 2, 3, 4, 5, 86_400_000 * 365 * 10])
 def test_a_datetime_before_1970_is_no_end_of_the_log(before_ms: int) -> None:
     when = dt.datetime(1970, 1, 1, tzinfo=U) - dt.timedelta(milliseconds=before_ms)
-    assert timestamp_of(when) == 0
-    assert resolve_offset(when, "start") == 0
+    assert place_of(when) == Time(0)
+    assert resolve_offset(when, "start") == Time(0)
     assert window_of((when, None)) == (0, HIGHEST)
     assert window_of((None, when)) is not None
-    assert timestamp_of(dt.datetime.min.replace(tzinfo=U)) == 0
+    assert place_of(dt.datetime.min.replace(tzinfo=U)) == Time(0)
 
 
 def test_a_window_of_names_is_refused() -> None:
     for name in ("earliest", np.str_("latest")):
         with pytest.raises(ConfigError, match="a pair"):
             window_of((name, None))  # type: ignore[arg-type]
+
+
+def test_no_time_is_an_end_of_the_log() -> None:
+    """The numbers of the ends are those of ListOffsets alone: nothing inside compares a time with them."""
+    assert {place_of("earliest"), place_of("latest")} == {EARLIEST, LATEST}
+    assert [number_of(place) for place in (EARLIEST, LATEST, Time(0), Time(5))] == [-2, -1, 0, 5]
+    for value in (-1, -2):
+        with pytest.raises(ValueError, match="before 1970"):
+            Time(value)
+        with pytest.raises(ConfigError):
+            place_of(value)
+    assert len({EARLIEST, LATEST, Time(0)}) == 3

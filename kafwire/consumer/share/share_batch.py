@@ -217,7 +217,8 @@ def bytes_of(kinds: Any) -> bytes | None:
 def kind_of(value: Any) -> int:
     """What is said of a record, by its number or its name. Raises `ConfigError` for anything else."""
     plain: Any = value.item() if hasattr(value, "item") else value
-    found = _KINDS.get(plain) if isinstance(plain, int | float | str) else None
+    takes = isinstance(plain, int | float | str) and not isinstance(plain, bool)
+    found = _KINDS.get(plain) if takes else None
     if found is None:
         raise ConfigError(f"acknowledge: {value!r} is none of 1 (accept), 2 (release), 3 (reject), 4 (renew), 0")
     return found

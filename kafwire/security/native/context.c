@@ -15,6 +15,24 @@ void kw_tls_explain(const kw_openssl *openssl, char *reason, size_t size) {
     openssl->ERR_clear_error();
 }
 
+/* Why something encrypted could not be read: KW_TLS_ENCRYPTION, KW_TLS_KEY_PASSWORD if the password was tried and did not
+ * fit, else `otherwise`. A library that does not have the algorithm also reports that it could not decrypt. */
+static int explain_lock(const kw_openssl *openssl, int otherwise, char *reason, size_t size) {
+    int problem = otherwise, has_mac = 1;
+    const char *text = NULL;
+    for (unsigned long error; (error = openssl->ERR_get_error());) {
+        int library = (int)(error >> KW_LIBRARY_SHIFT & KW_LIBRARY_MASK), why = (int)(error & KW_REASON_MASK);
+        if (!text) text = openssl->ERR_reason_error_string(error);
+        if (library == KW_LIBRARY_PKCS12 && why == KW_REASON_NO_MAC) has_mac = 0;
+        if (library == KW_LIBRARY_EVP && why == KW_REASON_UNSUPPORTED) problem = KW_TLS_ENCRYPTION;
+        if (problem != KW_TLS_ENCRYPTION && ((library == KW_LIBRARY_PROVIDER && why == KW_REASON_BAD_DECRYPT) ||
+                                             (library == KW_LIBRARY_PKCS12 && why == KW_REASON_BAD_MAC && has_mac)))
+            problem = KW_TLS_KEY_PASSWORD;
+    }
+    snprintf(reason, size, "%s", text ? text : "no reason is known");
+    return problem;
+}
+
 /* ---- PEM ---- */
 
 /* OpenSSL would ask for the password on the terminal where no callback is given. */
@@ -87,7 +105,7 @@ static int use_key(kw_tls_context *context, const kw_tls_settings *settings) {
     openssl->BIO_free(bio);
     if (!key) {
         int locked = memmem(settings->key.data, settings->key.size, "ENCRYPTED", 9) != NULL;
-        return locked ? KW_TLS_KEY_PASSWORD : KW_TLS_KEY;
+        return locked ? KW_TLS_KEY_LOCKED : KW_TLS_KEY;
     }
     int used = openssl->SSL_CTX_use_PrivateKey(context->ssl, key) == 1 &&
                openssl->SSL_CTX_check_private_key(context->ssl) == 1;
@@ -151,7 +169,10 @@ kw_tls_context *kw_tls_context_new(const kw_openssl *openssl, const kw_tls_setti
         openssl->ERR_clear_error();
         return context;
     }
-    kw_tls_explain(openssl, reason, KW_REASON_SIZE);
+    if (*problem == KW_TLS_KEY_LOCKED)
+        *problem = explain_lock(openssl, KW_TLS_KEY_LOCKED, reason, KW_REASON_SIZE);
+    else
+        kw_tls_explain(openssl, reason, KW_REASON_SIZE);
     kw_tls_context_unref(context);
     return NULL;
 }
@@ -240,8 +261,7 @@ int kw_tls_read_pkcs12(const kw_openssl *openssl, const void *data, size_t size,
         problem = KW_TLS_CERTIFICATES;
         kw_tls_explain(openssl, reason, KW_REASON_SIZE);
     } else if (openssl->PKCS12_parse(store, password, &private_key, &own, &others) != 1) {
-        problem = KW_TLS_KEY_PASSWORD;
-        kw_tls_explain(openssl, reason, KW_REASON_SIZE);
+        problem = explain_lock(openssl, KW_TLS_CERTIFICATES, reason, KW_REASON_SIZE);
     } else if (key_text && texts) {
         int written = 1;
         if (private_key)

@@ -167,6 +167,13 @@ enum {
     KW_LIBRARY_SHIFT = 23,
     KW_LIBRARY_MASK = 0xFF,
     KW_LIBRARY_SSL = 20,
+    KW_LIBRARY_EVP = 6,
+    KW_LIBRARY_PKCS12 = 35,
+    KW_LIBRARY_PROVIDER = 57,
+    KW_REASON_UNSUPPORTED = 0x8010C,  /* of any library */
+    KW_REASON_BAD_DECRYPT = 100,      /* of a provider */
+    KW_REASON_NO_MAC = 108,           /* of PKCS#12, and reported together with the next one */
+    KW_REASON_BAD_MAC = 113,
     KW_REASON_VERIFY_FAILED = 134,
     KW_REASON_WRONG_VERSION_NUMBER = 267,
     KW_REASON_UNEXPECTED_EOF = 294,

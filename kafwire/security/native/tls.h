@@ -41,7 +41,9 @@ typedef struct kw_tls_settings {
 
 /* What of the settings is not usable. */
 enum { KW_TLS_OK, KW_TLS_MEMORY, KW_TLS_TRUSTED, KW_TLS_CERTIFICATES, KW_TLS_KEY, KW_TLS_KEY_PASSWORD, KW_TLS_KEY_MATCH,
-       KW_TLS_REVOKED, KW_TLS_CIPHERS, KW_TLS_VERSIONS };
+       KW_TLS_REVOKED, KW_TLS_CIPHERS, KW_TLS_VERSIONS,
+       KW_TLS_KEY_LOCKED,   /* it is encrypted, and nothing says that the password is wrong */
+       KW_TLS_ENCRYPTION }; /* the library does not have the algorithm by which it is encrypted */
 
 /* With one reference; objects that cannot be used are left out and have an `error`, unless none of a kind can, or this
  * client's own certificate. Or NULL, *problem says what, and `reason` how OpenSSL puts it. */

@@ -9,7 +9,6 @@ fault. Requests that a fault is not meant for are served, and do not count.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
+from kafwire.similar_names import similar
 from kafwire.testing.broker import answer_levels, dispatch
 from kafwire.testing.broker.answer_levels import PARTITION, TOPIC
 from kafwire.testing.broker.error_answers import (
@@ -318,6 +318,6 @@ def error_of(error: ErrorCode | str | int) -> ErrorCode:
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
     by_small = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower().removesuffix("request"), by_small, n=3, cutoff=0.6)
+    near = similar(name.lower().removesuffix("request"), by_small, 3)
     hint = f"; did you mean {' or '.join(by_small[each] for each in near)}?" if near else ""
     return f"Kafka has no {kind} {name!r}{hint}"

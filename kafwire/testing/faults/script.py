@@ -9,13 +9,13 @@ The nth time that a rule meets something at a broker it makes the same choice, w
 draws from a stream of its own for each broker.
 """
 
-import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from kafwire.protocol import MESSAGES
+from kafwire.similar_names import similar
 from kafwire.testing.faults.kinds import BlackHole, Chance, Fault, Refuse, Reset, Throttle
 
 __all__ = ["CONNECT", "Decision", "FaultEvent", "FaultScript", "Occasion", "Rule"]
@@ -77,7 +77,7 @@ class Rule:
         for name in self._apis() or ():
             if name != CONNECT and f"{name}Request" not in MESSAGES:
                 known = [message.removesuffix("Request") for message in MESSAGES if message.endswith("Request")]
-                close = difflib.get_close_matches(name, known, 1)
+                close = similar(name, known)
                 message = f"no API is called {name!r}" + (f"; {close[0]!r}?" if close else "")
                 raise ValueError(message)
         if not 0 <= self.probability <= 1:

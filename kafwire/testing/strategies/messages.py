@@ -1,6 +1,5 @@
 """Strategies of Kafka's messages: one of them, or any; in one version, or any."""
 
-import difflib
 import functools
 from collections.abc import Iterable
 from typing import Any, Generic, NamedTuple, TypeVar, overload
@@ -11,6 +10,7 @@ from hypothesis.strategies import SearchStrategy
 
 from kafwire.protocol import MESSAGES
 from kafwire.protocol.spec import Field, Message, Request, Response, Struct
+from kafwire.similar_names import similar
 from kafwire.testing.strategies.wire import Wire, encoded
 
 __all__ = ["Versioned", "api_messages", "message_class", "messages", "requests", "responses"]
@@ -79,7 +79,7 @@ def message_class(cls_or_name: type[M] | str) -> type[M]:
     if not isinstance(cls_or_name, str):
         return cls_or_name
     if cls_or_name not in MESSAGES:
-        near = difflib.get_close_matches(cls_or_name, MESSAGES, 3)
+        near = similar(cls_or_name, MESSAGES, 3)
         hint = f"did you mean {', '.join(near)}?" if near else "kafwire.protocol.MESSAGES has all names"
         raise ValueError(f"{cls_or_name!r} is no message of Kafka; {hint}")
     found: Any = MESSAGES[cls_or_name]

@@ -265,7 +265,7 @@ def test_a_commit_beside_members_is_refused_with_what_to_do(world: World, code: 
 @pytest.mark.parametrize("work", ["fetch", "commit"])
 def test_a_group_that_keeps_no_offsets_is_told(world: World, work: str) -> None:
     world.group_error = 69
-    with pytest.raises(BrokerError, match=r"GROUP_ID_NOT_FOUND.*share group.*t-0 of group 'g'"):
+    with pytest.raises(BrokerError, match=r"GROUP_ID_NOT_FOUND.*keeps no offsets.*t-0 of group 'g'"):
         if work == "fetch":
             fetch(world, make(world), [("t", 0)])
         else:
@@ -605,3 +605,18 @@ def test_a_coordinator_at_another_address_is_found(world: World, lagging: str) -
     commit(world, offsets, {("t", 0): 2})
     assert world.engine.now_ms() - started < (2_000 if lagging == "nothing" else 5_000)
     assert fetch(world, offsets, [("t", 0)])["t", 0] == Committed(2, -1, "")
+
+
+@pytest.mark.parametrize(
+    ("code", "api", "words"),
+    [
+        (ErrorCode.GROUP_ID_NOT_FOUND, "OffsetCommit", "a group that keeps no offsets has the id"),
+        (ErrorCode.GROUP_ID_NOT_FOUND, "OffsetFetch", "a group that keeps no offsets has the id"),
+        (ErrorCode.UNKNOWN_MEMBER_ID, "OffsetCommit", "the group has members, and only they may commit"),
+        (ErrorCode.OFFSET_METADATA_TOO_LARGE, "OffsetCommit", ErrorCode.OFFSET_METADATA_TOO_LARGE.message),
+    ],
+)
+def test_a_hint_on_the_group_stands_behind_its_condition(code: ErrorCode, api: str, words: str) -> None:
+    offsets: Any = object.__new__(GroupOffsets)
+    offsets.group_id, offsets.member = "g", None
+    assert words in offsets._explained(code, api, [("t", 0)], None).message

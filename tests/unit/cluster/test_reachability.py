@@ -13,7 +13,7 @@ import pytest
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import EARLIEST, list_offsets
-from kafwire.cluster.reachability import Watch, advice, named
+from kafwire.cluster.reachability import Watch
 from kafwire.config import ClientConfig, ScanConfig
 from kafwire.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafwire.testing.simulation.kafka import Call
@@ -202,33 +202,6 @@ def test_a_broker_that_was_reached_before_is_not_misadvertised() -> None:
 
 
 # -- what decides
-
-
-@pytest.mark.parametrize(
-    ("begin", "words"),
-    [
-        (b"HTTP", "HTTP server"),
-        (b"\x15\x03\x03\x00", "TLS"),
-        (b"\x16\x03\x01\x02", "TLS"),
-        (b"SSH-", "SSH"),
-        (b"220 ", "mail or FTP"),
-        (b"\xff\xff\xff\xfe", "size prefix"),
-    ],
-)
-def test_strangers_are_named_by_their_first_bytes(begin: bytes, words: str) -> None:
-    size = int.from_bytes(begin, "big", signed=True)
-    assert words in named(f"bad frame: size prefix {size} exceeds the limit of 8388608 bytes")
-
-
-def test_what_to_do_depends_on_the_cause() -> None:
-    assert "set security_protocol=SSL" in advice(["connection refused", "TLS is spoken there"])
-    assert "security_protocol is PLAINTEXT" in advice(["no TLS is spoken there: the first bytes are none of TLS"])
-    assert "security_protocol is PLAINTEXT" in advice(["the peer closed the connection during the TLS handshake"])
-    assert "is it a listener for TLS" in advice(["no answer within 10 s (TCP or TLS handshake)"])
-    assert "its log may say why" in advice(["no answer within 10 s (PLAIN authentication)"])
-    assert "check the host name" in advice(["cannot resolve 'x': Name or service not known"])
-    assert "firewall" in advice(["no answer within 10 s"])
-    assert "is it running" in advice(["connection refused"])
 
 
 def test_attempts_far_apart_are_no_wait() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafwire.cluster.list_offsets import EARLIEST, LATEST
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, Time
 from kafwire.cluster.metadata import NO_TOPIC_ID, PartitionInfo, TopicInfo
 from kafwire.consumer.known_topics import CLOCKS_MS, KnownTopics, NewPartition, News
 from kafwire.types import Offset, Tail
@@ -75,16 +75,16 @@ SINCE_MS = NOW_MS - 30_000 - CLOCKS_MS
 @pytest.mark.parametrize(
     ("start", "policy", "place"),
     [
-        (None, "latest", SINCE_MS),
-        (LATEST, "latest", SINCE_MS),
-        (LATEST, "error", SINCE_MS),
-        (LATEST, "by_duration:PT1H", SINCE_MS),
-        (None, "by_duration:PT1H", NOW_MS - HOUR_MS),
-        (None, "by_duration:PT1S", SINCE_MS),
+        (None, "latest", Time(SINCE_MS)),
+        (LATEST, "latest", Time(SINCE_MS)),
+        (LATEST, "error", Time(SINCE_MS)),
+        (LATEST, "by_duration:PT1H", Time(SINCE_MS)),
+        (None, "by_duration:PT1H", Time(NOW_MS - HOUR_MS)),
+        (None, "by_duration:PT1S", Time(SINCE_MS)),
         (None, "earliest", None),
         (None, "error", None),
         (EARLIEST, "latest", EARLIEST),
-        (HOUR_MS, "latest", HOUR_MS),
+        (Time(HOUR_MS), "latest", Time(HOUR_MS)),
         (Offset(5), "latest", Offset(5)),
         (Tail(5), "latest", Tail(5)),
     ],
@@ -96,7 +96,7 @@ def test_a_topic_that_is_first_seen_begins_where_metadata_lacked_it(start: Any, 
 
 
 def test_no_time_is_below_zero() -> None:
-    assert NewPartition(News.FIRST_SEEN, 1_000).begins(None, "latest", "auto", 2_000) == (0, "latest")
+    assert NewPartition(News.FIRST_SEEN, 1_000).begins(None, "latest", "auto", 2_000) == (Time(0), "latest")
 
 
 @pytest.mark.parametrize("news", News)

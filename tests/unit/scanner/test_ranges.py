@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.list_offsets import EARLIEST, LATEST, end_of_epoch, list_offsets
-from kafwire.cluster.offset_spec import Bound, Point, Timestamps, timestamp_of, window_of
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, Place, Time, end_of_epoch, list_offsets, number_of
+from kafwire.cluster.offset_spec import Bound, Point, Timestamps, milliseconds_of, place_of, window_of
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, ErrorCode, KafkaTimeoutError, ProtocolError
 from kafwire.records import encode_batch
@@ -78,18 +78,18 @@ def at(**offsets: Point | int) -> dict[TopicPartition, Point | int]:
     ],
 )
 def test_points_in_time(when: Any, timestamp: int) -> None:
-    assert timestamp_of(when) == timestamp
+    assert number_of(place_of(when)) == timestamp
 
 
 @pytest.mark.parametrize("when", ["now", "", -1, -3, True, None, 1.5, b"earliest", dt.date(2013, 1, 1)])
 def test_what_is_no_point_in_time_is_refused(when: Any) -> None:
     with pytest.raises(ConfigError, match="is not 'earliest', 'latest', a datetime or milliseconds"):
-        timestamp_of(when)
+        place_of(when)
 
 
 def test_a_datetime_needs_a_time_zone() -> None:
     with pytest.raises(ConfigError, match="has no time zone"):
-        timestamp_of(dt.datetime(2013, 1, 1))  # noqa: DTZ001
+        milliseconds_of(dt.datetime(2013, 1, 1))  # noqa: DTZ001
 
 
 def test_everything_by_default() -> None:
@@ -250,7 +250,7 @@ def test_an_unknown_topic_is_named() -> None:
 
 def test_each_leader_is_asked_once_for_all_its_partitions() -> None:
     with make_world() as world:
-        wanted = {("t", 0): LATEST, ("t", 1): EARLIEST, ("t", 2): HOUR_MS + 60_000}
+        wanted: dict[tuple[str, int], Place] = {("t", 0): LATEST, ("t", 1): EARLIEST, ("t", 2): Time(HOUR_MS + 60_000)}
         found = world.run(list_offsets(make_cluster(world), wanted))
         assert found == {("t", 0): 10, ("t", 1): 5, ("t", 2): 11}
         asked = {
@@ -280,7 +280,7 @@ def test_leaders_are_asked_in_the_epoch_that_is_known_of_them() -> None:
         cluster = make_cluster(world)
         world.run(cluster.topic("t"))
         world.topics["t"].partitions[1].epoch = 4
-        assert world.run(list_offsets(cluster, {("t", 0): -1, ("t", 1): -1})) == {("t", 0): 10, ("t", 1): 15}
+        assert world.run(list_offsets(cluster, {("t", 0): LATEST, ("t", 1): LATEST})) == {("t", 0): 10, ("t", 1): 15}
         asked = [
             (part.partition_index, part.current_leader_epoch)
             for call in world.made("ListOffsets")
@@ -436,7 +436,7 @@ def test_a_record_that_arrives_meanwhile_is_after_the_end_and_not_before_the_sta
         async def slowly(call: Call) -> None:
             """The end is told late; and when nobody has the time asked for, a record of that time is written."""
             timestamps = {p.timestamp for topic in call.message.topics for p in topic.partitions}
-            if LATEST in timestamps:
+            if number_of(LATEST) in timestamps:
                 await asyncio.sleep(1)
                 if late in asked:
                     log.append(encode_batch([(None, b"v", late)]))
@@ -445,5 +445,5 @@ def test_a_record_that_arrives_meanwhile_is_after_the_end_and_not_before_the_sta
         world.on("ListOffsets", slowly)
         arguments: Any = {"start": moment(late)} if by == "start" else {"timestamps": (late, None)}
         assert plan(world, **arguments) == [(0, log.end, log.end)]
-        assert asked == {EARLIEST, LATEST, late}
+        assert asked == {number_of(EARLIEST), number_of(LATEST), late}
         assert len(log.batches) == 10

@@ -132,14 +132,80 @@ def test_a_key_that_is_another_certificate_s(tmp_path: Path, way: str) -> None:
 
 @pytest.mark.usefixtures("kind")
 @pytest.mark.parametrize("way", WAYS)
-def test_the_password_of_an_encrypted_key(tmp_path: Path, way: str) -> None:
+def test_the_password_of_an_encrypted_key(tmp_path: Path, way: str, kind: str) -> None:
     given = ways(OWN, tmp_path, PASSWORD)[way]
     make(**given, ssl_key_password=PASSWORD)
     assert refusal(make, **given) == "the private key is encrypted, and ssl_key_password is missing"
     said = refusal(make, **given, ssl_key_password=WRONG)
-    assert said == "the private key is encrypted, and ssl_key_password is wrong"
+    unsaid = ", or OpenSSL does not support its encryption" if kind == "python" else ""  # Python hides the reason
+    assert said == f"the private key is encrypted, and ssl_key_password is wrong{unsaid}"
     if way == "a keystore":
         make(**given, ssl_keystore_password=PASSWORD)
+
+
+def openssl(folder: Path, *arguments: str) -> None:
+    """Run the program, which has the algorithms of older versions."""
+    subprocess.run(["openssl", *arguments], check=True, capture_output=True, timeout=60, cwd=folder)
+
+
+def legacy(folder: Path) -> dict[str, str]:
+    """A key store, a trust store and a key as OpenSSL 1 and Java 8 encrypt them, by `PASSWORD`."""
+    OWN.write(folder, "client")
+    (folder / "key.pem").write_bytes(OWN.key_pem())
+    (folder / "chain.pem").write_bytes(OWN.chain_pem)
+    secret = ("-passout", f"pass:{PASSWORD}")
+    openssl(folder, "pkcs12", "-export", "-legacy", "-inkey", "key.pem", "-in", "chain.pem", "-out", "old.p12", *secret)
+    openssl(folder, "pkcs12", "-export", "-legacy", "-nokeys", "-in", "chain.pem", "-out", "trust.p12", *secret)
+    providers = ("-provider", "legacy", "-provider", "default")
+    openssl(folder, "pkcs8", "-topk8", "-v1", "PBE-MD5-DES", *providers, "-in", "key.pem", "-out", "old.pem", *secret)
+    return {name: str(folder / name) for name in ("old.p12", "trust.p12", "old.pem", "chain.pem")}
+
+
+def test_an_old_encryption_is_not_a_wrong_password(tmp_path: Path) -> None:
+    """The password of each is right: OpenSSL 3 does not have RC2-40 and PBE-MD5."""
+    files = legacy(tmp_path)
+    stores: list[tuple[str, dict[str, Any]]] = [
+        ("old.p12", {"ssl_keystore_location": files["old.p12"], "ssl_keystore_password": PASSWORD}),
+        ("trust.p12", {"ssl_ca_location": files["trust.p12"], "ssl_ca_password": PASSWORD}),
+    ]
+    for name, options in stores:
+        said = refusal(make, **options)
+        assert "does not support its encryption" in said
+        assert "wrong" not in said
+        command = shlex.split(said.rpartition("\n")[2])
+        openssl(tmp_path, *command[1:], "-passin", f"pass:{PASSWORD}", "-passout", f"pass:{PASSWORD}")
+        converted = str(tmp_path / name.replace(".p12", ".pem"))
+        make(**{option: converted if value == files[name] else value for option, value in options.items()
+                if option != "ssl_ca_password"})  # fmt: skip
+
+
+def test_an_old_encryption_of_a_pem_key_is_not_a_wrong_password(tmp_path: Path) -> None:
+    files = legacy(tmp_path)
+    given = {"ssl_certificate_location": files["chain.pem"], "ssl_key_password": PASSWORD}
+    said = refusal(make, ssl_key_location=files["old.pem"], **given)
+    assert "encrypted in a way that OpenSSL does not support" in said
+    assert "password" not in said
+    text = said.rpartition("\n")[2].replace("KEY", files["old.pem"]).replace("NEW", str(tmp_path / "new.pem"))
+    openssl(tmp_path, *shlex.split(text)[1:], "-passin", f"pass:{PASSWORD}", "-passout", f"pass:{PASSWORD}")
+    make(ssl_key_location=str(tmp_path / "new.pem"), **given)
+
+
+@pytest.mark.usefixtures("kind")
+def test_a_damaged_key_is_not_a_wrong_password(tmp_path: Path) -> None:
+    lines = OWN.key_pem(PASSWORD).decode().splitlines()
+    text = "\n".join([*lines[:4], *lines[-1:], ""])
+    said = refusal(make, ssl_certificate_pem=OWN.chain_pem.decode(), ssl_key_pem=text, ssl_key_password=PASSWORD)
+    assert not said.endswith("ssl_key_password is wrong")
+
+
+def test_a_store_without_a_checksum_is_not_a_wrong_password(tmp_path: Path) -> None:
+    """OpenSSL reads no such store, whatever the password."""
+    (tmp_path / "key.pem").write_bytes(OWN.key_pem())
+    (tmp_path / "chain.pem").write_bytes(OWN.chain_pem)
+    command = ("pkcs12", "-export", "-nomac", "-inkey", "key.pem", "-in", "chain.pem", "-out", "x.p12")
+    openssl(tmp_path, *command, "-passout", f"pass:{PASSWORD}")
+    said = refusal(make, ssl_keystore_location=str(tmp_path / "x.p12"), ssl_keystore_password=PASSWORD)
+    assert said.endswith("it cannot be read as PKCS#12 (mac absent)")
 
 
 def test_the_password_of_a_pkcs12_keystore(tmp_path: Path, reader: str) -> None:

@@ -1,0 +1,22 @@
+"""Timeouts as users give them: numbers of seconds, checked where they enter. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from kafwire.errors import ConfigError
+from kafwire.integers import real
+
+__all__ = ["timeout_of"]
+
+
+def timeout_of(timeout: Any, *, highest: float = math.inf) -> float | None:
+    """Return a number of seconds from 0 to `highest`, or None for no limit; `ConfigError` for everything else."""
+    if timeout is None:
+        return None
+    seconds = real(timeout)
+    if seconds is None or not 0 <= seconds <= highest:
+        to = "" if highest == math.inf else f" to {highest}"
+        raise ConfigError(f"timeout={timeout!r}: seconds from 0{to} are needed, or None")
+    return seconds
