@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -28,7 +28,8 @@ from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
 from kafwire.runtime._io import Loop
 
-CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+CODECS: list[Literal["none", "gzip", "snappy", "lz4", "zstd"]] = ["none", "gzip", "snappy", "lz4", "zstd"]
+
 TOPICS = ["one", "two"]  # which producers write to and consumers read
 QUICK = {
     "request_timeout_ms": 500,
@@ -48,7 +49,7 @@ MANY = 100_000
 class Stage:
     """What all actors share."""
 
-    servers: list[tuple[str, dict[str, Any]]]  # addresses and options of each listener
+    listeners: list[dict[str, Any]]  # what clients of each are given
     until: float
     seed: int
     counts: Counter[str] = field(default_factory=Counter)
@@ -64,8 +65,7 @@ class Stage:
 
     def options(self, chance: random.Random, **more: Any) -> dict[str, Any]:
         """Options of a client of one of the listeners."""
-        address, security = chance.choice(self.servers)
-        return {"bootstrap_servers": address, **security, **QUICK, **more}
+        return {**chance.choice(self.listeners), **QUICK, **more}
 
 
 Program = Callable[[Stage, random.Random], None]
@@ -125,7 +125,7 @@ def consume(stage: Stage, chance: random.Random) -> None:
     )
     try:
         for _ in range(chance.randint(1, 20)):
-            read_some(stage, chance, consumer)
+            read_some(stage, chance, consumer, has_group=group is not None)
     finally:
         if chance.random() < 0.2:
             drop(stage, consumer)
@@ -133,7 +133,7 @@ def consume(stage: Stage, chance: random.Random) -> None:
             consumer.close(timeout=CLOSE_S)
 
 
-def read_some(stage: Stage, chance: random.Random, consumer: kafwire.Consumer) -> None:
+def read_some(stage: Stage, chance: random.Random, consumer: kafwire.Consumer, *, has_group: bool) -> None:
     """One step of `consume`."""
     for batch in consumer.poll(chance.choice([0.0, 0.1, 0.3])):
         stage.count("records", sum(1 for record in batch if record.offset >= 0))
@@ -147,7 +147,7 @@ def read_some(stage: Stage, chance: random.Random, consumer: kafwire.Consumer) -
         case 1:
             consumer.pause(where)
             consumer.resume(where)
-        case 2 if consumer.group_metadata().group_id:
+        case 2 if has_group:
             consumer.commit()
         case 3:
             consumer.lag()

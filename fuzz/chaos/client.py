@@ -13,6 +13,7 @@ import time
 import traceback
 
 from fuzz.chaos.actors import PROGRAMS, Actor, Stage
+from kafwire.config import ClientConfig, from_config
 
 ACTORS = {"produce": 4, "consume": 3, "stream": 2, "scan": 4, "collect": 1, "run_async": 1, "share": 1}
 END_S = 60  # for the last programs to end once the time is up
@@ -31,9 +32,9 @@ def main() -> int:
     """Run the actors; 1: one of them hangs, or failed by another error than expected."""
     seed, seconds = int(sys.argv[1]), float(sys.argv[2])
     plain, secured, options = json.loads(sys.argv[3])
-    tls = {name.replace(".", "_"): value for name, value in options.items()}
-    tls["ssl_cafile"] = tls.pop("ssl_ca_location")
-    stage = Stage([(plain, {}), (plain, {}), (secured, tls)], time.monotonic() + seconds, seed)
+    plain_options = {"bootstrap_servers": plain}
+    tls_options = from_config(ClientConfig, {"bootstrap.servers": secured, **options}) if secured else plain_options
+    stage = Stage([plain_options, plain_options, tls_options], time.monotonic() + seconds, seed)
     actors = [Actor(stage, name, number) for name in sys.argv[4:] or PROGRAMS for number in range(ACTORS[name])]
     gc.freeze()  # the collector is quick then, and thorough where actors call it
     for actor in actors:

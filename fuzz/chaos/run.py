@@ -105,7 +105,8 @@ def judge(code: int, out: str, err: str) -> Outcome:
         outcome.counts, problems = json.loads(lines[-1])
         outcome.finds += problems
     elif not outcome.finds:
-        outcome.finds.append(f"the client ended by {code}")
+        last = err.strip().splitlines()[-1:]
+        outcome.finds.append(f"the client ended by {code}: {''.join(last)}")
     return outcome
 
 

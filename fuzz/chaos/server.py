@@ -11,6 +11,7 @@ import random
 import sys
 import threading
 from collections import Counter
+from collections.abc import Sequence
 
 import kafwire
 from kafwire.testing import EmbeddedKafka
@@ -36,6 +37,12 @@ PARTITIONS = 4
 STORED = "stored"  # a topic that has records before the clients start
 DATA = ("Produce", "Fetch", "ShareFetch")
 STRIKES_S = (0.5, 2.0)  # the least and the most time between two strikes on all connections
+STRIKES: Sequence[Reset | BlackHole | Throttle | Refuse] = (
+    Reset(),
+    BlackHole(seconds=0.1),
+    Throttle(200_000, seconds=0.2),
+    Refuse(seconds=0.1),
+)
 
 # The first rule that matches wins, so rare faults come before frequent ones.
 RULES = [
@@ -72,11 +79,7 @@ class Strikes(threading.Thread):
         """Strike until it is over."""
         while not self.over.wait(self._chance.uniform(*STRIKES_S)):
             for proxy in self._proxies:
-                proxy.play(
-                    self._chance.choice(
-                        [Reset(), BlackHole(seconds=0.1), Throttle(200_000, seconds=0.2), Refuse(seconds=0.1)]
-                    )
-                )
+                proxy.play(self._chance.choice(STRIKES))
 
 
 def fill(bootstrap: str, chance: random.Random) -> None:

@@ -34,7 +34,7 @@ class Ends:
         self.names: list[str] = []
         self._destructors: list[Any] = []
 
-    def witness(self, name: str) -> object:
+    def witness(self, name: str) -> Any:
         """An object that adds its name when it ends."""
         destructor = DESTRUCTOR(lambda _: self.names.append(name))
         self._destructors.append(destructor)

@@ -67,7 +67,9 @@ def test_what_the_client_reports_is_a_find() -> None:
 
 
 def test_a_client_that_ends_without_a_word_is_a_find() -> None:
-    assert judge(-11, "", "").finds == ["the client ended by -11"]
+    assert judge(1, "", "Traceback:\nImportError: no such name\n").finds == [
+        "the client ended by 1: ImportError: no such name"
+    ]
 
 
 def test_the_report_of_a_find_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
