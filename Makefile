@@ -8,7 +8,8 @@
 #               BASE=commit: with that commit's library instead, in processes that take turns (ROUNDS=5 pairs)
 # make bench-strategies   compare the fetch strategies, in docs/fetching.md
 # make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/producing.md
-# make fuzz     fuzz every decoder, with sanitizers too, which needs clang (SECONDS=60, SEED=random; FUZZ=targets)
+# make fuzz     fuzz every decoder, with sanitizers too, which needs clang (SECONDS=60, SEED=random; FUZZ=targets); run
+#               clients under sanitizers against a faulty broker, for a third of the time (CHAOS="memory threads")
 # make soak     run producers under faults, read everything back, and make rebalances (MINUTES=3, SEED=random, RATE=1, SECURITY=sasl_ssl; DETACH=1; RESUME=folder)
 # make rebalances  force rebalances of groups under load (REBALANCES=30, SEED=random, CLIENT=confluent, EXACTLY_ONCE=1; LATE=1: half of the members revoke late)
 # make hidden-inputs  stop transactions while their coordinators are killed, and read everything back (CYCLES=10, SEED=random; RESUME=folder)
@@ -32,6 +33,7 @@ ROUNDS ?= 5
 SECONDS ?= 60
 SEED ?=
 FUZZ ?=
+CHAOS ?= memory
 MINUTES ?= 3
 RATE ?= 1
 SECURITY ?=
@@ -102,6 +104,7 @@ dist: ready $(VENV)/has-dist
 fuzz: build $(VENV)/has-fuzz
 	$(BIN)/python -m pytest -q tests/fuzz
 	$(BIN)/python -m fuzz $(FUZZ) --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m fuzz.chaos $(CHAOS) --seconds $$(($(SECONDS) / 3)) $(if $(SEED),--seed $(SEED))
 
 soak: build $(VENV)/has-test jars
 	$(BIN)/python -m tests.soak $(if $(RESUME),--resume $(RESUME),--minutes $(MINUTES) --rate $(RATE) $(if $(SEED),--seed $(SEED)) $(addprefix --security ,$(SECURITY))) \

@@ -1,6 +1,7 @@
 """Builds the Cython extensions.
 
 KAFWIRE_EXT=_codec,_io builds only those; KAFWIRE_TRACE=1 builds for line coverage; KAFWIRE_DEBUG=1 keeps debug symbols.
+KAFWIRE_SANITIZE=address,undefined builds with sanitizers, for `fuzz/chaos`.
 KAFWIRE_BUILD_CACHE names a folder where built extensions are kept by a hash of all that they are made from.
 """
 
@@ -23,9 +24,10 @@ from setuptools.command.build_ext import build_ext
 PACKAGE = Path("kafwire")
 TRACE = os.environ.get("KAFWIRE_TRACE") == "1"
 DEBUG = os.environ.get("KAFWIRE_DEBUG") == "1"
+SANITIZE = os.environ.get("KAFWIRE_SANITIZE")
 LINKING = ["-pthread"]
 if "linux" in sysconfig.get_platform():
-    LINKING += ["-ldl", *([] if DEBUG else ["-Wl,--strip-debug"])]
+    LINKING += ["-ldl", *([] if DEBUG or SANITIZE else ["-Wl,--strip-debug"])]
 
 # An extension is a `.pyx` of the tree. What C it links stands in its first line: `# distutils: sources = ...`.
 found = sorted(PACKAGE.rglob("*.pyx"))
@@ -38,7 +40,12 @@ LINKED = re.compile(r"^# distutils: sources = (.*)$", re.MULTILINE)
 HEADERS = sorted(PACKAGE.rglob("*.h"))
 flags = ["-O3", "-std=gnu11", "-fvisibility=hidden", "-fno-strict-aliasing", "-Wall", "-Wno-unused-function"]
 # Debug symbols would be most of an extension, and take the compiler long; the names that a profiler shows stay.
-flags += [] if DEBUG else ["-g0"]
+flags += [] if DEBUG or SANITIZE else ["-g0"]
+if SANITIZE:
+    # Constructors that Cython writes add 0 to NULL.
+    own = [f"-fsanitize={SANITIZE}", "-fno-sanitize=pointer-overflow", "-fno-sanitize-recover=all"]
+    flags += ["-O1", "-g1", "-fno-omit-frame-pointer", *own]
+    LINKING += own
 extensions = [
     Extension(
         ".".join(path.with_suffix("").parts),
@@ -74,7 +81,7 @@ class Cache:
         version = subprocess.run([*compiler, "--version"], capture_output=True, text=True, check=True).stdout
         variables = [f"{name}={os.environ.get(name)}" for name in ("CFLAGS", "CPPFLAGS", "LDFLAGS")]
         built_by = sysconfig.get_config_vars("SOABI", "CFLAGS")
-        build = [Cython.__version__, *built_by, *compiler, version, *variables, DEBUG, TRACE]
+        build = [Cython.__version__, *built_by, *compiler, version, *variables, DEBUG, TRACE, SANITIZE]
         declared = sorted([*PACKAGE.rglob("*.pxd"), *HEADERS, Path("setup.py")])
         self._common = hashlib.sha256(repr(build).encode())
         for path in declared:

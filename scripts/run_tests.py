@@ -88,7 +88,7 @@ LONG = [
         "coverage of Python's lines", [*UNIT, "--cov=kafwire", "--cov-branch", "--cov-report=term-missing:skip-covered"]
     ),
     Step("soak", ["make", "soak", "MINUTES=60"]),
-    Step("fuzz", ["make", "fuzz", "SECONDS=1800"]),
+    Step("fuzz", ["make", "fuzz", "SECONDS=1800", "CHAOS=memory threads"]),
 ]
 
 

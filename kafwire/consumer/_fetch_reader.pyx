@@ -17,7 +17,7 @@ from kafwire.consumer._column_reader cimport (
     settle,
 )
 from kafwire.consumer._fetch_buffer cimport FetchBuffer, PartitionSlot
-from kafwire.consumer._read_ahead cimport ahead_adapt, ahead_drop, ahead_end, ahead_init
+from kafwire.consumer._read_ahead cimport ahead_adapt, ahead_count, ahead_drop, ahead_end, ahead_init
 from kafwire.records._arrow cimport Layout
 from kafwire.records._columns cimport COLUMN_OFFSET, Columns, columns_clear, columns_init
 from kafwire.records._records cimport Batch
@@ -167,7 +167,7 @@ cdef class FetchReader(ColumnReader):
     @property
     def ahead(self):
         """Chunks that are decoded before they are asked for."""
-        return self.state.ahead.count
+        return 0 if is_foreign(&self.state) else ahead_count(&self.state.ahead)
 
     cdef void drop_ahead(self) noexcept:
         if not is_foreign(&self.state):

@@ -62,6 +62,8 @@ cdef bint ahead_take(ReadAhead *ahead, kw_place *only, bint wait, Columns *out, 
                      int64_t *next_offset) noexcept nogil
 # Whether the next chunk is of this place too.
 cdef bint ahead_stays(ReadAhead *ahead, const kw_place *place) noexcept nogil
+# How many chunks are decoded.
+cdef int ahead_count(ReadAhead *ahead) noexcept nogil
 # Drop all chunks.
 cdef void ahead_drop(ReadAhead *ahead) noexcept nogil
 # A reader has waited so long for the GIL.

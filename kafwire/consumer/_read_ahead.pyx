@@ -114,6 +114,14 @@ cdef bint ahead_stays(ReadAhead *ahead, const kw_place *place) noexcept nogil:
     return stays
 
 
+cdef int ahead_count(ReadAhead *ahead) noexcept nogil:
+    cdef int count
+    pthread_mutex_lock(&ahead.lock)
+    count = ahead.count
+    pthread_mutex_unlock(&ahead.lock)
+    return count
+
+
 cdef void ahead_drop(ReadAhead *ahead) noexcept nogil:
     pthread_mutex_lock(&ahead.lock)
     _drop(ahead)
