@@ -245,6 +245,28 @@ def test_what_was_delivered_too_often_is_rejected(bootstrap: str, topic: str, ca
         assert counts == [1, 2]
 
 
+@pytest.mark.parametrize("way", ["release", "leave", "lock"])
+def test_each_way_to_give_a_record_back_costs_a_delivery(bootstrap: str, topic: str, way: str) -> None:
+    """Kafka 4.3.1 and 4.4.0 take nothing off the delivery count: the last delivery archives the record."""
+    configure(bootstrap, topic, "share.delivery.count.limit", "2")
+    if way == "lock":
+        configure(bootstrap, topic, "share.record.lock.duration.ms", "1000")
+        configure(bootstrap, topic, "share.renew.acknowledge.enable", "false")
+    for count in (1, 2):
+        with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as consumer:
+            batches = consumer.poll(20.0)
+            assert {batch.delivery_count for batch in batches} == {count}
+            assert sum(len(values(batch)) for batch in batches) == RECORDS
+            if way == "release":
+                for batch in batches:
+                    batch.release()
+                consumer.commit()
+            if way == "lock":
+                until(lambda held=batches: all(batch.lock_ms <= 0 for batch in held))
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic) as again:
+        assert again.poll(0.7) == []
+
+
 def test_awaited(bootstrap: str, topic: str) -> None:
     async def main() -> list[int]:
         found: list[int] = []
