@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -245,6 +246,10 @@ def test_what_was_delivered_too_often_is_rejected(bootstrap: str, topic: str, ca
         assert counts == [1, 2]
 
 
+def are_over(batches: list[ShareBatch]) -> bool:
+    return all(batch.lock_ms <= 0 for batch in batches)
+
+
 @pytest.mark.parametrize("way", ["release", "leave", "lock"])
 def test_each_way_to_give_a_record_back_costs_a_delivery(bootstrap: str, topic: str, way: str) -> None:
     """Kafka 4.3.1 and 4.4.0 take nothing off the delivery count: the last delivery archives the record."""
@@ -262,7 +267,7 @@ def test_each_way_to_give_a_record_back_costs_a_delivery(bootstrap: str, topic: 
                     batch.release()
                 consumer.commit()
             if way == "lock":
-                until(lambda held=batches: all(batch.lock_ms <= 0 for batch in held))
+                until(partial(are_over, batches))
     with ShareConsumer(bootstrap, topics=topic, group_id=topic) as again:
         assert again.poll(0.7) == []
 
