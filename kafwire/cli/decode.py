@@ -13,7 +13,7 @@ from kafwire.secret import HIDDEN
 
 __all__ = ["command"]
 
-_LOG_SUFFIXES = (".log", ".checkpoint")
+_LOG_SUFFIXES = (".log", ".checkpoint", ".txnindex")
 _HEADERS = ("RequestHeader", "ResponseHeader")
 
 
@@ -43,7 +43,12 @@ Integers are exact whatever their size. Exit code 1: something could not be deco
 @click.option(
     "--connection", "mode", flag_value="connection", help="What a client sent, and what it received: 2 files."
 )
-@click.option("--log", "mode", flag_value="log", help="A log segment or a snapshot. [default for *.log, *.checkpoint]")
+@click.option(
+    "--log",
+    "mode",
+    flag_value="log",
+    help="A log segment, its index of transactions, or a snapshot. [default for *.log, *.txnindex, *.checkpoint]",
+)
 @click.option("--api", metavar="API", help="Name or key of the API.")
 @click.option("--version", type=int, metavar="N", help="Version of the API or of the message.")
 @click.option("--body", is_flag=True, help="The input has no header; needs --api and --version.")

@@ -30,6 +30,7 @@ from kafwire.protocol.header import RequestHeader, ResponseHeader
 from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, RecordsForm, to_json
 from kafwire.protocol.lazy_json import BytesForm, Elements, Text
 from kafwire.protocol.log import LogBatch, LogReader, split_batches
+from kafwire.protocol.transaction_index import ENTRY_BYTES, aborted_transactions
 from kafwire.secret import HIDDEN
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ __all__ = ["Decoder"]
 
 _CHUNK = 1 << 16
 _VERSION_BYTES = 2
+_TRANSACTION_INDEX = ".txnindex"
 _FETCH_SNAPSHOT = 59  # its records are a piece of a file, cut anywhere
 _VERSION_IS_A_FIELD = {
     "LeaderChangeMessage",
@@ -50,7 +52,6 @@ _VERSION_IS_A_FIELD = {
 _NO_LOGS = {
     ".index": "an index of offsets",
     ".timeindex": "an index of timestamps",
-    ".txnindex": "an index of aborted transactions",
     ".snapshot": "what a broker remembers of producers",
 }
 
@@ -282,7 +283,10 @@ class Decoder:
     # --- logs ---
 
     def log(self, name: str) -> None:
-        """Decode a log segment."""
+        """Decode a log segment, or the transaction index of one."""
+        if PurePath(name).suffix == _TRANSACTION_INDEX:
+            self._transaction_index(name)
+            return
         if (what := _NO_LOGS.get(PurePath(name).suffix)) is not None:
             raise click.ClickException(f"{name}: this is {what}, no log")
         log = LogReader()
@@ -299,6 +303,26 @@ class Decoder:
         if log.leftover:
             self._problem(
                 f"{name}: the last {log.leftover} bytes, from byte {log.position} on, are an incomplete batch: "
+                "the file is cut off, or being written"
+            )
+
+    def _transaction_index(self, name: str) -> None:
+        rest, position = b"", 0
+        with opened(name) as file:
+            try:
+                while data := file.read1(_CHUNK):
+                    rest += data
+                    for entry in aborted_transactions(rest, position):
+                        self._writer.write({"type": "abortedTransaction", "position": position, **to_json(entry, 0)})
+                        position += ENTRY_BYTES
+                    rest = rest[len(rest) // ENTRY_BYTES * ENTRY_BYTES :]
+                    self._writer.flush()
+            except ProtocolError as error:
+                self._problem(f"{name}: {_at_byte(error)}")
+                return
+        if rest:
+            self._problem(
+                f"{name}: the last {len(rest)} bytes, from byte {position} on, are an incomplete entry: "
                 "the file is cut off, or being written"
             )
 

@@ -196,9 +196,9 @@ def _sections(value: object) -> list[tuple[str, str]]:
     embedded = sys.modules.get("kafwire.testing.broker.embedded")
     cluster = sys.modules.get("kafwire.testing.cluster")
     if embedded is not None and isinstance(value, embedded.EmbeddedKafka):
-        found = [(f"The last requests to Kafka at {value.direct}", value.last_requests(_REQUESTS))]
+        found = [(f"The last requests to Kafka at {value.bootstrap}", value.last_requests(_REQUESTS))]
         if value.problems:
-            found.append((f"Errors inside Kafka at {value.direct}", "\n".join(map(repr, value.problems))))
+            found.append((f"Errors inside Kafka at {value.bootstrap}", "\n".join(map(repr, value.problems))))
         return found
     if cluster is not None and isinstance(value, cluster.KafkaCluster):
         found = [(f"Kafka at {value.bootstrap}", value.logs())]

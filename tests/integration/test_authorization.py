@@ -38,7 +38,7 @@ OLDER = "kafka 3.9.1"
 def guarded(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A node where alice may do all with topics, groups and transactional ids, unless a test denies it."""
     if request.param == "embedded":
-        with EmbeddedKafka(security=ACLS) as embedded:
+        with EmbeddedKafka(security=ACLS, plain=True) as embedded:
             give(embedded)
             yield embedded
         return

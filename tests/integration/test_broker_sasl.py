@@ -24,7 +24,7 @@ from tests.support.secured_brokers import LISTENERS, REAUTH_MS, address, address
 @pytest.fixture(scope="module")
 def secured() -> Iterator[EmbeddedKafka]:
     """One node with all kinds of listeners."""
-    with EmbeddedKafka(security=LISTENERS) as running:
+    with EmbeddedKafka(security=LISTENERS, plain=True) as running:
         yield running
 
 

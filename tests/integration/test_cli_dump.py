@@ -255,6 +255,36 @@ def java_dump(files: list[Path]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+ENTRY = re.compile(
+    r"version: 0 producerId: (?P<producerId>\d+) firstOffset: (?P<firstOffset>\d+) lastOffset: (?P<lastOffset>\d+) "
+    r"lastStableOffset: (?P<lastStableOffset>\d+)"
+)
+
+
+def test_indexes_of_transactions_are_what_kafkas_own_tool_says(
+    recorded: tuple[Recorder, KafkaCluster], tmp_path: Path
+) -> None:
+    _, cluster = recorded
+    seen = 0
+    for number, source in enumerate(sorted(cluster.node(1).data.rglob("*.txnindex"))):
+        if not source.stat().st_size:
+            continue
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        file = folder / source.name
+        shutil.copy(source, file)
+        command = [java(), "-cp", class_path(), "org.apache.kafka.tools.DumpLogSegments", "--files", str(file)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        expected = [
+            {name: int(text) for name, text in found.groupdict().items()} for found in ENTRY.finditer(ran.stdout)
+        ]
+        code, entries, errors = decode(file)
+        assert (code, errors) == (0, "")
+        assert [{name: entry[name] for name in expected[0]} for entry in entries] == expected
+        seen += len(entries)
+    assert seen
+
+
 def test_the_files_of_a_broker_are_what_kafkas_own_tool_says(
     recorded: tuple[Recorder, KafkaCluster], tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ PARSED = {
     "$ kafwire decode --records 00000000000000000000.log": "jq",
     "$ kafwire decode --records __cluster_metadata-0/": "jq",
     "$ kafwire decode cut.log | jq": "jq",
+    "$ kafwire decode 00000000000000000000.txnindex": "an aborted transaction: tests/integration/test_cli_dump.py",
 }
 
 OTHERS = re.compile(r"(a|b|pictures) +\d")  # topics of other blocks, in a list of all

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -243,6 +244,32 @@ def test_what_was_delivered_too_often_is_rejected(bootstrap: str, topic: str, ca
 
         until(is_rejected, "what comes for the third time is rejected")
         assert counts == [1, 2]
+
+
+def are_over(batches: list[ShareBatch]) -> bool:
+    return all(batch.lock_ms <= 0 for batch in batches)
+
+
+@pytest.mark.parametrize("way", ["release", "leave", "lock"])
+def test_each_way_to_give_a_record_back_costs_a_delivery(bootstrap: str, topic: str, way: str) -> None:
+    """Kafka 4.3.1 and 4.4.0 take nothing off the delivery count: the last delivery archives the record."""
+    configure(bootstrap, topic, "share.delivery.count.limit", "2")
+    if way == "lock":
+        configure(bootstrap, topic, "share.record.lock.duration.ms", "1000")
+        configure(bootstrap, topic, "share.renew.acknowledge.enable", "false")
+    for count in (1, 2):
+        with ShareConsumer(bootstrap, topics=topic, group_id=topic, **EXPLICIT) as consumer:
+            batches = consumer.poll(20.0)
+            assert {batch.delivery_count for batch in batches} == {count}
+            assert sum(len(values(batch)) for batch in batches) == RECORDS
+            if way == "release":
+                for batch in batches:
+                    batch.release()
+                consumer.commit()
+            if way == "lock":
+                until(partial(are_over, batches))
+    with ShareConsumer(bootstrap, topics=topic, group_id=topic) as again:
+        assert again.poll(0.7) == []
 
 
 def test_awaited(bootstrap: str, topic: str) -> None:

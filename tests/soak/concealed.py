@@ -9,14 +9,11 @@ every client shows records of the aborted transactions that follow.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from pathlib import Path
 
+from kafwire.protocol.transaction_index import aborted_transactions
 from kafwire.types import TopicPartition
-
-# Version, producer id, first and last offset, last stable offset.
-_ENTRY = struct.Struct(">hqqqq")
 
 
 def concealed(folders: Iterable[Path]) -> dict[TopicPartition, list[tuple[int, int]]]:
@@ -36,8 +33,8 @@ def concealed(folders: Iterable[Path]) -> dict[TopicPartition, list[tuple[int, i
 def _concealed(index: bytes) -> list[tuple[int, int]]:
     ranges = []
     stops = 0
-    for _, _, first, last, stable in _ENTRY.iter_unpack(index[: len(index) // _ENTRY.size * _ENTRY.size]):
-        if stops > first:  # an answer that ends between the two has records of it, and nobody is told
-            ranges.append((first, last))
-        stops = max(stops, stable)
+    for entry in aborted_transactions(index):
+        if stops > entry.first_offset:  # an answer that ends between the two has records of it, and nobody is told
+            ranges.append((entry.first_offset, entry.last_offset))
+        stops = max(stops, entry.last_stable_offset)
     return ranges

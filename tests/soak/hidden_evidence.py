@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from kafwire.errors import ProtocolError
 from kafwire.protocol.framing import decode_versioned
 from kafwire.protocol.log import LogReader
 from kafwire.protocol.spec import Data, Struct, field, int8, int16, int32, int64
+from kafwire.protocol.transaction_index import aborted_transactions
 from kafwire.records import RecordBatch
 from kafwire.testing.cluster import KafkaCluster
 from tests.soak.cluster import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -36,8 +36,6 @@ STATES = (
     "Dead",
     "PrepareEpochFence",
 )
-# As `concealed` reads it: version, producer id, first and last offset, last stable offset.
-_ENTRY = struct.Struct(">hqqqq")
 _FEW = 4  # records of a batch that are shown whole
 _CHUNK = 1 << 20
 
@@ -111,8 +109,10 @@ def batches_of(folder: Path) -> Iterator[RecordBatch]:
 def aborted_of(folder: Path) -> list[tuple[int, int, int, int]]:
     """The entries of a partition's `.txnindex` files: producer id, first and last offset, last stable offset."""
     index = b"".join(path.read_bytes() for path in sorted(folder.glob("*.txnindex")))
-    entries = _ENTRY.iter_unpack(index[: len(index) // _ENTRY.size * _ENTRY.size])
-    return [(producer, first, last, stable) for _, producer, first, last, stable in entries]
+    return [
+        (entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset)
+        for entry in aborted_transactions(index)
+    ]
 
 
 def state_line(key: bytes | None, value: bytes | None) -> tuple[str, str]:

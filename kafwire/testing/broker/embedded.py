@@ -36,7 +36,8 @@ class EmbeddedKafka(Controls):
         configs: options of brokers by Kafka's names, such as `{"num.partitions": 3}`.
         security: secured listeners: one or several `Security`, or names of protocols. SASL has
             PLAIN and SCRAM here. With `Security(acls=True)` ACLs are enforced.
-        plain: whether there is the plain listener, which asks for neither TLS nor a login, besides secured ones.
+        plain: opens the plain listener, which asks for neither TLS nor a login, besides the secured ones. It is closed
+            if `security` is given, unless asked for; without `security` it is the listener.
         acls: ACLs that are there from the start; given, they are enforced on all listeners. Principals that need none
             are in the option `super.users`.
         data: a folder for records, offsets and all else that has to survive; None: all is in memory. It is flushed when
@@ -62,7 +63,7 @@ class EmbeddedKafka(Controls):
         port: int = 0,
         configs: Mapping[str, object] | None = None,
         security: Security | str | Sequence[Security | str] | None = None,
-        plain: bool = True,
+        plain: bool | None = None,
         acls: Iterable[Acl] | None = None,
         data: Path | str | None = None,
     ) -> None:
@@ -70,9 +71,9 @@ class EmbeddedKafka(Controls):
             name: str(value).lower() if isinstance(value, bool) else str(value)
             for name, value in (configs or {}).items()
         }
-        if not plain and not security:
+        self._is_plain = not security if plain is None else plain
+        if not self._is_plain and not security:
             raise ValueError("plain=False leaves no listener: give EmbeddedKafka(security=...)")
-        self._is_plain = plain
         self._security: EmbeddedSecurity | None = None
         if security:
             from kafwire.testing.broker.security.embedded_security import EmbeddedSecurity
@@ -151,7 +152,8 @@ class EmbeddedKafka(Controls):
             ValueError: there is none.
         """
         if not self._is_plain:
-            raise ValueError("there is no plain listener: EmbeddedKafka(plain=True)")
+            message = "security=... closed the plain listener: use `bootstrap` and `client_options`, or plain=True"
+            raise ValueError(message)
         return ",".join(f"{host}:{port}" for n in self.state.nodes.values() for host, port in [n.address(PLAINTEXT)])
 
     @property

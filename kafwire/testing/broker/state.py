@@ -239,6 +239,11 @@ class ClusterState:
 
     # --- who leads and coordinates
 
+    @property
+    def controller_id(self) -> int:
+        """The number of the broker that is the controller; -1: no broker is up."""
+        return min((node.number for node in self.nodes.values() if node.is_up), default=-1)
+
     def coordinator(self, key: str) -> int:
         """The broker that coordinates a group, or a transactional id; -1: nobody."""
         moved = self.coordinators.get(key)

@@ -64,6 +64,7 @@ class Options:
         shrink_seconds: how long to make a find smaller.
         late_seconds: how long to wait for a response that is late, before it counts as missing.
         revive: starts a dead server again.
+        known: says whether a case's violation is known of this server; a known one is no find.
         found: is called with each find as it is made.
         progress: where to write the progress.
 
@@ -84,6 +85,7 @@ class Options:
     shrink_seconds: float = 40.0
     late_seconds: float = 30.0
     revive: Callable[[], None] | None = None
+    known: Callable[[Case, Violation], bool] | None = None
     found: Callable[[Find], object] | None = None
     progress: TextIO | None = None
 
@@ -274,7 +276,8 @@ class Campaign:
             return
         self._recent.append(case)
         for violation in violations:
-            self._found(case, transcript, violation)
+            if self.options.known is None or not self.options.known(case, violation):
+                self._found(case, transcript, violation)
 
     def _alive(self) -> bool:
         try:

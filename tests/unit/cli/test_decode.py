@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import struct
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -499,6 +500,40 @@ def test_a_frame_that_is_cut_shows_no_secrets(tmp_path: Path) -> None:
     server.write_bytes(b"\0\0\0\6\0\0\0\1\0\7")
     ran = decode("--connection", client, server)
     assert [value["hex"] for value in ran.values] == ["***", "***"]
+
+
+def test_an_index_of_transactions_is_shown_by_entries(tmp_path: Path) -> None:
+    file = tmp_path / "00000000000000000000.txnindex"
+    entries = [(1000, 3, 9, 10), (7, 12, 20, 12)] * 2000  # more than is read at once
+    file.write_bytes(b"".join(struct.pack(">hqqqq", 0, *entry) for entry in entries))
+    ran = decode(file)
+    assert (ran.code, ran.errors) == (0, "")
+    assert ran.values == [
+        {
+            "type": "abortedTransaction",
+            "position": 34 * number,
+            "producerId": producer,
+            "firstOffset": first,
+            "lastOffset": last,
+            "lastStableOffset": stable,
+        }
+        for number, (producer, first, last, stable) in enumerate(entries)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (b"\0\1" + bytes(32), "an entry of version 1, and only version 0 is known, at byte 34"),
+        (bytes(20), "the last 20 bytes, from byte 34 on, are an incomplete entry: the file is cut off"),
+    ],
+)
+def test_a_damaged_index_of_transactions(tmp_path: Path, damage: bytes, complaint: str) -> None:
+    file = tmp_path / "x.txnindex"
+    file.write_bytes(struct.pack(">hqqqq", 0, 1, 2, 3, 4) + damage)
+    ran = decode(file)
+    assert (ran.code, len(ran.values)) == (1, 1)
+    assert complaint in ran.errors
 
 
 def test_an_unknown_api_is_shown_as_hex() -> None:

@@ -32,7 +32,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     shown = [node for node in state.nodes.values() if node.is_up or message.include_fenced_brokers]
     answer: Any = response(
         cluster_id=state.cluster_id,
-        controller_id=min((node.number for node in state.nodes.values() if node.is_up), default=-1),
+        controller_id=state.controller_id,
         brokers=[
             response.DescribeClusterBroker(
                 broker_id=node.number, host=host, port=port, rack=node.rack, is_fenced=not node.is_up

@@ -51,7 +51,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
             for host, port in [node.address(request.connection.listener)]
         ],
         cluster_id=state.cluster_id,
-        controller_id=min((node.number for node in up), default=-1),
+        controller_id=state.controller_id,
         topics=topics,
         cluster_authorized_operations=cluster_operations(state, request),
     )

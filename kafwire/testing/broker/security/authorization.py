@@ -371,6 +371,7 @@ _CHECKS: Mapping[str, tuple[Refusal, ...]] = {
     "ShareGroupHeartbeat": (_READ_GROUP,),
     "SyncGroup": (_READ_GROUP,),
     "TxnOffsetCommit": (_WRITE_TRANSACTION, _READ_GROUP, _topics(_O.READ)),
+    "UnregisterController": _cluster(_O.ALTER),
     "UpdateFeatures": _cluster(_O.ALTER),
     "WriteTxnMarkers": (_write_markers,),
 }

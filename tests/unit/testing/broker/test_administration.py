@@ -255,3 +255,24 @@ def test_batches_are_stored_with_the_codec_of_the_topic(driver: Any) -> None:
     assert not answer.responses[0].partition_responses[0].error_code
     (batch,) = decode_batches(bytes(partition.log.read(0, partition.log.size)))
     assert (batch.compression, batch[0].key, batch[0].value) == ("zstd", b"k", b"v" * 500)
+
+
+# --- the controller
+
+
+def test_only_the_controller_is_registered(driver: BrokerDriver) -> None:
+    def code(controller_id: int) -> int:
+        return int(driver.ask(protocol.UnregisterControllerRequest(controller_id=controller_id)).error_code)
+
+    assert [code(each) for each in (1, 2, 77, -1)] == [
+        ErrorCode.INVALID_REQUEST,
+        *[ErrorCode.CONTROLLER_ID_NOT_REGISTERED] * 3,
+    ]
+
+
+def test_another_broker_becomes_the_controller(driver: BrokerDriver) -> None:
+    driver.state.stop(1)
+    assert driver.ask(protocol.DescribeClusterRequest(), node=2).controller_id == 2
+    assert driver.ask(protocol.MetadataRequest(topics=[]), node=2).controller_id == 2
+    request = protocol.UnregisterControllerRequest(controller_id=2)
+    assert driver.ask(request, node=2).error_code == ErrorCode.INVALID_REQUEST

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -20,7 +20,9 @@ from click.testing import CliRunner
 from kafwire.cli import main
 from kafwire.testing.fuzzer import Campaign, Options, campaign, replay
 from kafwire.testing.fuzzer.campaign import Result, resolve
+from kafwire.testing.fuzzer.case import Case
 from kafwire.testing.fuzzer.connection import Connection
+from kafwire.testing.fuzzer.judge import Violation
 from tests.support.fuzzed_server import DEALT_WITH, Bug, Exchange, FuzzedServer
 
 SEED = 7
@@ -60,7 +62,12 @@ def readable(connection: socket.socket, seconds: float) -> bool:
     return bool(select.select([connection], [], [], seconds)[0])
 
 
-def fuzz(server: FuzzedServer, *apis: str, requests: int = REQUESTS) -> Result:
+def fuzz(
+    server: FuzzedServer,
+    *apis: str,
+    requests: int = REQUESTS,
+    known: Callable[[Case, Violation], bool] | None = None,
+) -> Result:
     target = resolve(server.address, allow_remote=False, timeout=PATIENCE)
     options = Options(
         seed=SEED,
@@ -70,6 +77,7 @@ def fuzz(server: FuzzedServer, *apis: str, requests: int = REQUESTS) -> Result:
         timeout=PATIENCE,
         shrink_seconds=60,
         revive=server.start,
+        known=known,
     )
     print(f"seed {options.seed}")
     return Campaign(target, options).run()
@@ -167,6 +175,19 @@ def test_right_server_yields_nothing() -> None:
         result = fuzz(server, requests=1500)
     assert [find.violation for find in result.finds] == []
     assert result.cases > 500
+
+
+def test_known_violation_is_no_find() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def known(case: Case, violation: Violation) -> bool:
+        asked.append((case.steps[violation.step].api, violation.rule))
+        return violation.rule == "error-code"
+
+    with FuzzedServer(unknown_error_code) as server:
+        result = fuzz(server, "Heartbeat", requests=60, known=known)
+    assert result.finds == []
+    assert ("Heartbeat", "error-code") in asked
 
 
 def test_death_is_found_and_made_small() -> None:

@@ -527,6 +527,7 @@ def test_the_cluster_is_for_who_may(guarded: Any) -> None:
     assert guarded.ask(NO_ACL).error_code == CLUSTER_FAILED
     (result,) = guarded.ask(protocol.CreateAclsRequest(creations=[creation()])).results
     assert result.error_code == CLUSTER_FAILED
+    assert guarded.ask(protocol.UnregisterControllerRequest(controller_id=7)).error_code == CLUSTER_FAILED
 
 
 def test_offsets_and_epochs_of_topics_that_may_be_described(guarded: Any) -> None:

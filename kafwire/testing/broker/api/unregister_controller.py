@@ -1,0 +1,26 @@
+"""UnregisterController (94): remove the registration of a controller. See KIP-853.
+
+The broker that is the controller is the only one that is registered: there is no quorum.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafwire import protocol
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.request import Answer, Request
+
+if TYPE_CHECKING:
+    from kafwire.testing.broker.state import ClusterState
+
+
+def handle(state: ClusterState, request: Request) -> Answer:
+    """Refuse: the controller is active, and no other one is registered."""
+    controller_id = request.message.controller_id
+    if controller_id == state.controller_id:
+        code, message = ErrorCode.INVALID_REQUEST, "Controller cannot unregister itself while it is active."
+    else:
+        code = ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+        message = f"Controller ID {controller_id} is not currently registered."
+    return protocol.UnregisterControllerResponse(error_code=code, error_message=message)
