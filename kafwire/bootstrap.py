@@ -26,6 +26,8 @@ def parse_servers(value: Any) -> tuple[tuple[str, int], ...]:
         raise ValueError(
             f"user name and password are options of their own, sasl_username and sasl_password; write {FORMS}"
         )
+    if any("=" in text for text in texts):  # a key of a connection string may follow
+        raise ValueError(f"an address has no '=': settings are options of their own; write {FORMS}{_hint(texts)}")
     parts = [part.strip() for text in texts for part in text.split(",")]
     servers = tuple(_parse(part) for part in parts if part)
     if not servers:
@@ -34,13 +36,15 @@ def parse_servers(value: Any) -> tuple[tuple[str, int], ...]:
 
 
 def shown_servers(value: Any) -> str:
-    """The option as errors show it: `***` stands for all before the last `@`, which may have a password."""
+    """The option as errors show it: `***` stands for what may have a password, before the last `@` or after a `=`."""
     if isinstance(value, str):
-        return repr(f"***{value[value.rindex('@') :]}" if "@" in value else value)
+        shown = f"***{value[value.rindex('@') :]}" if "@" in value else value
+        name, separator, _ = shown.partition("=")
+        return repr(f"{name}{separator}***" if separator else shown)
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(shown_servers, value))}]"
     shown = repr(value)
-    return "***" if "@" in shown else shown
+    return "***" if "@" in shown or "=" in shown else shown
 
 
 def protocols_of(value: Any) -> set[str]:
@@ -48,6 +52,16 @@ def protocols_of(value: Any) -> set[str]:
     texts = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
     parts = [part.strip() for text in texts for part in text.split(",")]
     return {part.partition("://")[0].upper() for part in parts if "://" in part}
+
+
+def _hint(texts: list[str]) -> str:
+    if not any(text.strip().startswith("Endpoint=sb://") for text in texts):
+        return ""
+    return (
+        '. This is a connection string of Azure Event Hubs: the address is "<namespace>.servicebus.windows.net:9093", '
+        "with security_protocol='SASL_SSL', sasl_mechanism='PLAIN', sasl_username='$ConnectionString' and the "
+        "connection string as sasl_password"
+    )
 
 
 def _parse(part: str) -> tuple[str, int]:

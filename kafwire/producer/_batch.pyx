@@ -407,7 +407,8 @@ cdef class ProducerBatch:
                     f"a record to {self.queue.name} was sent before a fork: only the parent process learns what "
                     "becomes of it"
                 )
-            if thread_name() in ("kafwire-engine", "kafwire-callbacks"):
+            is_callback = self.budget.callbacks is not None and self.budget.callbacks.is_current
+            if is_callback or thread_name() == "kafwire-engine":
                 raise KafkaError(
                     f"a delivery callback waited for {self.queue.name}, which only the thread that it runs on can "
                     "deliver: hand the work to another thread"

@@ -44,7 +44,7 @@ def check_topic(topic: Any) -> None:
 def check_partition(partition: Any) -> int | None:
     """Return the number of a partition, or None; `ConfigError` for everything else."""
     number = integer(partition)
-    if number is None and partition is not None:
+    if partition is not None and (number is None or not -HIGHEST <= number <= HIGHEST):
         raise ConfigError(f"partition={partition!r}: a whole number is needed, or None")
     return number
 
@@ -63,9 +63,10 @@ def wrong_argument(topic: Any, headers: Any, timestamp_ms: Any, partition: Any, 
         return ConfigError(
             f"timestamp_ms={timestamp_ms!r}: whole milliseconds since the epoch are needed, from 0 on, or None{hint}"
         )
-    number = integer(partition)
-    if partition is not None and (number is None or not -HIGHEST <= number <= HIGHEST):
-        return ConfigError(f"partition={partition!r}: a whole number is needed, or None")
+    try:
+        check_partition(partition)
+    except ConfigError as wrong:
+        return wrong
     if headers is not None and not isinstance(headers, Iterable):
         return ConfigError(f"headers={headers!r}: a list of (key, value) pairs is needed")
     return ConfigError(f"the record cannot be encoded: {error}")

@@ -1,8 +1,8 @@
-"""Records that delivery callbacks send to topics which the producer does not know: they wait here, in order.
+"""Records that delivery callbacks send to topics or partitions which the producer does not know: they wait, in order.
 
 A callback may not wait for metadata: the thread that calls callbacks is one, and `flush` waits for it. So `send` checks
-the record, and returns its Delivery at once. The engine looks the topic up, and the callback thread appends the records
-then, before any that callbacks send to the topic later.
+the record, and returns its Delivery at once. The engine looks the topic or the partition up, and the callback thread
+appends the records then, before any that callbacks send to the topic later.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError, KafkaError, UnknownPartition
 from kafwire.producer._accumulator import Accumulator
 from kafwire.producer._batch import Delivery, ProducerBatch
 from kafwire.runtime.interfaces import Engine
@@ -26,6 +26,7 @@ class DeferredRecords:
 
     Args:
         learn: makes a topic known to the accumulator, or raises.
+        learn_partition: waits until the accumulator knows an added partition, or raises.
         on_news: called on the engine when records were appended, or failed with the error that it is given.
     """
 
@@ -34,11 +35,13 @@ class DeferredRecords:
         engine: Engine,
         accumulator: Accumulator,
         learn: Callable[[list[str]], Coroutine[Any, Any, None]],
+        learn_partition: Callable[[UnknownPartition], Coroutine[Any, Any, None]],
         on_news: Callable[[KafkaError | None], object],
     ) -> None:
         self._engine = engine
         self._accumulator = accumulator
         self._learn = learn
+        self._learn_partition = learn_partition
         self._on_news = on_news
         self._waiting: dict[str, deque[_Record]] = {}
         self._placing: Delivery | None = None
@@ -50,18 +53,29 @@ class DeferredRecords:
     ) -> Delivery:
         """`Producer.send` within a delivery callback: it never waits."""
         accumulator = self._accumulator
-        while topic not in self._waiting and topic in accumulator.topics:
-            delivery = accumulator.append_beyond(topic, value, key, headers, timestamp_ms, partition)
-            if delivery is not None:  # else the topic was recreated meanwhile
-                return delivery
+        missing: UnknownPartition | None = None
+        while topic not in self._waiting and topic in accumulator.topics and missing is None:
+            try:
+                delivery = accumulator.append_beyond(topic, value, key, headers, timestamp_ms, partition)
+            except UnknownPartition as error:
+                missing = error
+            else:
+                if delivery is not None:  # else the topic was recreated meanwhile
+                    return delivery
         value, key = _checked(value, "value"), _checked(key, "key")
         if headers:
             headers = list(headers.items() if isinstance(headers, dict) else headers)
-        record, delivery = accumulator.defer(topic, value, key, headers, timestamp_ms)
         is_first = topic not in self._waiting
-        self._waiting.setdefault(topic, deque()).append((record, partition, delivery))
+        records = self._waiting.setdefault(topic, deque())  # before `defer`: no later record may overtake this one
+        try:
+            record, delivery = accumulator.defer(topic, value, key, headers, timestamp_ms)
+        except BaseException:
+            if is_first:
+                del self._waiting[topic]
+            raise
+        records.append((record, partition, delivery))
         if is_first:
-            self._engine.start(self._look_up, topic)
+            self._engine.start(self._look_up, topic, missing)
         return delivery
 
     @property
@@ -89,21 +103,24 @@ class DeferredRecords:
         for task in self._tasks.values():
             task.cancel()
 
-    def _look_up(self, topic: str) -> None:
-        self._tasks[topic] = asyncio.ensure_future(self._look_up_now(topic))
+    def _look_up(self, topic: str, missing: UnknownPartition | None) -> None:
+        self._tasks[topic] = asyncio.ensure_future(self._look_up_now(topic, missing))
 
-    async def _look_up_now(self, topic: str) -> None:
+    async def _look_up_now(self, topic: str, missing: UnknownPartition | None) -> None:
         error: KafkaError | None = None
         try:
-            await self._learn([topic])
+            await (self._learn([topic]) if missing is None else self._learn_partition(missing))
         except KafkaError as problem:
             error = problem
         finally:
             del self._tasks[topic]
-        self._engine.callbacks.submit(partial(self._place, topic, error))
+        self._engine.callbacks.submit(partial(self._place, topic, error, missing))
 
-    def _place(self, topic: str, error: KafkaError | None) -> None:
-        """Append the records of a topic that is known now, or fail them."""
+    def _place(self, topic: str, error: KafkaError | None, missing: UnknownPartition | None) -> None:
+        """Append the records of a topic that was looked up, or fail those that `error` is about.
+
+        That is the first record where `missing` is its partition, and all of them where the topic is unknown.
+        """
         records = self._waiting[topic]
         failure: KafkaError | None = None
         while True:
@@ -113,23 +130,38 @@ class DeferredRecords:
                 break
             problem = error
             if problem is None:
-                try:
-                    appended = self._accumulator.append_beyond(*record, partition)
-                except KafkaError as refusal:
-                    problem = refusal
-                else:
-                    if appended is None:  # the topic was forgotten, or recreated
-                        records.appendleft((record, partition, self._placing))
-                        self._placing = None
-                        self._engine.start(self._look_up, topic)
-                        return
+                appended, problem = self._append(record, partition)
+                if (problem is None and appended is None) or isinstance(problem, UnknownPartition):
+                    # The topic was forgotten or recreated, or has no such partition yet.
+                    records.appendleft((record, partition, self._placing))
+                    self._placing = None
+                    self._engine.start(self._look_up, topic, problem)
+                    if failure is not None:
+                        self._engine.start(self._on_news, failure)
+                    return
+                if appended is not None:
                     self._placing.batch.follow(appended)
             if problem is not None:
                 failure = problem
                 self._placing.batch.fail(problem)
+            if missing is not None:
+                error = missing = None
             self._placing = None
         del self._waiting[topic]
         self._engine.start(self._on_news, failure)
+
+    def _append(
+        self, record: tuple[str, Any, Any, Any, int], partition: int | None
+    ) -> tuple[Delivery | None, KafkaError | None]:
+        """Append one record: its Delivery, or its error; neither where the topic is unknown."""
+        try:
+            return self._accumulator.append_beyond(*record, partition), None
+        except KafkaError as refusal:
+            return None, refusal
+        except BaseException as refusal:  # noqa: BLE001 # a partitioner's `sys.exit()` leaves no other record without an outcome
+            error = KafkaError(f"the record for topic {record[0]!r} could not be added: {refusal!r}")
+            error.__cause__ = refusal
+            return None, error
 
 
 def _checked(value: Any, name: str) -> Any:

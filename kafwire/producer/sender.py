@@ -77,7 +77,9 @@ class Sender:
             transactional=config.transactional_id is not None,
         )
         self.accumulator.budget.callbacks = cluster.engine.callbacks
-        self.deferred = DeferredRecords(cluster.engine, self.accumulator, self._learn, self._on_deferred)
+        self.deferred = DeferredRecords(
+            cluster.engine, self.accumulator, self._learn, self._learn_partition, self._on_deferred
+        )
         self._flushes = 0  # under way: what callbacks send to new topics meanwhile does not linger
         self._balance = Balance(timeout_ms=config.partitioner_availability_timeout_ms)
         self._is_adaptive = config.partitioner_adaptive_partitioning_enable and rule.spread == "sticky"
@@ -177,6 +179,9 @@ class Sender:
 
     async def _learn(self, names: list[str]) -> None:
         await self._topics.ensure(names, self.config.max_block_ms)
+
+    async def _learn_partition(self, missing: UnknownPartition) -> None:
+        await self.ensure_partition(missing, self.config.max_block_ms)
 
     def _on_deferred(self, error: KafkaError | None) -> None:
         """Records of callbacks that waited for their topic are in its queues, or have failed."""

@@ -33,7 +33,7 @@ from kafwire.runtime.daemon_threads import DaemonThreads
 from kafwire.runtime.foreign_loop import ForeignLoop
 from kafwire.runtime.host_process import at_child_exit, check_runtime, quiet_daemon_threads
 from kafwire.runtime.interfaces import Member, PendingCall
-from kafwire.runtime.log import leave_by, log
+from kafwire.runtime.log import leave_by, log, muted
 from kafwire.runtime.native_loop import new_event_loop
 from kafwire.runtime.native_transport import NativeTransport
 from kafwire.runtime.patched import allocate_lock, get_ident, new_thread
@@ -54,7 +54,7 @@ FORKED = "this client was made before a fork: make a new one in the child proces
 class NativeEngine:
     """One event loop, one native I/O thread under it, and the thread that runs the loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._pid = os.getpid()
         self.clock = Clock()
         self.random = random.Random()
@@ -64,7 +64,7 @@ class NativeEngine:
         self.callbacks = CallbackThread(self.reports.take)
         self._foreign_loop = ForeignLoop()
         self._native = Loop()
-        self._loop = new_event_loop()
+        self._loop = new_event_loop() if loop is None else loop
         self._loop.set_debug(False)  # asyncio's debug mode logs slow steps from this thread
         self._loop.set_exception_handler(self._on_problem)
         self.transport = NativeTransport(self._native)
@@ -196,12 +196,13 @@ class NativeEngine:
         self._members.add(member)
 
     def stop(self) -> None:
-        """End all members, then stop and join both threads."""
-        if self.is_foreign or not self._thread.is_alive():
+        """End all members, then stop and join both threads. After a failure, delivery callbacks still run."""
+        if self.is_foreign or self._ending:
             return
         inside = {thread: _where(thread) for thread in _stream_threads()}
         try:
-            self.run(self._end_members)
+            if not self.has_failed:
+                self.run(self._end_members)
             _wait_for_leaving(inside)
         finally:
             self._ending = True
@@ -318,9 +319,16 @@ def default_engine() -> NativeEngine:
     """This process's engine, started if there is none, or if an error ended the last one."""
     global _engine
     with _lock:
-        if _engine is None or _engine.has_failed:
-            check_runtime()
-            _engine = NativeEngine()
+        if _engine is not None and not _engine.has_failed:
+            return _engine
+    check_runtime()
+    with muted("asyncio"):  # not under `_lock`: a handler may make a client, and the module `logging` has a lock
+        loop = new_event_loop()
+    with _lock:
+        if _engine is not None and not _engine.has_failed:  # another thread was first
+            loop.close()
+        else:
+            _engine = NativeEngine(loop)
             atexit.register(_stop_at_exit, _engine)
             at_child_exit(_engine.stop)
         return _engine

@@ -7,10 +7,11 @@ lines leave by the thread of `Reports`. Any other thread logs in place.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final
@@ -35,6 +36,25 @@ _here = _Here()
 def leave_by(take: Callable[[LogLine], object]) -> None:
     """Hand the lines of the current thread to `take` from now on."""
     _here.take = take
+
+
+@contextlib.contextmanager
+def muted(name: str) -> Iterator[None]:
+    """Drop the lines that the current thread logs by another logger. Not for the engine's thread.
+
+    asyncio reports each new loop at DEBUG, and a handler would run in the middle of starting kafwire.
+    """
+    thread = threading.get_ident()
+
+    def is_other(_: logging.LogRecord) -> bool:
+        return threading.get_ident() != thread
+
+    logger = logging.getLogger(name)
+    logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_other)
 
 
 @dataclass(slots=True)

@@ -450,6 +450,7 @@ class Producer(RecordSender):
         """`send`, of a record that found no room, or whose topic is new."""
         if self._engine.callbacks.is_current:
             check_topic(topic)
+            partition = check_partition(partition)
             return self._sender.deferred.send(topic, value, key, headers, timestamp_ms, partition)
         self._check()
         self._engine.check_caller()  # waiting for room on the engine would wait for ever

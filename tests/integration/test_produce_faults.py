@@ -23,6 +23,7 @@ from kafwire.errors import (
 from kafwire.producer._batch import Delivery
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended, until
+from tests.support.forks import in_child
 from tests.support.produce_faults import MENDED, QUICK, numbers
 from tests.support.scripted_broker import ScriptedBroker, Step
 from tests.support.time_limits import within
@@ -439,6 +440,26 @@ def test_a_callback_needs_no_room(broker: ScriptedBroker) -> None:
         with pytest.raises(KafkaTimeoutError):
             producer.close(0.1)
     assert ends == []
+
+
+def test_a_fork_within_a_callback_may_wait(broker: ScriptedBroker) -> None:
+    ends: list[object] = []
+
+    def child() -> None:
+        with kafwire.Producer(broker.bootstrap, **QUICK) as producer:
+            assert producer.send("t", b"child", partition=0).result(10).offset == 1
+
+    def fork(_delivery: object) -> None:
+        try:
+            in_child(child)
+            ends.append(None)
+        except BaseException as error:
+            ends.append(error)
+
+    with kafwire.Producer(broker.bootstrap, **QUICK) as producer, within(30):
+        producer.send("t", b"parent", partition=0).add_done_callback(fork)
+        producer.flush()
+    assert ends == [None]
 
 
 def test_a_callback_that_waits_for_another_delivery_is_refused(broker: ScriptedBroker) -> None:

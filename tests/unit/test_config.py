@@ -134,6 +134,25 @@ def test_a_password_in_bootstrap_servers_is_not_shown(given: Any) -> None:
         assert "are options of their own, sasl_username and sasl_password" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        f"Endpoint=sb://x.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey={CANARY}=",
+        [f"Endpoint=sb://x.servicebus.windows.net/;SharedAccessKeyName=n;SharedAccessKey={CANARY}="],
+        f"kafka://h:9092?sasl_password={CANARY}",
+        f"bootstrap.servers=h:9092,sasl.password={CANARY}",
+        f"sasl.password={CANARY}".encode(),
+    ],
+)
+def test_a_key_in_bootstrap_servers_is_not_shown(given: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ClientConfig.build({"bootstrap_servers": given})
+    assert CANARY not in told(caught.value)
+    if isinstance(given, str):
+        assert "an address has no '='" in str(caught.value)
+    assert ("sasl_username='$ConnectionString'" in str(caught.value)) == ("Endpoint=" in str(given))
+
+
 def test_no_bootstrap_servers() -> None:
     with pytest.raises(ConfigError, match="bootstrap_servers is missing"):
         ClientConfig.build({})

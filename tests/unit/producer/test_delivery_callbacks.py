@@ -222,6 +222,90 @@ def test_a_wrong_value_is_refused_within_a_callback(value: Any, what: str) -> No
         assert what in str(errors[0])
 
 
+def in_a_callback(world: ClusterWorld, calls: Callable[[kafwire.Producer], Any], **options: Any) -> list[Any]:
+    """What `calls` returned or raised within a delivery callback; the producer is closed then."""
+    found: list[Any] = []
+    with kafwire.Producer(world.bootstrap, engine=world.engine, **options) as producer:
+
+        def call(_: Any) -> None:
+            try:
+                found.append(calls(producer))
+            except KafkaError as error:
+                found.append(error)
+
+        producer.send("t", b"x", partition=0).add_done_callback(call)
+        producer.flush()
+    return found
+
+
+@pytest.mark.parametrize("wrong", ["0", True, 1.5, 2**70])
+def test_a_wrong_partition_is_refused_within_a_callback(wrong: Any) -> None:
+    """The records that follow it are delivered."""
+    with ClusterWorld() as world:
+        for topic in ("t", "new"):
+            world.state.topics.create(topic, partitions=1, replicas=1)
+        good: list[Any] = []
+
+        def send(producer: kafwire.Producer) -> None:
+            try:
+                producer.send("new", b"bad", partition=wrong)
+            finally:
+                good.append(producer.send("new", b"good", partition=0))
+
+        (error,) = in_a_callback(world, send)
+        assert isinstance(error, kafwire.ConfigError)
+        assert "a whole number is needed" in str(error)
+        assert good[0].exception(0) is None
+
+
+@pytest.mark.parametrize("problem", [ZeroDivisionError, SystemExit, KeyboardInterrupt])
+def test_a_partitioner_that_raises_fails_its_record_alone(problem: type[BaseException]) -> None:
+    def partitioner(*_: Any) -> int:
+        raise problem
+
+    with ClusterWorld() as world:
+        for topic in ("t", "new"):
+            world.state.topics.create(topic, partitions=1, replicas=1)
+
+        def send(producer: kafwire.Producer) -> list[Any]:
+            return [producer.send("new", b"bad"), producer.send("new", b"good", partition=0)]
+
+        ((bad, good),) = in_a_callback(world, send, partitioner=partitioner)
+        assert problem.__name__ in str(bad.exception(0))
+        assert good.exception(0) is None
+
+
+def test_a_callback_sends_to_an_added_partition() -> None:
+    """The producer's metadata are older than the partition; records keep their order."""
+    with ClusterWorld() as world:
+        world.state.topics.create("t", partitions=1, replicas=1)
+
+        def send(producer: kafwire.Producer) -> list[Any]:
+            topic = world.state.topics.find("t")
+            assert topic is not None
+            world.state.topics.add_partitions(topic, 2)
+            return [producer.send("t", b"%d" % number, partition=number % 3) for number in range(9)]
+
+        (sent,) = in_a_callback(world, send)
+        assert [delivery.result(0).partition for delivery in sent] == [0, 1, 2] * 3
+        assert values(world, "t") == [b"x", *(b"%d" % number for part in range(3) for number in range(part, 9, 3))]
+
+
+def test_a_partition_that_is_never_added_fails_its_records_alone() -> None:
+    with ClusterWorld() as world:
+        world.state.topics.create("t", partitions=1, replicas=1)
+
+        def send(producer: kafwire.Producer) -> list[Any]:
+            return [producer.send("t", b"%d" % number, partition=number) for number in (7, 0, 8, 0)]
+
+        (sent,) = in_a_callback(world, send, max_block_ms=3000)
+        first, good, second, last = (delivery.exception(0) for delivery in sent)
+        assert (good, last) == (None, None)
+        for number, error in ((7, first), (8, second)):
+            assert isinstance(error, kafwire.ConfigError)
+            assert f"not {number}" in str(error)
+
+
 def test_purge_gives_up_records_whose_topic_is_not_known_yet() -> None:
     with World() as world:
         world.create_topic("t")

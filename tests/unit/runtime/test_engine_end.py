@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -157,3 +158,19 @@ def _is_alive(engine: NativeEngine) -> None:
 
 def _raise(error: BaseException) -> None:
     raise error
+
+
+def test_callbacks_of_failed_deliveries_run_before_the_interpreter_ends(own: NativeEngine) -> None:
+    called: list[int] = []
+    producer = kafwire.Producer("127.0.0.1:9", engine=own)
+
+    def call() -> None:
+        time.sleep(0.001)
+        called.append(len(called))
+
+    for _ in range(100):
+        own.callbacks.submit(call)
+    break_selector(own)
+    own.stop()
+    assert len(called) == 100
+    producer.close()

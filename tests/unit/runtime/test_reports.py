@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Iterator
@@ -9,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from kafwire.runtime.engine import NativeEngine
-from kafwire.runtime.log import log
+from kafwire.runtime.engine import NativeEngine, default_engine
+from kafwire.runtime.log import log, muted
 from kafwire.runtime.reports import LIMIT
+from tests.support.forks import in_child
 
 SOON_S = 30.0
 
@@ -69,6 +71,54 @@ def test_the_engine_waits_for_no_lock_of_the_module_logging(engine: NativeEngine
         assert [record.getMessage() for record in handler.records] == ["closed in a transaction"]
     finally:
         logging.getLogger("kafwire").setLevel(logging.NOTSET)
+
+
+def test_a_coroutine_of_the_user_keeps_the_engine_out_of_the_module_logging(engine: NativeEngine) -> None:
+    """asyncio reports its loop at DEBUG: the loop for coroutines is made in their thread."""
+    found: list[asyncio.Future[Any]] = []
+    is_alive = threading.Event()
+
+    async def token() -> str:
+        return "token"
+
+    async def end() -> Any:
+        return await found[0]
+
+    logging.getLogger("asyncio").setLevel(logging.DEBUG)  # forgets which levels are enabled
+    try:
+        with logging._lock:  # type: ignore[attr-defined]
+            engine.start(lambda: found.append(engine.in_loop(token)))
+            engine.start(is_alive.set)
+            assert is_alive.wait(SOON_S)
+        assert engine.run(end) == ("token", None)
+    finally:
+        logging.getLogger("asyncio").setLevel(logging.NOTSET)
+
+
+def test_a_handler_that_makes_a_client_does_not_wait_for_the_first_client() -> None:
+    """The root logger is at DEBUG, and asyncio reports the loop of the first engine."""
+
+    class Lazy(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            default_engine()
+
+    def first() -> None:
+        logger = logging.getLogger("asyncio")
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(Lazy())
+        default_engine().stop()
+
+    in_child(first)
+
+
+def test_a_muted_logger_drops_lines_of_the_current_thread_alone(caplog: pytest.LogCaptureFixture) -> None:
+    other = threading.Thread(target=logging.getLogger("asyncio").warning, args=("another thread",))
+    with muted("asyncio"):
+        logging.getLogger("asyncio").warning("this thread")
+        other.start()
+        other.join()
+    logging.getLogger("asyncio").warning("later")
+    assert caplog.messages == ["another thread", "later"]
 
 
 def test_lines_without_room_are_counted_and_one_line_says_so(engine: NativeEngine, handler: Locked) -> None:
