@@ -1,4 +1,4 @@
-"""The run of clients under sanitizers finds a planted mistake. It compiles an extension: part of `make fuzz`."""
+"""The run of clients under sanitizers finds planted mistakes. It compiles an extension: part of `make fuzz`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,31 @@ import json
 from pathlib import Path
 
 from fuzz.chaos import build
-from fuzz.chaos.run import run_client
+from fuzz.chaos.run import Outcome, run_client
 
 SEED = 20130101
-NO_SERVERS = json.dumps(["", "", {"ssl.ca.location": ""}])  # for an actor that needs none
-KEPT = "@cython.final\n@cython.no_gc_clear\ncdef class FetchBuffer:"
+NO_SERVERS = json.dumps(["", "", {}])  # for an actor that needs none
+SOURCE = "kafwire/consumer/_fetch_buffer.pyx"
+
+
+def run_planted(folder: Path, whole: str, broken: str, seconds: int) -> Outcome:
+    """Run the actor that makes fetch buffers, with a mistake in their source."""
+    source = build.copy_tree(folder) / SOURCE
+    text = source.read_text()
+    assert text.count(whole) == 1
+    source.write_text(text.replace(whole, broken))
+    lib = build.build("memory", folder)
+    return run_client("memory", lib, [str(SEED), str(seconds), NO_SERVERS, "collect"], seconds)
 
 
 def test_a_buffer_that_the_collector_clears_is_found(tmp_path: Path) -> None:
-    copy = build.copy_tree(tmp_path)
-    source = copy / "kafwire/consumer/_fetch_buffer.pyx"
-    text = source.read_text()
-    assert text.count(KEPT) == 1
-    source.write_text(text.replace(KEPT, "@cython.final\ncdef class FetchBuffer:"))
-    folder = build.build("memory", copy)
-    outcome = run_client("memory", folder, [str(SEED), "60", NO_SERVERS, "collect"], 60)
+    header = "@cython.final\n{}cdef class FetchBuffer:"
+    outcome = run_planted(tmp_path, header.format("@cython.no_gc_clear\n"), header.format(""), 60)
     (find,) = outcome.finds
     assert "heap-use-after-free" in find
     assert "_decode_next" in outcome.report
+
+
+def test_a_queue_that_is_not_freed_is_found(tmp_path: Path) -> None:
+    outcome = run_planted(tmp_path, "        kw_queue_free(self.queue)\n", "        pass\n", 2)
+    assert any("leak" in find and "kw_queue_new" in find for find in outcome.finds)
