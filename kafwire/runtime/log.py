@@ -44,10 +44,10 @@ def muted(name: str) -> Iterator[None]:
 
     asyncio reports each new loop at DEBUG, and a handler would run in the middle of starting kafwire.
     """
-    thread = threading.get_ident()
+    thread = get_ident()
 
     def is_other(_: logging.LogRecord) -> bool:
-        return threading.get_ident() != thread
+        return get_ident() != thread
 
     logger = logging.getLogger(name)
     logger.addFilter(is_other)

@@ -164,9 +164,9 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
 
 
 async def _offsets(
-    cluster: Cluster, partitions: Iterable[Partition], when: int, *, isolation_level: int, warns: bool = True
+    cluster: Cluster, partitions: Iterable[Partition], place: Place, *, isolation_level: int, warns: bool = True
 ) -> dict[Partition, int]:
-    wanted = dict.fromkeys(partitions, when)
+    wanted = dict.fromkeys(partitions, place)
     try:
         return await list_offsets(cluster, wanted, isolation_level=isolation_level, warns=warns)
     except (KafkaConnectionError, KafkaTimeoutError) as error:
