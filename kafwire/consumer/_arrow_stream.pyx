@@ -12,7 +12,7 @@ from kafwire.consumer._column_reader cimport (
     now_ms, refuse, settle,
 )
 from kafwire.consumer._fetch_buffer cimport PartitionSlot
-from kafwire.consumer._interrupts cimport carry, is_carried, watch_begin, watch_end
+from kafwire.consumer._interrupts cimport carry, is_carried, watch_begin, watch_end, watch_thread
 from kafwire.consumer._read_ahead cimport ahead_adapt
 from kafwire.records._arrow cimport (
     EXPORT_NO_MEMORY, ArrowArray, ArrowArrayStream, ArrowSchema, columns_export, export_error, layout_schema,
@@ -75,6 +75,7 @@ cdef int _stream_next(ArrowArrayStream *stream, ArrowArray *out) noexcept nogil:
     cdef PyThreadState *mine = kw_gil_give()
     cdef int code
     state.thread = PyThread_get_thread_ident()
+    watch_thread(&state.watch)
     _come_back(state)
     code = _next_array(state, out)
     _leave(state)

@@ -13,7 +13,8 @@ cdef struct InterruptWatch:
 # With the GIL, in any thread: the stream begins, or ends.
 cdef void watch_begin(InterruptWatch *watch) noexcept
 cdef void watch_end(InterruptWatch *watch) noexcept
-# Without the GIL, in the thread that reads.
+# Without the GIL, in the thread that reads; the first as its read begins.
+cdef void watch_thread(InterruptWatch *watch) noexcept nogil
 cdef bint is_main(const InterruptWatch *watch) noexcept nogil
 # In a thread of a library: whether the main thread had a Ctrl-C that it cannot raise, as it waits in C.
 cdef bint main_is_stuck(InterruptWatch *watch) noexcept nogil

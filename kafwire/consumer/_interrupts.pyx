@@ -22,8 +22,9 @@ cdef extern from "Python.h":
     int Py_AddPendingCall(int (*function)(void *) except -1, void *argument)
 
 cdef extern from "kafwire/consumer/native/interrupts.h" nogil:
+    void kw_interrupts_enter()
+    void kw_interrupts_leave()
     void kw_interrupts_watch()
-    void kw_interrupts_unwatch()
     int kw_interrupts_count()
 
 
@@ -33,7 +34,6 @@ cdef enum:
 cdef object _carried = None
 cdef bint _is_carried = False
 cdef int _handled = 0  # SIGINTs after which the main thread ran Python code
-cdef int _watching = 0  # streams that have SIGINT counted
 
 
 cdef void watch_begin(InterruptWatch *watch) noexcept:
@@ -42,13 +42,18 @@ cdef void watch_begin(InterruptWatch *watch) noexcept:
     watch.noticed_ms = 0
 
 
+cdef void watch_thread(InterruptWatch *watch) noexcept nogil:
+    # Before the first wait: a SIGINT that is not counted would be noticed by no thread while the main thread waits in C.
+    if not watch.is_watching and not is_main(watch) and PyGILState_GetThisThreadState() is NULL:
+        watch.is_watching = True
+        watch.seen = kw_interrupts_count()
+        kw_interrupts_enter()
+
+
 cdef void watch_end(InterruptWatch *watch) noexcept:
-    global _watching
     if watch.is_watching:
         watch.is_watching = False
-        _watching -= 1
-        if _watching == 0:
-            kw_interrupts_unwatch()
+        kw_interrupts_leave()
 
 
 cdef bint is_main(const InterruptWatch *watch) noexcept nogil:
@@ -60,8 +65,6 @@ cdef bint main_is_stuck(InterruptWatch *watch) noexcept nogil:
     cdef int64_t now_ms
     if PyGILState_GetThisThreadState() is not NULL:
         return False
-    if not watch.is_watching:
-        _begin_watching(watch)
     kw_interrupts_watch()  # a handler that was installed meanwhile took the place of the count
     if kw_interrupts_count() == watch.seen:
         return False
@@ -74,12 +77,6 @@ cdef bint main_is_stuck(InterruptWatch *watch) noexcept nogil:
         watch.seen = _handled
         watch.noticed_ms = 0
     return watch.noticed_ms != 0 and now_ms - watch.noticed_ms >= STUCK_MS
-
-
-cdef void _begin_watching(InterruptWatch *watch) noexcept with gil:
-    global _watching
-    watch.is_watching = True
-    _watching += 1
 
 
 cdef void _ask_main(InterruptWatch *watch) noexcept with gil:

@@ -201,6 +201,44 @@ def test_ctrl_c_ends_a_call_that_waits(broker: ScriptedBroker, api: str, step: S
     assert "never retrieved" not in err
 
 
+ENDLESS = """
+import duckdb
+from kafwire.consumer._arrow_stream import stream_threads
+consumer = kafwire.Consumer(bootstrap, topics='t', start='earliest')
+endless = consumer.arrow_stream()
+def when_it_waits(function, *arguments):
+    while not stream_threads() or consumer.position(kafwire.TopicPartition('t', 0)) < 400:
+        time.sleep(0.01)
+    function(*arguments)
+"""
+
+
+def test_ctrl_c_ends_a_query_of_duckdb_over_an_endless_stream(broker: ScriptedBroker) -> None:
+    """DuckDB raises an error of its own where its main thread, and not the stream, took the signal."""
+    code = """
+    threading.Thread(target=when_it_waits, args=(os.kill, os.getpid(), signal.SIGINT)).start()
+    try:
+        duckdb.sql("select count(*) from endless").fetchall()
+    except (KeyboardInterrupt, RuntimeError) as error:
+        print(type(error).__name__, error)
+    consumer.close()
+    """
+    with within(15):
+        status, out, err = programs.run(BEGIN + ENDLESS, code, broker.bootstrap)
+    assert (status, err) == (0, "")
+    assert out in {"KeyboardInterrupt \n", "RuntimeError Query interrupted\n"}
+
+
+def test_the_consumers_end_ends_a_query_of_duckdb(broker: ScriptedBroker) -> None:
+    code = """
+    threading.Thread(target=when_it_waits, args=(consumer.stop,)).start()
+    print(duckdb.sql("select count(*) from endless").fetchall())
+    consumer.close()
+    """
+    with within(15):
+        assert programs.run(BEGIN + ENDLESS, code, broker.bootstrap) == (0, "[(400,)]\n", "")
+
+
 def test_after_ctrl_c_the_client_goes_on(broker: ScriptedBroker) -> None:
     code = """
     producer = kafwire.Producer(bootstrap, linger_ms=0)

@@ -8,6 +8,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction before; /* written only while `on_interrupt` is not installed */
 static int count;
+static int watchers; /* streams that have SIGINT counted */
 
 static void on_interrupt(int number, siginfo_t *info, void *context) {
     __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
@@ -25,6 +26,24 @@ static int has_function(const struct sigaction *action) {
     return (action->sa_flags & SA_SIGINFO) || (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
 }
 
+static void unwatch(void) {
+    struct sigaction now;
+    if (pthread_mutex_trylock(&lock))
+        return;
+    if (!sigaction(SIGINT, NULL, &now) && is_ours(&now))
+        sigaction(SIGINT, &before, NULL);
+    pthread_mutex_unlock(&lock);
+}
+
+void kw_interrupts_enter(void) {
+    __atomic_add_fetch(&watchers, 1, __ATOMIC_RELAXED);
+    kw_interrupts_watch();
+}
+
+void kw_interrupts_leave(void) {
+    if (__atomic_sub_fetch(&watchers, 1, __ATOMIC_RELAXED) == 0) unwatch();
+}
+
 void kw_interrupts_watch(void) {
     struct sigaction now, ours;
     if (pthread_mutex_trylock(&lock)) /* another thread is at it, or was when the process forked */
@@ -36,15 +55,6 @@ void kw_interrupts_watch(void) {
         ours.sa_sigaction = on_interrupt;
         sigaction(SIGINT, &ours, NULL);
     }
-    pthread_mutex_unlock(&lock);
-}
-
-void kw_interrupts_unwatch(void) {
-    struct sigaction now;
-    if (pthread_mutex_trylock(&lock))
-        return;
-    if (!sigaction(SIGINT, NULL, &now) && is_ours(&now))
-        sigaction(SIGINT, &before, NULL);
     pthread_mutex_unlock(&lock);
 }
 

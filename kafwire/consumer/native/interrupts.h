@@ -3,11 +3,15 @@
 #ifndef KAFWIRE_CONSUMER_INTERRUPTS_H
 #define KAFWIRE_CONSUMER_INTERRUPTS_H
 
-/* Count from now on: from any thread, without the GIL. A default or ignored SIGINT stays as it is. */
-void kw_interrupts_watch(void);
+/* A stream has SIGINT counted from now on: from any thread, without the GIL. A default or ignored SIGINT stays. */
+void kw_interrupts_enter(void);
 
-/* Give SIGINT back to the handler that stood there before, unless another one was installed meanwhile. */
-void kw_interrupts_unwatch(void);
+/* It does no more. The last one gives SIGINT back to the handler that stood there before, unless another one was
+ * installed meanwhile. */
+void kw_interrupts_leave(void);
+
+/* Count again where a handler was installed meanwhile. */
+void kw_interrupts_watch(void);
 
 /* SIGINTs counted so far in this process. */
 int kw_interrupts_count(void);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -25,36 +26,71 @@ def test_a_process_that_eventlet_patched_is_refused(monkeypatch: pytest.MonkeyPa
 
 
 def run(program: str, *args: str) -> str:
-    """What the program printed to standard error."""
+    """Return what the program printed to standard error."""
+    return _error_output("-c", textwrap.dedent(program), *args)
+
+
+def run_file(path: Path, *args: str) -> str:
+    """Return what the program in a file printed to standard error."""
+    return _error_output(str(path), *args)
+
+
+def _error_output(*command: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), *args],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=3 * PATIENCE_S,
+        [sys.executable, *command], check=True, capture_output=True, text=True, timeout=3 * PATIENCE_S
     )
     return done.stderr
 
 
 SENDS = """
-import multiprocessing, sys
+import sys
 import kafwire
 kept = []
-def work():
-    kept.append(kafwire.Producer(sys.argv[1], linger_ms=5000))
+def work(servers):
+    kept.append(kafwire.Producer(servers, linger_ms=5000))
     for number in range(10):
         kept[0].send("t", b"%d" % number)
-process = multiprocessing.get_context("fork").Process(target=work)
-process.start()
-process.join()
-assert process.exitcode == 0
 """
+# A module of its own, as children of a fork server import the function that they call. They end by `os._exit`.
+CHILDREN = {
+    "fork": "multiprocessing.get_context('fork').Process(target=work, args=sys.argv[1:])",
+    "forkserver": "multiprocessing.get_context('forkserver').Process(target=work, args=sys.argv[1:])",
+    "spawn": "multiprocessing.get_context('spawn').Process(target=work, args=sys.argv[1:])",
+    "billiard": "billiard.Process(target=work, args=sys.argv[1:])",
+}
 
 
-def test_a_child_of_multiprocessing_delivers_what_it_sent() -> None:
+@pytest.mark.parametrize("child", CHILDREN)
+def test_a_child_delivers_what_it_sent(child: str, tmp_path: Path) -> None:
+    if child == "billiard":
+        pytest.importorskip("billiard")
+    library = "billiard" if child == "billiard" else "multiprocessing"
+    program = tmp_path / "sends.py"
+    begin = f"process = {CHILDREN[child]}; process.start(); process.join(); assert process.exitcode == 0"
+    program.write_text(f'import {library}\n{SENDS}\nif __name__ == "__main__":\n    {begin}\n')
     with EmbeddedKafka() as kafka:
         kafka.create_topic("t")
-        assert run(SENDS, kafka.bootstrap) == ""
+        assert run_file(program, kafka.bootstrap) == ""
+        assert [record.value for record in kafka.records("t")] == [b"%d" % number for number in range(10)]
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+@pytest.mark.parametrize("kind", ["pool", "executor"])
+def test_workers_of_a_pool_deliver_what_they_sent(method: str, kind: str, tmp_path: Path) -> None:
+    program = tmp_path / "sends.py"
+    made = {
+        "pool": f"multiprocessing.get_context('{method}').Pool(1)",
+        "executor": f"ProcessPoolExecutor(1, mp_context=multiprocessing.get_context('{method}'))",
+    }
+    ends = {"pool": "pool.close(); pool.join()", "executor": "pass"}
+    program.write_text(
+        "import multiprocessing\nfrom concurrent.futures import ProcessPoolExecutor\n"
+        f'{SENDS}\nif __name__ == "__main__":\n'
+        f"    with {made[kind]} as pool:\n        list(pool.map(work, sys.argv[1:]))\n        {ends[kind]}\n"
+    )
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic("t")
+        assert run_file(program, kafka.bootstrap) == ""
         assert [record.value for record in kafka.records("t")] == [b"%d" % number for number in range(10)]
 
 
