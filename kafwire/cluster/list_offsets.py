@@ -243,21 +243,30 @@ async def _explain_leaderless(cluster: Cluster, partitions: Iterable[Partition])
         failed[topic, partition] = broker_error(ErrorCode.LEADER_NOT_AVAILABLE, what, topic=topic)
     for topic, numbers in topics.items():
         try:
-            await _check_exists(cluster, topic, numbers, None)
+            missing = await _missing(cluster, topic, numbers, None)
         except KafkaError as error:
             failed.update({(topic, number): error for number in numbers})
+        else:
+            failed.update({(topic, number): error for number, error in missing.items()})
     return failed
 
 
 async def _check_exists(cluster: Cluster, topic: str, partitions: Iterable[int], timeout_ms: float | None) -> None:
     """Raise `ConfigError` for a partition that the topic does not have, `BrokerError` for an unknown topic."""
+    for error in (await _missing(cluster, topic, partitions, timeout_ms)).values():
+        raise error
+
+
+async def _missing(
+    cluster: Cluster, topic: str, partitions: Iterable[int], timeout_ms: float | None
+) -> dict[int, ConfigError]:
+    """The error of each partition that the topic does not have; raises `BrokerError` for an unknown topic."""
     info = await cluster.topic(topic, timeout_ms=timeout_ms)
     if not info.partitions.keys() >= set(partitions):
-        await cluster.refresh([topic])
+        await cluster.refresh([topic], at_once=True)  # once for each call: others' backoff would delay it in vain
         info = cluster.metadata.topics[topic]
-    for partition in partitions:
-        if partition not in info.partitions:
-            raise ConfigError(f"topic {topic!r} has partitions 0 to {max(info.partitions)}, not {partition!r}")
+    text = f"topic {topic!r} has partitions 0 to {max(info.partitions)}, not "
+    return {number: ConfigError(f"{text}{number!r}") for number in partitions if number not in info.partitions}
 
 
 def _request(cluster: Cluster, wanted: Mapping[Partition, Place], isolation_level: int) -> Any:

@@ -91,7 +91,7 @@ class Assignment:
                 create=self._config.allow_auto_create_topics,
             )
             if where.partition not in info.partitions:
-                await self._cluster.refresh([where.topic])
+                await self._cluster.refresh([where.topic], at_once=True)
                 info = self._cluster.metadata.topics[where.topic]
             if where.partition not in info.partitions:
                 raise ConfigError(

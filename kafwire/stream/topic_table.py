@@ -179,7 +179,8 @@ class TopicTable:
         missing = dict(await self._source.end_offsets())
         patience_s = getattr(self._source, "patience_s", PATIENCE_S)
         loop = asyncio.get_running_loop()
-        since = dict.fromkeys(missing, (-1, loop.time()))  # the position of each partition, and since when it is there
+        # The position of each partition, and since when the table is there.
+        since: dict[TopicPartition, tuple[int, float]] = dict.fromkeys(missing, (-1, loop.time()))
         while True:
             self._check()
             missing = {where: end for where, end in missing.items() if self._position(where) < end}

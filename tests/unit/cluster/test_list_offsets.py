@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafwire.cluster.cluster import Cluster
-from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_offsets
+from kafwire.cluster.list_offsets import EARLIEST, LATEST, list_available, list_offsets
 from kafwire.config import ClientConfig
 from kafwire.errors import BrokerError, ConfigError, ErrorCode, KafkaError, ProtocolError
 from kafwire.testing.simulation.kafka import Answer, Call
@@ -125,6 +125,29 @@ def test_a_partition_that_is_not_there_is_looked_for_once_more() -> None:
         assert world.run(list_offsets(cluster, {("t", 1): LATEST})) == {("t", 1): 0}
         with pytest.raises(ConfigError, match="has partitions 0 to 1, not 2"):
             world.run(list_offsets(cluster, {("t", 2): LATEST}))
+
+
+def test_a_partition_that_is_not_there_waits_for_no_backoff() -> None:
+    with World() as world:
+        fill(world, "t", partitions=1)
+        cluster = cluster_of(world)
+        for attempt in range(12):
+            began = world.loop.time()
+            with pytest.raises(ConfigError, match="has partitions 0 to 0, not 1"):
+                world.run(list_offsets(cluster, {("t", 1): LATEST}))
+            assert world.loop.time() - began < 0.05, f"attempt {attempt}"
+
+
+def test_a_partition_that_is_not_there_is_the_error_of_no_other() -> None:
+    with World() as world:
+        fill(world, "t", partitions=3)
+        log_of(world, "t", 1).lead(-1, 1)
+        wanted = dict.fromkeys([("t", 0), ("t", 1), ("t", 9)], LATEST)
+        found, failed = world.run(list_available(cluster_of(world), wanted))
+        assert found == {("t", 0): 12}
+        assert isinstance(failed["t", 9], ConfigError)
+        assert isinstance(failed["t", 1], BrokerError)
+        assert failed["t", 1].code == ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def test_an_answer_that_leaves_one_out_is_an_error() -> None:

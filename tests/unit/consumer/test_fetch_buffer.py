@@ -90,7 +90,7 @@ def test_chunks_end_with_the_wire_batch_that_passes_chunk_bytes() -> None:
 def test_a_frame_counts_as_the_buffer_that_holds_it(line: Line, size: int) -> None:
     """Otherwise a consumer of frames that half fill their buffers holds twice its `fetch_memory`."""
     live = pool_bytes()[0]
-    line.push(batch(0, os.urandom(size)))
+    line.push(batch(0, bytes(size)))
     assert line.queue.queued_bytes() == pool_bytes()[0] - live >= size
 
 

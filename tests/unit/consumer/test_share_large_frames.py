@@ -21,8 +21,8 @@ def test_a_large_batch_is_an_error_that_names_partition_and_option(brokers: int)
         async def main() -> int:
             count = 0
             async with world.async_consumer(max_frame_bytes=LIMIT) as consumer, asyncio.timeout(30):
-                text = rf"{TOPIC}-0 for share group 'g'.*max_frame_bytes \(65536\)"
-                with pytest.raises(RecordTooLargeError, match=text):
+                named = rf"{TOPIC}-0 for share group 'g'.*max_frame_bytes \(65536\)"
+                with pytest.raises(RecordTooLargeError, match=named):
                     while True:
                         for batch in await consumer.poll(1.0):
                             count += len(batch)
