@@ -5,9 +5,8 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from kafwire.cli.consume_source import SILENCE_S, Piece, Wanted, ends_of, moment, rows_before
+from kafwire.cli.output import say
 from kafwire.errors import CommitFailedError, ConfigError, KafkaError
 from kafwire.types import Offset, Tail, TopicPartition
 
@@ -67,7 +66,7 @@ class GroupReading:
         try:
             self._consumer.commit({where: offset})
         except CommitFailedError as error:
-            click.echo(f"kafwire: {error}", err=True)
+            say(f"kafwire: {error}", err=True)
 
     def close(self) -> None:
         """Commit the written records, and leave the group: the next member reads the others in hand."""
