@@ -13,7 +13,6 @@ import asyncio
 import errno as errnos
 import math
 import re
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -60,6 +59,7 @@ from kafwire.runtime.interfaces import (
     SocketAddress,
 )
 from kafwire.runtime.log import log
+from kafwire.runtime.resolver import failing_part
 from kafwire.security.client_security import ClientSecurity
 
 # Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
@@ -76,12 +76,7 @@ Answered = Callable[[Buffer | None, KafkaError | None], object]
 
 # On the wire a frame has its size before it.
 SIZE_PREFIX = 4
-# Errors of the resolver that say something of the name, or of the name server.
-_RESOLVING: dict[int | None, int] = {
-    getattr(socket, "EAI_NODATA", socket.EAI_NONAME): NO_SUCH_NAME,
-    socket.EAI_NONAME: NO_SUCH_NAME,
-    socket.EAI_AGAIN: NO_NAME_SERVER,
-}
+_RESOLVING = {"name": NO_SUCH_NAME, "server": NO_NAME_SERVER, "": UNRESOLVED}
 CANNOT_CONNECT = "cannot connect to "
 
 # An answer that is owed for longer is a sign that the broker hangs. A fetch may wait for records besides.
@@ -421,8 +416,7 @@ class BrokerConnection:
             raise _UnresolvedError(text, NO_NAME_SERVER) from None
         except (OSError, UnicodeError, RuntimeError) as error:  # a label is empty or too long; no thread can be started
             text = f"cannot resolve {self.host!r}: {getattr(error, 'strerror', None) or error}"
-            number = _RESOLVING.get(error.errno, UNRESOLVED) if isinstance(error, socket.gaierror) else UNRESOLVED
-            raise _UnresolvedError(text, NO_SUCH_NAME if isinstance(error, UnicodeError) else number) from None
+            raise _UnresolvedError(text, _RESOLVING[failing_part(error)]) from None
 
     async def _connect(self, family: int, address: SocketAddress) -> None:
         self._connecting = asyncio.get_running_loop().create_future()

@@ -7,6 +7,8 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
+from kafwire.handles import refuse_copy
+
 
 class StopRequest:
     """Ends streams: they finish what they have, commit and leave. One may be given to several of them.
@@ -18,6 +20,8 @@ class StopRequest:
         >>> kafwire.stream.Pipeline().for_each(print).run(source, stop=stop).records
         0
     """
+
+    __reduce_ex__ = refuse_copy
 
     __module__ = "kafwire.stream"
 

@@ -39,7 +39,7 @@ def plain_kinds() -> list[type[KafkaError]]:
     return sorted(found, key=lambda each: each.__name__)
 
 
-def make(kind: type[KafkaError], text: str) -> KafkaError:
+def make(kind: type[KafkaError], text: str) -> Any:
     """An error with a text, and values for what its class needs besides."""
     anything: Any = kind
     needs: dict[str, dict[str, Any]] = {
@@ -66,7 +66,7 @@ def test_no_error_has_a_character_that_is_not_printable(kind: type[KafkaError]) 
     assert str(error).replace("\n", "").isprintable()
     assert getattr(error, "message", "").isprintable()
     if issubclass(kind, ProtocolError):
-        assert error.message == SHOWN  # type: ignore[attr-defined]
+        assert error.message == SHOWN
 
 
 @pytest.mark.parametrize("argument", [FOREIGN, KafkaError("x"), ValueError(FOREIGN), [FOREIGN]], ids=repr)
