@@ -422,7 +422,7 @@ class BrokerConnection:
         self._connecting = asyncio.get_running_loop().create_future()
         self._events = _Events(self)
         stream = None if self._tls is None else self._tls.source(self.host, self.port)
-        self._step, self._errno = Step.CONNECT, 0
+        self._step, self._errno, self._lost = Step.CONNECT, 0, None
         self._socket = self._engine.transport.connect(family, address, self._events, GREETING_MAX_FRAME, stream)
         self._requests = self._socket.requests
         try:
@@ -607,8 +607,8 @@ class BrokerConnection:
         past_hold: bool = False,
     ) -> None:
         """`send`, for the greeting too."""
-        if self._socket is None:
-            raise KafkaConnectionError(f"the connection to {self.where} is closed")
+        if self._socket is None:  # a server that speaks first may have ended the connection before the greeting
+            raise self._lost or KafkaConnectionError(f"the connection to {self.where} is closed")
         timer = None
         if timeout_ms is not None:
             timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.time_out, correlation_id)
