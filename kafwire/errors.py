@@ -57,6 +57,15 @@ class KafkaError(Exception):
     in_doubt = False
     delivery: Any = None
 
+    # Texts of brokers, certificates and endpoints, and names from the wire, are parts of errors: none of them writes a
+    # line of its own into a log, or steers a terminal. Only what kafwire writes for a reader has several lines.
+    _has_lines = False
+
+    def __init__(self, *args: Any) -> None:
+        """Make the error; characters of its text that are not printable are escaped."""
+        lines = self._has_lines
+        super().__init__(*(printable(each, lines=lines) if isinstance(each, str) else each for each in args))
+
     # Copies have the text and every field; `__init__` does not run again, so subclasses may take any arguments. A
     # pickle has the cause too, where that can be pickled. It is without `delivery`, which belongs to this process.
 
@@ -76,6 +85,8 @@ class KafkaError(Exception):
 
 class ConfigError(KafkaError, ValueError):
     """An option, or an argument of a public call, is unknown, of the wrong type or out of range."""
+
+    _has_lines = True  # with the command that converts a file
 
 
 class UnknownPartition(ConfigError):
@@ -129,7 +140,7 @@ class ProtocolError(KafkaError):
         self, message: str, *, api: str | None = None, version: int | None = None, offset: int | None = None
     ) -> None:
         """Make the error; what is known of the place is added to the text."""
-        self.message = message
+        self.message = printable(message)
         self.api = api
         self.version = version
         self.offset = offset

@@ -17,6 +17,7 @@ from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
+from kafwire.handles import refuse_copy
 from kafwire.options import ClientOptions, ScanOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
@@ -50,6 +51,8 @@ class AsyncClient(AsyncTokenCalls):
         >>> asyncio.run(main())
         {0}
     """
+
+    __reduce_ex__ = refuse_copy
 
     def __init__(
         self,

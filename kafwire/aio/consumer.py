@@ -32,6 +32,7 @@ from kafwire.consumer.offsets.hand import Hand, Handed, UnreadRemainder, rests_o
 from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
+from kafwire.handles import refuse_copy
 from kafwire.options import ConsumerOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -81,6 +82,8 @@ class AsyncConsumer:
         >>> asyncio.run(main())
         0 [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
     """
+
+    __reduce_ex__ = refuse_copy
 
     def __init__(
         self,

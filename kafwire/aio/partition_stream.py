@@ -13,6 +13,7 @@ from kafwire.consumer.core import ConsumerCore
 from kafwire.consumer.offsets.hand import Hand, Handed
 from kafwire.consumer.offsets.partition_progress import PartitionProgress
 from kafwire.consumer.partition_claim import Claim, StreamEnded, not_explicit
+from kafwire.handles import refuse_copy
 from kafwire.runtime.interfaces import Engine
 from kafwire.types import TopicPartition
 
@@ -39,6 +40,8 @@ class AsyncPartitionStream:
         >>> asyncio.run(main())
         (0, [3])
     """
+
+    __reduce_ex__ = refuse_copy
 
     def __init__(
         self,

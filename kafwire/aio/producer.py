@@ -14,6 +14,7 @@ from kafwire.aio.transaction import AsyncTransactionBlock
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, UnknownPartition
+from kafwire.handles import refuse_copy
 from kafwire.options import ProducerOptions
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import (
@@ -66,6 +67,8 @@ class AsyncProducer:
         >>> asyncio.run(main()).offset
         3
     """
+
+    __reduce_ex__ = refuse_copy
 
     _serializers: Serializers
 

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kafwire.errors import KafkaError
+from kafwire.handles import refuse_copy
 from kafwire.scanner.reader import BoundedRead
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class AsyncScan(BoundedRead):
         >>> asyncio.run(main()).num_rows
         3
     """
+
+    __reduce_ex__ = refuse_copy
 
     _decoding: asyncio.Future[Batch | None] | None = None
     _busy = False

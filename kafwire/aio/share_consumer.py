@@ -19,6 +19,7 @@ from kafwire.consumer.share.share_batch import ShareBatch
 from kafwire.consumer.share.share_core import ShareCore
 from kafwire.consumer.share.share_fetcher import FetchedRange
 from kafwire.errors import KafkaError
+from kafwire.handles import refuse_copy
 from kafwire.options import ShareConsumerOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -54,6 +55,8 @@ class AsyncShareConsumer:
         >>> asyncio.run(main())
         [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
     """
+
+    __reduce_ex__ = refuse_copy
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from kafwire.errors import KafkaError, TransactionAbortableError
+from kafwire.handles import refuse_copy
 from kafwire.producer.transaction_state import OPEN
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class AsyncTransactionBlock:
         >>> asyncio.run(main()).offset
         3
     """
+
+    __reduce_ex__ = refuse_copy
 
     def __init__(self, producer: AsyncProducer, timeout: float | None) -> None:
         self._producer = producer

@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import click
 
 from kafwire.errors import KafkaError
+from kafwire.foreign_text import printable
 from kafwire.similar_names import similar
 
 __all__ = ["main"]
@@ -158,7 +159,7 @@ def _own_codes() -> Iterator[None]:
 
 
 def _line(where: str, message: str) -> str:
-    return f"{where}: {' '.join(message.split())}"
+    return f"{where}: {printable(' '.join(message.split()))}"
 
 
 def _discard_output() -> None:

@@ -5,8 +5,6 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from kafwire.cli.consume_source import (
     SILENCE_S,
     Piece,
@@ -19,6 +17,7 @@ from kafwire.cli.consume_source import (
     warn_late,
 )
 from kafwire.cli.group_requests import Groups
+from kafwire.cli.output import say
 from kafwire.cluster.list_offsets import may_pass
 from kafwire.errors import CommitFailedError, ConfigError, KafkaError
 from kafwire.types import Offset, Tail, TopicPartition
@@ -75,7 +74,7 @@ class GroupReading:
         try:
             self._consumer.commit({where: offset})
         except CommitFailedError as error:
-            click.echo(f"kafwire: {error}", err=True)
+            say(f"kafwire: {error}", err=True)
 
     def close(self) -> None:
         """Commit the written records, and leave the group: the next member reads the others in hand."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kafwire.cli.connection import client_options, settings_options, timeout_ms, timeout_option
-from kafwire.cli.output import JsonWriter, pretty_option
+from kafwire.cli.output import JsonWriter, pretty_option, say
 
 if TYPE_CHECKING:
     from kafwire.cli.diagnosis import Finding
@@ -71,7 +71,8 @@ def command(
                 writer.write(asdict(finding))
                 writer.flush()
             else:
-                click.echo("\n".join(lines(finding)))
+                for line in lines(finding):
+                    say(line)
     return int(wrong)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafwire.cli.connection import connection_options_for
-from kafwire.cli.output import JsonWriter, print_table
+from kafwire.cli.output import JsonWriter, print_table, say
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.types import TopicPartition
 
@@ -145,9 +145,9 @@ def lag(
                 _write(dict(zip(map(str.lower, _LAG_HEADER), row, strict=True)) for row in rows)
             elif found:
                 print_table(_LAG_HEADER, [_lag_cells(row) for row in rows])
-                click.echo(_summary(rows))
+                say(_summary(rows))
             for where, why in groups.unavailable.items():
-                click.echo(f"kafwire groups: {where.topic}-{where.partition} has no known end: {why}", err=True)
+                say(f"kafwire groups: {where.topic}-{where.partition} has no known end: {why}", err=True)
                 code = 1
             rounds = None if rounds is None else rounds - 1
             if watch is None or rounds == 0:
@@ -197,7 +197,7 @@ def reset_offsets(
                 raise
             group = None  # it is made by what is committed for it
         if group is not None and not group.is_empty:
-            click.echo(
+            say(
                 f"kafwire groups: {name} has {len(group.members)} member(s), and would commit over it: stop them first",
                 err=True,
             )
@@ -210,11 +210,11 @@ def reset_offsets(
         for where in [where for where in chosen if where not in after]:
             if where in groups.unavailable:
                 why = groups.unavailable[where]
-                click.echo(f"kafwire groups: {where.topic}-{where.partition} is left as it is: {why}", err=True)
+                say(f"kafwire groups: {where.topic}-{where.partition} is left as it is: {why}", err=True)
                 continue
             has_no_base = by is not None and where not in before
             what = "nothing is committed, so --by has no place to begin at" if has_no_base else "does not exist"
-            click.echo(f"kafwire groups: {where.topic}-{where.partition}: {what}", err=True)
+            say(f"kafwire groups: {where.topic}-{where.partition}: {what}", err=True)
         if not dry_run and after:
             groups.commit(name, after)
         return int(len(after) < len(chosen) or not chosen)
@@ -229,7 +229,7 @@ def delete(names: Sequence[str], brokers: str | None, settings: _Settings, confi
     from kafwire.cli.topic_changes import confirmed
 
     if not yes and not confirmed(f"Delete {', '.join(names)} and the offsets in it?"):
-        click.echo("kafwire groups delete: nothing was deleted", err=True)
+        say("kafwire groups delete: nothing was deleted", err=True)
         return 1
     code = 0
     with _groups(brokers, settings, config_file) as groups:
@@ -237,10 +237,10 @@ def delete(names: Sequence[str], brokers: str | None, settings: _Settings, confi
             try:
                 groups.delete(name)
             except BrokerError as error:
-                click.echo(f"kafwire groups: {error}", err=True)
+                say(f"kafwire groups: {error}", err=True)
                 code = 1
             else:
-                click.echo(f"deleted {name}")
+                say(f"deleted {name}")
     return code
 
 
@@ -254,12 +254,12 @@ def _described(groups: Groups, names: Iterable[str]) -> tuple[list[Group], int]:
         try:
             found.append(groups.describe(name))
         except KafkaError as error:
-            click.echo(f"kafwire groups: {error}", err=True)
+            say(f"kafwire groups: {error}", err=True)
             code = 1
     for group in found:
         for member in (each for each in group.members if each.problem):
             what = f"the assignment of member {member.member_id} of group {group.group_id} cannot be decoded"
-            click.echo(f"kafwire groups: {what}: {member.problem}", err=True)
+            say(f"kafwire groups: {what}: {member.problem}", err=True)
     return found, code
 
 
@@ -273,7 +273,7 @@ def _rows_of(groups: Groups, found: Iterable[Group]) -> tuple[list[_Row], int]:
         try:
             rows += _lags(groups, group)
         except KafkaError as error:
-            click.echo(f"kafwire groups: {error}", err=True)
+            say(f"kafwire groups: {error}", err=True)
             code = 1
     return rows, code
 

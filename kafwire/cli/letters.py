@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kafwire.cli.connection import client_options, connection_options_for, only
-from kafwire.cli.output import JsonWriter, print_table
+from kafwire.cli.output import JsonWriter, print_table, say
 
 if TYPE_CHECKING:
     from kafwire.cli.letter_requests import Letters
@@ -92,7 +92,7 @@ def list_letters(
         return _code(letters)
     rows = [_row(letter, sent) for letter, sent in found]
     print_table(_HEADER, rows)
-    click.echo(f"{len(rows)} letter(s)")
+    say(f"{len(rows)} letter(s)")
     return _code(letters)
 
 
@@ -150,7 +150,7 @@ def _letters(topic: str, brokers: str | None, settings: tuple[str, ...], config_
     letters = Letters(only(options, ScanConfig), topic)
     warn_late("letters", letters.late, "is left out")
     if letters.others:
-        click.echo(f"kafwire letters: {letters.others} record(s) of {topic} are no dead letters of a stream", err=True)
+        say(f"kafwire letters: {letters.others} record(s) of {topic} are no dead letters of a stream", err=True)
     return letters
 
 
@@ -171,9 +171,9 @@ def _unsent(letters: Letters, wanted: LetterFilter, limit: int | None) -> Iterat
 
 def _report(verb: str, counts: dict[str, int]) -> None:
     for topic, count in sorted(counts.items()):
-        click.echo(f"{verb} {count} letter(s) to {topic}")
+        say(f"{verb} {count} letter(s) to {topic}")
     if not counts:
-        click.echo(f"{verb} no letters")
+        say(f"{verb} no letters")
 
 
 def _filter(

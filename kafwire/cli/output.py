@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, TypeVar
 
 import click
 
+from kafwire.foreign_text import printable
 from kafwire.protocol.lazy_json import Elements, Text
 
 __all__ = ["JsonWriter", "pretty_option", "print_table"]
@@ -114,9 +115,15 @@ def pretty_option(function: F) -> F:
     )(function)
 
 
+def say(text: str, *, err: bool = False) -> None:
+    """Print one line: names and texts from the wire do not steer the terminal."""
+    click.echo(printable(text), err=err)
+
+
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Columns as wide as they have to be; one without anything in it is left out."""
+    lines = [[printable(cell) for cell in line] for line in (header, *rows)]  # names come from the wire
     kept = [n for n, name in enumerate(header) if not rows or any(row[n] for row in rows)]
-    widths = [max(len(line[n]) for line in (header, *rows)) for n in kept]
-    for line in (header, *rows):
+    widths = [max(len(line[n]) for line in lines) for n in kept]
+    for line in lines:
         click.echo("  ".join(line[n].ljust(width) for n, width in zip(kept, widths, strict=True)).rstrip())

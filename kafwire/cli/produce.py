@@ -12,6 +12,7 @@ import click
 from kafwire.cli.connection import client_options, connection_options_for, look_for_leaders
 from kafwire.cli.delivery_tracker import DeliveryTracker
 from kafwire.cli.lines import STDIN, TooLong, pieces, sizes, standard_input
+from kafwire.cli.output import say
 from kafwire.cli.progress import Progress, progress_bar, progress_option
 from kafwire.cli.record_text import Form, Header, parse_header
 from kafwire.cli.signals import orderly_end
@@ -182,9 +183,9 @@ def _report(sending: "Sending", *, interrupted: bool) -> bool:
     delivery_tracker.settle()
     left = delivery_tracker.failed + delivery_tracker.open
     for line in [*delivery_tracker.tell(sending.where), *sending.troubles]:
-        click.echo(f"kafwire produce: {' '.join(line.split())}", err=True)
+        say(f"kafwire produce: {' '.join(line.split())}", err=True)
     if left or sending.troubles or interrupted:
-        click.echo(f"kafwire produce: {delivery_tracker.delivered} record(s) delivered, {left} not", err=True)
+        say(f"kafwire produce: {delivery_tracker.delivered} record(s) delivered, {left} not", err=True)
     return bool(left or sending.troubles)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafwire.cli.connection import client_options, connection_options
-from kafwire.cli.output import JsonWriter, pretty_option
+from kafwire.cli.output import JsonWriter, pretty_option, say
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, broker_error
 
@@ -107,7 +107,7 @@ def command(
         _print_list(metadata, found, asked, offsets)
     elif names_only:
         for topic in there:
-            click.echo(topic.name)
+            say(topic.name)
     elif there:
         if asked:
             _print_table(_PARTITION_HEADER, _partition_rows(there, offsets), offsets is not None)
@@ -115,11 +115,11 @@ def command(
             _print_table(_TOPIC_HEADER, _topic_rows(there, offsets), offsets is not None)
     for topic in found:
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            click.echo(f"kafwire topics: there is no topic {topic.name!r}", err=True)
+            say(f"kafwire topics: there is no topic {topic.name!r}", err=True)
         elif topic.error_code:
-            click.echo(f"kafwire topics: {_refusal(topic)}", err=True)
+            say(f"kafwire topics: {_refusal(topic)}", err=True)
     for (name, number), error in unavailable.items():
-        click.echo(f"kafwire topics: {name}-{number} is shown without offsets: {error}", err=True)
+        say(f"kafwire topics: {name}-{number} is shown without offsets: {error}", err=True)
     return int(len(there) < len(found) or bool(unavailable))
 
 
@@ -197,22 +197,22 @@ def _print_table(header: Sequence[str], rows: Iterable[tuple[str, ...]], with_of
             row[column].ljust(widths[column]) if header[column] in left else row[column].rjust(widths[column])
             for column in shown
         ]
-        click.echo("  ".join(cells).rstrip())
+        say("  ".join(cells).rstrip())
 
 
 def _print_list(metadata: Any, topics: Sequence[Any], asked: Sequence[str], offsets: _Offsets | None) -> None:
-    click.echo(f"Metadata for {', '.join(asked) or 'all topics'} (cluster {metadata.cluster_id}):")
-    click.echo(f" {len(metadata.brokers)} brokers:")
+    say(f"Metadata for {', '.join(asked) or 'all topics'} (cluster {metadata.cluster_id}):")
+    say(f" {len(metadata.brokers)} brokers:")
     for broker in sorted(metadata.brokers, key=lambda broker: broker.node_id):
         rack = f", rack {broker.rack}" if broker.rack else ""
         controller = " (controller)" if broker.node_id == metadata.controller_id else ""
-        click.echo(f"  broker {broker.node_id} at {_address(broker)}{rack}{controller}")
-    click.echo(f" {len(topics)} topics:")
+        say(f"  broker {broker.node_id} at {_address(broker)}{rack}{controller}")
+    say(f" {len(topics)} topics:")
     for topic in topics:
-        click.echo(f'  topic "{topic.name}" with {len(topic.partitions)} partitions:{_error(topic.error_code, " ")}')
+        say(f'  topic "{topic.name}" with {len(topic.partitions)} partitions:{_error(topic.error_code, " ")}')
         for partition in topic.partitions:
             known = (offsets or {}).get((topic.name, partition.partition_index))
-            click.echo(
+            say(
                 f"    partition {partition.partition_index}, leader {partition.leader_id}, "
                 f"replicas: {','.join(map(str, partition.replica_nodes))}, "
                 f"isrs: {','.join(map(str, partition.isr_nodes))}"

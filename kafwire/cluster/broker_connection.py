@@ -13,7 +13,6 @@ import asyncio
 import errno as errnos
 import math
 import re
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
@@ -60,6 +59,7 @@ from kafwire.runtime.interfaces import (
     SocketAddress,
 )
 from kafwire.runtime.log import log
+from kafwire.runtime.resolver import failing_part
 from kafwire.security.client_security import ClientSecurity
 
 # Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
@@ -76,12 +76,7 @@ Answered = Callable[[Buffer | None, KafkaError | None], object]
 
 # On the wire a frame has its size before it.
 SIZE_PREFIX = 4
-# Errors of the resolver that say something of the name, or of the name server.
-_RESOLVING: dict[int | None, int] = {
-    getattr(socket, "EAI_NODATA", socket.EAI_NONAME): NO_SUCH_NAME,
-    socket.EAI_NONAME: NO_SUCH_NAME,
-    socket.EAI_AGAIN: NO_NAME_SERVER,
-}
+_RESOLVING = {"name": NO_SUCH_NAME, "server": NO_NAME_SERVER, "": UNRESOLVED}
 CANNOT_CONNECT = "cannot connect to "
 
 # An answer that is owed for longer is a sign that the broker hangs. A fetch may wait for records besides.
@@ -421,14 +416,13 @@ class BrokerConnection:
             raise _UnresolvedError(text, NO_NAME_SERVER) from None
         except (OSError, UnicodeError, RuntimeError) as error:  # a label is empty or too long; no thread can be started
             text = f"cannot resolve {self.host!r}: {getattr(error, 'strerror', None) or error}"
-            number = _RESOLVING.get(error.errno, UNRESOLVED) if isinstance(error, socket.gaierror) else UNRESOLVED
-            raise _UnresolvedError(text, NO_SUCH_NAME if isinstance(error, UnicodeError) else number) from None
+            raise _UnresolvedError(text, _RESOLVING[failing_part(error)]) from None
 
     async def _connect(self, family: int, address: SocketAddress) -> None:
         self._connecting = asyncio.get_running_loop().create_future()
         self._events = _Events(self)
         stream = None if self._tls is None else self._tls.source(self.host, self.port)
-        self._step, self._errno = Step.CONNECT, 0
+        self._step, self._errno, self._lost = Step.CONNECT, 0, None
         self._socket = self._engine.transport.connect(family, address, self._events, GREETING_MAX_FRAME, stream)
         self._requests = self._socket.requests
         try:
@@ -613,8 +607,8 @@ class BrokerConnection:
         past_hold: bool = False,
     ) -> None:
         """`send`, for the greeting too."""
-        if self._socket is None:
-            raise KafkaConnectionError(f"the connection to {self.where} is closed")
+        if self._socket is None:  # a server that speaks first may have ended the connection before the greeting
+            raise self._lost or KafkaConnectionError(f"the connection to {self.where} is closed")
         timer = None
         if timeout_ms is not None:
             timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self.time_out, correlation_id)

@@ -11,6 +11,7 @@ from typing import Any, Self, Unpack
 from kafwire.config import ClientConfig, ProducerConfig
 from kafwire.database.connections import Connection, Kind, check_name
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.handles import refuse_copy
 from kafwire.integers import real
 from kafwire.option_checks import number, some_text
 from kafwire.options import ProducerOptions
@@ -99,6 +100,8 @@ class Outbox:
         >>> [record.value for batch in client.scan(other_topic).batches() for record in batch]
         [b'ordered: a lamp']
     """
+
+    __reduce_ex__ = refuse_copy
 
     def __init__(
         self,

@@ -16,12 +16,46 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final
 
+from kafwire.foreign_text import printable
 from kafwire.runtime.patched import get_ident, thread_local, thread_name
 
 NAME = "kafwire"
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 _logger = logging.getLogger(NAME)
+
+
+class _Shown:
+    """An argument of a line, shown in printable characters."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __str__(self) -> str:
+        return printable(str(self._value))
+
+    def __repr__(self) -> str:
+        return printable(repr(self._value))
+
+
+class Printable(logging.Filter):
+    """Escapes arguments: names from the wire and texts of other programs write no line of their own into a log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Replace the arguments that are not printable; every record passes."""
+        if isinstance(record.args, tuple) and record.args:
+            record.args = tuple(map(_shown, record.args))
+        return True
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, int | float) or str(value).isprintable():
+        return value
+    return printable(value) if isinstance(value, str) else _Shown(value)
+
+
+for _name in (NAME, f"{NAME}.spark"):
+    logging.getLogger(_name).addFilter(Printable())
 
 
 class _Here(thread_local):

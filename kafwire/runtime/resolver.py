@@ -12,6 +12,16 @@ from kafwire.runtime.patched import original
 LOOK_UPS = 8
 
 
+def failing_part(error: Exception) -> str:
+    """Return the part that an error of resolving blames: "name", "server", or an empty text for neither."""
+    if isinstance(error, UnicodeError):  # a label is empty or too long
+        return "name"
+    number = error.errno if isinstance(error, socket.gaierror) else None
+    if number in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
+        return "name"
+    return "server" if number == socket.EAI_AGAIN else ""
+
+
 class SystemResolver:
     """The system's resolver; a few names are looked up at a time, whoever gave them up."""
 

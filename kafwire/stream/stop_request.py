@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 
+from kafwire.handles import refuse_copy
 from kafwire.runtime.patched import allocate_reentrant_lock
 
 
@@ -19,6 +20,8 @@ class StopRequest:
         >>> kafwire.stream.Pipeline().for_each(print).run(source, stop=stop).records
         0
     """
+
+    __reduce_ex__ = refuse_copy
 
     __module__ = "kafwire.stream"
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError
+from kafwire.handles import refuse_copy
 from kafwire.records._records import Batch, Record
 from kafwire.stream.errors import StreamError
 from kafwire.stream.failed_record import text_of
@@ -64,6 +65,8 @@ class TopicTable:
         ...     print(prices["lamp"], prices.get("chair", 0), sorted(prices))
         25 0 ['book', 'lamp']
     """
+
+    __reduce_ex__ = refuse_copy
 
     __module__ = "kafwire.stream"
 

@@ -13,6 +13,7 @@ from kafwire.cluster.metadata import TopicInfo
 from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
+from kafwire.handles import refuse_copy
 from kafwire.options import ClientOptions, ScanOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -43,6 +44,8 @@ class Client(TokenCalls):
         ...     sorted(client.partitions_for(new_topic))
         [0, 1, 2]
     """
+
+    __reduce_ex__ = refuse_copy
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ from kafwire.consumer.core import CLOSE_SECONDS, ConsumerCore, repr_of
 from kafwire.consumer.offsets.commits import ToCommit
 from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
+from kafwire.handles import refuse_copy
 from kafwire.options import ConsumerOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -78,6 +79,8 @@ class Consumer:
         ...         print(batch.partition, [record.value for record in batch])
         0 [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
     """
+
+    __reduce_ex__ = refuse_copy
 
     def __init__(
         self,

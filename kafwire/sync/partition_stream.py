@@ -11,6 +11,7 @@ from kafwire.consumer.core import ConsumerCore
 from kafwire.consumer.offsets.hand import Hand
 from kafwire.consumer.offsets.partition_progress import PartitionProgress
 from kafwire.consumer.partition_claim import Claim, StreamEnded, not_explicit
+from kafwire.handles import refuse_copy
 from kafwire.runtime.interfaces import Engine
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class PartitionStream:
         ...     print(stream.partition, [record.value for record in batch])
         0 [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
     """
+
+    __reduce_ex__ = refuse_copy
 
     _reader: FetchReader | None = None
 

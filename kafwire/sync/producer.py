@@ -10,6 +10,7 @@ from typing import Any, Self, Unpack
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
+from kafwire.handles import refuse_copy
 from kafwire.options import ProducerOptions
 from kafwire.producer._accumulator import RecordSender
 from kafwire.producer._batch import BatchDelivery, Delivery
@@ -45,6 +46,8 @@ class Producer(RecordSender):
         ...     delivery.result(timeout=10).offset
         3
     """
+
+    __reduce_ex__ = refuse_copy
 
     _serializers: Serializers
 

@@ -12,6 +12,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, Timestamps
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, broker_error
+from kafwire.handles import refuse_copy
 from kafwire.integers import natural
 from kafwire.options import ScanOptions
 from kafwire.runtime.engine import default_engine
@@ -112,6 +113,8 @@ class Scan(BoundedRead):
         ...     [(r.partition, r.start, r.end) for r in scan.ranges]
         [(0, 0, 3)]
     """
+
+    __reduce_ex__ = refuse_copy
 
     def __init__(
         self,

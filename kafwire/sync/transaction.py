@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from kafwire.errors import KafkaError, TransactionAbortableError
+from kafwire.handles import refuse_copy
 from kafwire.producer.transaction_state import OPEN
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ class TransactionBlock:
         ...     with producer.transaction(timeout=30) as same_producer:
         ...         delivery = same_producer.send(topic, b"EWR-IAH")
     """
+
+    __reduce_ex__ = refuse_copy
 
     def __init__(self, producer: Producer, timeout: float | None) -> None:
         self._producer = producer

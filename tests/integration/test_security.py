@@ -173,9 +173,9 @@ def test_a_broker_whose_certificate_nobody_trusts(secured: KafkaCluster) -> None
     ("spoken", "listener", "advice"),
     [
         ("PLAINTEXT", "SSL", "set security_protocol=SSL"),
-        ("PLAINTEXT", "SASL_PLAINTEXT", "set security_protocol to SASL_SSL or SASL_PLAINTEXT"),
+        ("PLAINTEXT", "SASL_PLAINTEXT", "set security_protocol to SASL_PLAINTEXT"),
         ("SSL", "SASL_PLAINTEXT", "security_protocol is PLAINTEXT or SASL_PLAINTEXT"),
-        ("SSL", "SASL_SSL", "set security_protocol to SASL_SSL or SASL_PLAINTEXT"),
+        ("SSL", "SASL_SSL", "set security_protocol to SASL_SSL"),
         ("SSL", "PLAINTEXT", "security_protocol is PLAINTEXT or SASL_PLAINTEXT"),
         ("SASL_SSL", "PLAINTEXT", "security_protocol is PLAINTEXT or SASL_PLAINTEXT"),
         ("PLAINTEXT", "SASL_SSL", "set security_protocol=SSL, or SASL_SSL"),

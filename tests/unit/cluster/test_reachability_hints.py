@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.broker_connection import _Events
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.reachability_hints import (
     NO_NAME_SERVER,
@@ -267,3 +268,19 @@ def test_an_advertised_address_that_responds_with_an_error_is_in_reach() -> None
         with pytest.raises(KafkaConnectionError, match="cannot be read.*is the port that of a Kafka broker") as caught:
             world.run(cluster.connection(1, "fetch").open())
     assert "advertised.listeners" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("first", "words"), [(b"SSH-", "an SSH server"), (b"220 ", "a mail or FTP server")])
+def test_a_server_that_speaks_first_is_named(first: bytes, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its bytes come before the greeting leaves: the connection is over then, and the greeting has no socket."""
+    on_connected = _Events.on_connected
+
+    def speak(events: _Events) -> None:
+        on_connected(events)
+        events.on_closed(errno.EMSGSIZE, frame(first))
+
+    monkeypatch.setattr(_Events, "on_connected", speak)
+    with World() as world:
+        cluster = make_cluster(world, default_api_timeout_ms=500)
+        with pytest.raises(KafkaConnectionError, match=f"{words} answers there.*{NO_BROKER[:-1]}"):
+            world.run(cluster.call(metadata()))

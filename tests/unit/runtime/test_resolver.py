@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafwire.runtime.engine import NativeEngine
-from kafwire.runtime.resolver import LOOK_UPS
+from kafwire.runtime.resolver import LOOK_UPS, failing_part
 
 SOON_S = 10.0
 
@@ -91,3 +91,18 @@ def test_the_error_of_a_look_up_is_raised(engine: NativeEngine, server: NameServ
 def test_what_cannot_be_a_name_is_an_error(engine: NativeEngine, host: str) -> None:
     with pytest.raises(UnicodeError):
         engine.run(engine.resolver.resolve, host, 9092)
+
+
+@pytest.mark.parametrize(
+    ("error", "part"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "name"),
+        (UnicodeError("label empty or too long"), "name"),
+        (socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"), "server"),
+        (socket.gaierror(socket.EAI_FAIL, "Non-recoverable failure in name resolution"), ""),
+        (OSError(24, "Too many open files"), ""),
+        (RuntimeError("can't start new thread"), ""),
+    ],
+)
+def test_the_part_that_an_error_of_resolving_blames(error: Exception, part: str) -> None:
+    assert failing_part(error) == part
