@@ -302,12 +302,12 @@ def test_a_stream_stops_before_kubernetes_loses_patience(world: ClusterWorld, gu
     """What is in flight, the commit, the hooks and the source's end share one time."""
 
     async def main() -> None:
-        seen, read = list[object](), asyncio.Event()
+        seen, read = list[object](), world.loop.create_future()
 
         async def handle(record: object) -> None:
             seen.append(record)
             if len(seen) == 40:
-                read.set()
+                read.set_result(None)
                 await asyncio.sleep(600.0 if is_busy else 0.0)
 
         stop = StopRequest()
@@ -316,7 +316,7 @@ def test_a_stream_stops_before_kubernetes_loses_patience(world: ClusterWorld, gu
         sink = TopicSink(it, "t") if guarantee == "exactly_once" else None
         pipeline = Pipeline().for_each(handle)
         running = asyncio.ensure_future(pipeline.run_async(source, sink, stop=stop, guarantee=guarantee))
-        await read.wait()
+        await asyncio.wait_for(read, 60.0)
         fails(world)
         began = world.loop.time()
         stop.request()
