@@ -87,6 +87,8 @@ import kafwire
 
 bootstrap, topic, way, library, package = sys.argv[1:6]
 columns = ["offset", "key", "value"]  # not each library has lists
+little = {"fetch_memory": 20_000, "fetch_max_bytes": 10_000, "chunk_bytes": 1}  # so the engine fetches meanwhile
+options = {"columns": columns, **little}
 probe = ctypes.CDLL(library)
 pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -112,9 +114,9 @@ def read(stream):
 
 
 if way == "scan":
-    rows = read(Probed(kafwire.scan(bootstrap, topic, columns=columns)))
+    rows = read(Probed(kafwire.scan(bootstrap, topic, **options)))
 else:
-    with kafwire.Consumer(bootstrap, topics=[topic], columns=columns, auto_offset_reset="earliest") as consumer:
+    with kafwire.Consumer(bootstrap, topics=[topic], auto_offset_reset="earliest", **options) as consumer:
         rows = read(Probed(consumer.arrow_stream(timeout=0.5)))
 print(json.dumps([rows, *(ctypes.c_int * 2).in_dll(probe, "calls"), importlib.metadata.version(package)]))
 """
