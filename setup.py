@@ -103,11 +103,14 @@ class Cache:
 
 
 def put(source: Path, target: Path) -> None:
-    """Copy, so that the target is there whole or not at all: a running process may have the old one mapped."""
+    """Copy, so that the target is there whole or not at all: a running process may have the old one mapped.
+
+    The copy has the present time: setuptools replaces an extension of the tree only by a newer one.
+    """
     target.parent.mkdir(parents=True, exist_ok=True)
     number, name = tempfile.mkstemp(dir=target.parent)
     os.close(number)
-    shutil.copy2(source, name)
+    shutil.copy(source, name)
     Path(name).replace(target)
 
 

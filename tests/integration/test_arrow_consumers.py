@@ -37,5 +37,5 @@ def probe(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_library_reads_a_stream(consumer: ArrowConsumer, way: str, bootstrap: str, probe: Path) -> None:
     found = read(consumer, bootstrap, TOPIC, way, probe)
     print(f"{consumer.name} {found.version} {way}: {found.with_gil} with the GIL, {found.without_gil} without")
-    assert found.rows == ROWS
-    assert found.with_gil + found.without_gil > 1
+    assert found.rows == ROWS if consumer.keeps_all else 0 < found.rows < ROWS
+    assert found.with_gil + found.without_gil > 5, "the engine fetches while the library reads"

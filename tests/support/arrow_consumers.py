@@ -25,11 +25,15 @@ ROWS = 3_000
 
 @dataclass(frozen=True)
 class ArrowConsumer:
-    """A library. `code` reads `stream`, and leaves the number of its rows in `rows`."""
+    """A library. `code` reads `stream`, and leaves the number of its rows in `rows`.
+
+    A release that has `keeps_all=False` takes the first batch of a stream of any producer, and drops the others.
+    """
 
     name: str
     requirements: tuple[str, ...]  # none: the release of the tests' own environment
     code: str
+    keeps_all: bool = True
 
 
 _PYARROW = "import pyarrow; rows = pyarrow.table(stream).num_rows"
@@ -62,7 +66,7 @@ CONSUMERS = [
     ArrowConsumer("pyarrow", ("pyarrow==15.0.2", "numpy<2"), _PYARROW),
     ArrowConsumer("pandas", (), _PANDAS),
     ArrowConsumer("polars", (), _POLARS),
-    ArrowConsumer("polars", ("polars==1.8.2",), _POLARS),
+    ArrowConsumer("polars", ("polars==1.8.2",), _POLARS, keeps_all=False),
     ArrowConsumer("duckdb", (), _DUCKDB),
     ArrowConsumer("duckdb", ("duckdb==1.1.3",), _DUCKDB),
     ArrowConsumer("arro3-core", ("arro3-core",), _ARRO3),
@@ -87,6 +91,8 @@ import kafwire
 
 bootstrap, topic, way, library, package = sys.argv[1:6]
 columns = ["offset", "key", "value"]  # not each library has lists
+little = {"fetch_memory": 20_000, "fetch_max_bytes": 10_000, "chunk_bytes": 1}  # so the engine fetches meanwhile
+options = {"columns": columns, **little}
 probe = ctypes.CDLL(library)
 pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
 pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
@@ -112,9 +118,9 @@ def read(stream):
 
 
 if way == "scan":
-    rows = read(Probed(kafwire.scan(bootstrap, topic, columns=columns)))
+    rows = read(Probed(kafwire.scan(bootstrap, topic, **options)))
 else:
-    with kafwire.Consumer(bootstrap, topics=[topic], columns=columns, auto_offset_reset="earliest") as consumer:
+    with kafwire.Consumer(bootstrap, topics=[topic], auto_offset_reset="earliest", **options) as consumer:
         rows = read(Probed(consumer.arrow_stream(timeout=0.5)))
 print(json.dumps([rows, *(ctypes.c_int * 2).in_dll(probe, "calls"), importlib.metadata.version(package)]))
 """
