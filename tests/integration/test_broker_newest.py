@@ -160,6 +160,34 @@ def test_groups_that_are_deleted(brokers: tuple[Broker, Broker]) -> None:
     ]
 
 
+def test_heartbeats_of_a_group_that_is_gone(brokers: tuple[Broker, Broker]) -> None:
+    def codes(broker: Broker) -> dict[str, list[tuple[int, str | None]]]:
+        found = protocol.FindCoordinatorRequest(key_type=0, coordinator_keys=[broker.name])
+        broker.settled(found, 6, lambda its: [each.error_code for each in its.coordinators])
+        kinds = {"consumer": protocol.ConsumerGroupHeartbeatRequest, "share": protocol.ShareGroupHeartbeatRequest}
+        result = {}
+        for name, kind in kinds.items():
+            group = f"{broker.name}-gone-{name}"
+            answers = [
+                broker.settled(
+                    kind(group_id=group, member_id="member", member_epoch=epoch), 1, lambda its: [its.error_code]
+                )
+                for epoch in (1, 7, -1)
+            ]
+            result[name] = [
+                (its.error_code, its.error_message and its.error_message.replace(group, "G")) for its in answers
+            ]
+        classic = protocol.HeartbeatRequest(group_id=f"{broker.name}-gone", generation_id=1, member_id="member")
+        result["classic"] = [(broker.settled(classic, 4, lambda its: [its.error_code]).error_code, None)]
+        return result
+
+    assert {name: [code for code, _ in each] for name, each in compared(brokers, codes).items()} == {
+        "consumer": [ErrorCode.GROUP_ID_NOT_FOUND] * 3,
+        "share": [ErrorCode.GROUP_ID_NOT_FOUND] * 3,
+        "classic": [ErrorCode.UNKNOWN_MEMBER_ID],
+    }
+
+
 def test_offsets_of_transactions_by_topic_id(brokers: tuple[Broker, Broker]) -> None:
     """KIP-1319."""
 

@@ -1,4 +1,6 @@
-"""Aborted transactions that a Kafka broker may leave out of its answers to read_committed: a fault of Kafka 4.3.1's.
+"""Aborted transactions that a Kafka broker may leave out of its answers to read_committed: a fault of Kafka's own.
+
+Kafka 4.3.1 and 4.4.0 have it.
 
 Of each aborted transaction a segment's `.txnindex` has its offsets, and the last stable offset when it ended. A broker
 that looks for those of an answer stops at the first whose last stable offset lies behind the answer. A follower that

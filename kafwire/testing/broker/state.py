@@ -97,7 +97,7 @@ class ClusterState:
             "share.version": (0, 2),
         }
         self.features_epoch = 1
-        self.before_4 = False  # whether coordinators do as those of Kafka 3.9, or of 4.3
+        self.before_4 = False  # whether coordinators do as those of Kafka 3.9, or of 4.4
         # Batches of each producer that a broker remembers after a crash: up to 5 where no snapshot covers a log's end.
         self.kept_after_crash = 1
         self._replies: deque[tuple[Request, Answer]] = deque()

@@ -50,7 +50,7 @@ class GroupApi(Topics):
         self.finding_error = 0
         self.group_error = 0
         self.offset_errors: dict[tuple[str, int], int] = {}
-        self.before_4 = False  # whether coordinators are those of Kafka 3.9, or of 4.3
+        self.before_4 = False  # whether coordinators are those of Kafka 3.9, or of 4.4
         self.groups: dict[str, Group] = {}
         # Offsets of transactions that are not decided: by group and producer, each with its place among all commits.
         self.pending_offsets: defaultdict[str, dict[int, dict[Where, tuple[Kept, int]]]] = defaultdict(dict)

@@ -187,6 +187,17 @@ def test_groups_are_deleted(kafka: EmbeddedKafka) -> None:
     assert committed(kafka, "g") == {T0: None, T1: None}
 
 
+def test_the_brokers_reason_is_shown_with_a_group_that_is_not_deleted(kafka: EmbeddedKafka) -> None:
+    """DeleteGroups 3, of Kafka 4.4.0."""
+    commit(kafka, "g", {T0: 5})
+    kafka.fail_next("DeleteGroups", "GROUP_DELETION_FAILED", message="the plugin keeps it")
+    result = run(kafka, "delete", "g", "-y")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "GROUP_DELETION_FAILED" in result.stderr
+    assert "deleting group g: the plugin keeps it" in result.stderr
+    assert committed(kafka, "g") == {T0: 5, T1: None}
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 
-VERSIONS = (0, 5)  # the next one, of two-phase commit (KIP-939), is not stable in Kafka 4.3, either
+VERSIONS = (0, 5)  # the next one, of two-phase commit (KIP-939), is not stable in Kafka 4.4, either
 NEW_ERROR = 4  # from here on clients understand PRODUCER_FENCED
 
 

@@ -390,6 +390,13 @@ def test_transactions_are_listed(driver: BrokerDriver) -> None:
     assert driver.ask(bad, 2).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
 
 
+def test_no_pattern_of_transactions_takes_exponential_time(driver: BrokerDriver) -> None:
+    began(driver, places=(), name="a" * 60 + "!")
+    began(driver, places=(), name="a" * 60)
+    for pattern in ("(a+)+$", "(a|a)*$", "(a|aa)+"):
+        assert listed(driver, transactional_id_pattern=pattern) == (["a" * 60], [])
+
+
 def test_a_transaction_has_a_beginning(driver: BrokerDriver) -> None:
     client = began(driver, places=(), timeout_ms=7000)
     assert client.describe().transaction_start_time_ms == -1
