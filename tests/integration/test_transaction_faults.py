@@ -287,8 +287,14 @@ def test_a_producer_that_is_damaged_on_its_way_is_refused_and_not_recognised(
         broken.proxy.add(damage(at, partitions=partitions))
         producer.begin_transaction()
         deliveries = [producer.send(topic_name, b"damaged", partition=number) for number in range(partitions)]
-        errors = [delivery.exception(30) for delivery in deliveries]
-        assert all(isinstance(error, BrokerError) and error.name in REFUSED and not error.in_doubt for error in errors)
+        for delivery in deliveries:
+            error = delivery.exception(30)
+            # A refused epoch tells the user to abort, as it may be another producer's doing.
+            cause = error.__cause__ if isinstance(error, TransactionAbortableError) else error
+            assert isinstance(cause, BrokerError)
+            assert cause.name in REFUSED
+            assert (cause.name == "INVALID_PRODUCER_EPOCH") == (cause is not error)
+            assert not error.in_doubt
         with pytest.raises(TransactionAbortableError):
             producer.commit_transaction()
         producer.abort_transaction()
