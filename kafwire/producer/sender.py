@@ -442,8 +442,8 @@ class Sender:
         if self._direct_send is not None:
             self._direct_send.stop()
         self.deferred.stop()
-        self._enlist_all()
         self.accumulator.end("the producer was closed while rows were added to it: they were not sent")
+        self._enlist_all()  # behind the end: nothing is added any more
         lost = [batch for batch in self._incomplete() if not batch.done]
         counts = count_records(lost)
         in_doubt = {b for b in lost if b in self._batches.sent and b.queue.sequencer.is_doubtful(b)}
