@@ -294,6 +294,7 @@ def test_a_producer_that_is_damaged_on_its_way_is_refused_and_not_recognised(
             assert isinstance(cause, BrokerError)
             assert cause.name in REFUSED
             assert (cause.name == "INVALID_PRODUCER_EPOCH") == (cause is not error)
+            assert error is not None
             assert not error.in_doubt
         with pytest.raises(TransactionAbortableError):
             producer.commit_transaction()
