@@ -29,6 +29,15 @@ class Accumulator(Queues):
         timestamp_ms: int | None,
         partition: int | None,
     ) -> Delivery | None: ...
+    def append_deferred(
+        self,
+        topic_name: str,
+        value: BytesLike | None,
+        key: BytesLike | None,
+        headers: Iterable[tuple[str, bytes | None]] | None,
+        timestamp_ms: int | None,
+        partition: int | None,
+    ) -> Delivery | None: ...
     def defer(
         self,
         topic_name: str,

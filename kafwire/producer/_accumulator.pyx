@@ -55,6 +55,7 @@ cdef struct _Record:
     int spread  # how its partition was found, or -1
     bint placed  # the user named its partition
     bint is_beyond  # it needs no room, and is taken until the producer has ended
+    bint is_deferred  # `defer` has taken it: it belongs to the transaction that is committed now
 
 
 @cython.final
@@ -74,8 +75,12 @@ cdef class Accumulator(Queues):
         """
         return self.put(topic_name, value, key, headers, timestamp_ms, partition, True)
 
+    def append_deferred(self, str topic_name, value, key, headers, timestamp_ms, partition):
+        """`append_beyond` of a record that `defer` has checked: a commit that began since then waits for it."""
+        return self.put(topic_name, value, key, headers, timestamp_ms, partition, True, True)
+
     def defer(self, str topic_name, value, key, headers, timestamp_ms):
-        """Check a record whose topic is not known yet: (what `append_beyond` takes of it, its Delivery).
+        """Check a record whose topic is not known yet: (what `append_deferred` takes of it, its Delivery).
 
         It is charged to the budget. `ProducerBatch.follow` says what became of it.
         """
@@ -108,7 +113,8 @@ cdef class Accumulator(Queues):
         """Whether a delivery callback sends."""
         return self.budget.callbacks is not None and self.budget.callbacks.is_current
 
-    cdef Delivery put(self, str topic_name, value, key, headers, timestamp_ms, partition, bint is_beyond=False):
+    cdef Delivery put(self, str topic_name, value, key, headers, timestamp_ms, partition, bint is_beyond=False,
+                      bint is_deferred=False):
         cdef Topic topic = self.latest
         cdef _Record record
         cdef bytes header_bytes = None
@@ -123,6 +129,7 @@ cdef class Accumulator(Queues):
             elif not is_beyond and topic_name in self.deferred and self.in_callback():
                 return None  # behind those of its topic that callbacks sent before
         record.is_beyond = is_beyond
+        record.is_deferred = is_deferred
         record.value.is_view = record.key.is_view = False
         try:
             read_data(value, "value", &record.value)
@@ -213,7 +220,7 @@ cdef class Accumulator(Queues):
         cdef ssize_t added
         if self.budget.closed is not None and (not record.is_beyond or self.ended is not None):
             return CLOSED
-        if self.send_gate is not None:
+        if self.send_gate is not None and not (record.is_deferred and self.is_committing):
             return REFUSED
         if topic.retired:
             return GONE

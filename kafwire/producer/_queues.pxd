@@ -70,6 +70,7 @@ cdef class Queues:
     cdef public object deferred
     cdef uint16_t attributes  # of all batches
     cdef public object send_gate  # None, or what makes the error for records that come now
+    cdef public bint is_committing  # the gate is closed, but for `deferred` records: the commit waits for them
     # Grows when records that came before and after must not be in one transaction.
     cdef public int64_t transaction_generation
     cdef readonly int32_t passes  # threads that add rows without the GIL

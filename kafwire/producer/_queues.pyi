@@ -49,6 +49,7 @@ class Topic:
 
 class Queues:
     send_gate: Callable[[], Exception] | None
+    is_committing: bool
     deferred: Container[str] | None
     transaction_generation: int
     def __init__(

@@ -181,7 +181,7 @@ class Sender:
         await self._topics.ensure(names, self.config.max_block_ms)
 
     async def _learn_partition(self, missing: UnknownPartition) -> None:
-        await self.ensure_partition(missing, self.config.max_block_ms)
+        await self._topics.ensure_partition(missing, self.config.max_block_ms)
 
     def _on_deferred(self, error: KafkaError | None) -> None:
         """Records of callbacks that waited for their topic are in its queues, or have failed."""
@@ -336,8 +336,9 @@ class Sender:
         """Close all batches and send what may be sent; whether nothing is left that was not acknowledged."""
         if self.accumulator.passes:
             return False
+        deferred = self.deferred.batches  # before the pump: a record that is placed meanwhile is in its queue then
         self._pump(everything=True)
-        return not self._incomplete() and not self.accumulator.budget.callbacks_due
+        return not deferred and not self._sent_or_queued() and not self.accumulator.budget.callbacks_due
 
     def drop_unsent(self, error: KafkaError) -> bool:
         """Give up all batches but those in flight, which come back first; whether nothing is left."""
@@ -346,8 +347,11 @@ class Sender:
         drop_unsent(self._batches, self._recreated, error)
         return not self.accumulator.passes and not self._incomplete()
 
+    def _sent_or_queued(self) -> list[ProducerBatch]:
+        return self._batches.all(self._recreated.queues)
+
     def _incomplete(self) -> list[ProducerBatch]:
-        return [*self._batches.all(self._recreated.queues), *self.deferred.batches]
+        return [*self._sent_or_queued(), *self.deferred.batches]
 
     async def purge(self, *, in_flight: bool) -> int:
         """Give up what certainly is not in the log; `in_flight`: also what may be. Returns how many records it was."""
@@ -368,8 +372,9 @@ class Sender:
         until = None if timeout_s is None else self.cluster.engine.now_ms() + timeout_s * 1000
         self._flushes += 1
         try:
+            deferred = self.deferred.batches  # before the pump, as in `drain`
             self._pump(everything=True)
-            await wait_for(self._incomplete(), timeout_s)
+            await wait_for([*self._sent_or_queued(), *deferred], timeout_s)
         finally:
             self._flushes -= 1
         await self._callbacks_called(self.config.delivery_timeout_ms / 1000 if until is None else self._left_s(until))
@@ -422,8 +427,11 @@ class Sender:
             await self.flush(self._left_s(until_ms))
 
     def _has_more(self) -> bool:
+        deferred = self.deferred.batches  # first, as in `drain`
         self._enlist_all()
-        return any(not batch.done for batch in self._incomplete())  # purged ones that are on the wire are done
+        return any(
+            not batch.done for batch in [*self._sent_or_queued(), *deferred]
+        )  # purged ones that are on the wire are done
 
     def _shut(self, why: str, cause: BaseException | None = None) -> dict[str, int]:
         self._turns.stop()
@@ -434,8 +442,8 @@ class Sender:
         if self._direct_send is not None:
             self._direct_send.stop()
         self.deferred.stop()
-        self._enlist_all()
         self.accumulator.end("the producer was closed while rows were added to it: they were not sent")
+        self._enlist_all()  # behind the end: nothing is added any more
         lost = [batch for batch in self._incomplete() if not batch.done]
         counts = count_records(lost)
         in_doubt = {b for b in lost if b in self._batches.sent and b.queue.sequencer.is_doubtful(b)}

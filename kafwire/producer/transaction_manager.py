@@ -295,6 +295,7 @@ class Transactions:
     def _look(self) -> None:
         """What follows from the state for those who send."""
         self._records.identity = self._logic.identity
+        self._records.accumulator.is_committing = self.state is State.COMMITTING
         if self.state is not State.IN_TRANSACTION:
             self._records.accumulator.send_gate = self._refusal
 

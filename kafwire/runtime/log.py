@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -65,6 +66,8 @@ class _Here(thread_local):
 
 
 _here = _Here()
+# A child that is forked within a delivery callback goes on in that thread, and has none that would take its lines.
+os.register_at_fork(after_in_child=lambda: setattr(_here, "take", None))
 
 
 def leave_by(take: Callable[[LogLine], object]) -> None:

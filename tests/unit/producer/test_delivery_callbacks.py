@@ -306,6 +306,54 @@ def test_a_partition_that_is_never_added_fails_its_records_alone() -> None:
             assert f"not {number}" in str(error)
 
 
+@pytest.mark.parametrize("added", [False, True])
+def test_a_commit_waits_for_records_that_callbacks_sent_before(*, added: bool) -> None:
+    """They wait for a topic, or an added partition, when the commit begins."""
+    with ClusterWorld() as world:
+        topic = world.state.topics.create("new", partitions=1, replicas=1)
+        world.state.topics.create("t", partitions=1, replicas=1)
+        letters: list[Any] = []
+        with kafwire.Producer(world.bootstrap, engine=world.engine, transactional_id="x") as producer:
+
+            def send(_: Any) -> None:
+                letters.append(producer.send("new", b"letter", partition=int(added)))
+
+            if added:
+                with producer.transaction():
+                    producer.send("new", b"known", partition=0)
+                world.state.topics.add_partitions(topic, 1)
+            with producer.transaction():
+                producer.send("t", b"x").add_done_callback(send)
+                producer.flush()
+            assert letters[0].result(0).offset == 0
+        with kafwire.scan(world.bootstrap, "new", engine=world.engine, isolation_level="read_committed") as found:
+            assert b"letter" in [record.value for batch in found.batches() for record in batch]
+
+
+def test_a_flush_waits_for_a_record_that_is_placed_while_it_begins() -> None:
+    with World() as world:
+        world.create_topic("t")
+        world.create_topic("new")
+        callbacks = late(world)
+        work = Work(world, "t", linger_ms=60_000)
+        letters: list[Any] = []
+        work.send("t", b"x").add_done_callback(
+            lambda _: letters.append(work.sender.deferred.send("new", b"y", None, None, None, None))
+        )
+        world.pass_time(61)
+        callbacks.run()
+        world.pass_time(1)  # the topic is known, and the callback thread has yet to place the record
+        pump = work.sender._pump
+
+        def pump_and_place(*, everything: bool) -> None:
+            pump(everything=everything)
+            callbacks.run()
+
+        work.sender._pump = pump_and_place  # type: ignore[method-assign]
+        work.flush()
+        assert letters[0].done()
+
+
 def test_purge_gives_up_records_whose_topic_is_not_known_yet() -> None:
     with World() as world:
         world.create_topic("t")

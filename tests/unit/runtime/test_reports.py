@@ -111,6 +111,25 @@ def test_a_handler_that_makes_a_client_does_not_wait_for_the_first_client() -> N
     in_child(first)
 
 
+def test_a_child_of_the_callback_thread_logs_in_place(engine: NativeEngine, handler: Locked) -> None:
+    ends: list[object] = []
+
+    def child() -> None:
+        log.warning("in the child")
+        assert [record.getMessage() for record in handler.records] == ["in the child"]
+
+    def fork() -> None:
+        try:
+            in_child(child)
+            ends.append(None)
+        except BaseException as error:
+            ends.append(error)
+
+    engine.callbacks.submit(fork)
+    engine.callbacks.stop(SOON_S)
+    assert ends == [None]
+
+
 def test_a_muted_logger_drops_lines_of_the_current_thread_alone(caplog: pytest.LogCaptureFixture) -> None:
     other = threading.Thread(target=logging.getLogger("asyncio").warning, args=("another thread",))
     with muted("asyncio"):
