@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-# Of difflib's ratio: three letters of ten may be wrong. Below it, difflib proposes names that share only an ending.
+# Of difflib's ratio: three letters of ten may be wrong. Below it, names that share an ending would be proposed.
 LEAST_RATIO = 0.7
 
 

@@ -12,6 +12,7 @@ import click
 
 from kafwire.cli.connection import client_options, connection_options_for, only
 from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.foreign_text import printable
 
 if TYPE_CHECKING:
     from kafwire.cli.letter_requests import Letters
@@ -217,7 +218,7 @@ def _row(letter: Letter, sent: bool) -> tuple[str, ...]:
         "" if letter.attempts is None else str(letter.attempts),
         "yes" if sent else "",
     )
-    return tuple("".join(one if one.isprintable() else "?" for one in text) for text in texts)
+    return tuple(map(printable, texts))
 
 
 def _key(letter: Letter) -> str | None:

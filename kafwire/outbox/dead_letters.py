@@ -38,9 +38,8 @@ class DeadLetters(NamedTuple):
 
 
 def reason_of(error: KafkaError) -> str:
-    """The error's text, as databases and headers take it."""
-    text = f"{error}"[:REASON_CHARACTERS].replace("\0", "\\0")
-    return text.encode("utf-8", "backslashreplace").decode()
+    """The error's text, as databases and headers take it: without NUL and surrogates, which errors escape."""
+    return f"{error}"[:REASON_CHARACTERS]
 
 
 def letter_of(row: OutboxRow, error: KafkaError) -> OutboxRow:
