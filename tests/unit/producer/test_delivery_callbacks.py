@@ -330,7 +330,7 @@ def test_a_commit_waits_for_records_that_callbacks_sent_before(*, added: bool) -
             assert b"letter" in [record.value for batch in found.batches() for record in batch]
 
 
-def test_a_flush_waits_for_a_record_that_is_placed_while_it_begins() -> None:
+def test_a_flush_waits_for_a_record_that_is_placed_while_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     with World() as world:
         world.create_topic("t")
         world.create_topic("new")
@@ -349,7 +349,7 @@ def test_a_flush_waits_for_a_record_that_is_placed_while_it_begins() -> None:
             pump(everything=everything)
             callbacks.run()
 
-        work.sender._pump = pump_and_place  # type: ignore[method-assign]
+        monkeypatch.setattr(work.sender, "_pump", pump_and_place)
         work.flush()
         assert letters[0].done()
 
