@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafwire.spark.plan import DataLossError
+    from kafwire.spark.data_loss import DataLossError
     from kafwire.spark.source import KafwireDataSource
 
 __all__ = ["DataLossError", "KafwireDataSource"]
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> object:
 
         return KafwireDataSource
     if name == "DataLossError":
-        from kafwire.spark.plan import DataLossError
+        from kafwire.spark.data_loss import DataLossError
 
         return DataLossError
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
