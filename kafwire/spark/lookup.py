@@ -12,6 +12,7 @@ from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, broker_error
 from kafwire.spark import processes
+from kafwire.spark.byte_limit import Sample
 from kafwire.spark.plan import is_wanted
 from kafwire.types import Offset, TopicPartition
 
@@ -37,14 +38,6 @@ class Topic:
 
     topic_id: uuid.UUID
     partitions: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """`size` bytes of decoded keys, values and headers lie in `offsets` offsets, holes included."""
-
-    offsets: int
-    size: int
 
 
 class Lookup(Protocol):

@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.spark.byte_limit import within_bytes
 from kafwire.spark.data_loss import check_pinned, check_there, data_loss, losses_of_batch, recreated
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, present, split, start_of
 from kafwire.spark.stream_offsets import names
@@ -217,7 +218,9 @@ class StreamPlanner:
         # AvailableNow reads everything up to its ends: a rest below the minimum would end the query unread.
         if not self._is_available_now and self._delay.postpones(count, self._now_ms()):
             return start
-        return within(self._options.limits, begin, latest)
+        limits = self._options.limits
+        end = within(limits, begin, latest)
+        return end if limits.max_bytes is None else within_bytes(limits.max_bytes, begin, end, self._lookup.samples)
 
     def _replayed_start(self, start: Offsets, end: Offsets) -> Offsets:
         """The start of batch 0 when it is replayed: Spark does not keep the start, and it may have moved since.

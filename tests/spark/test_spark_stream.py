@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import Row
 
 from kafwire.testing.broker.embedded import EmbeddedKafka
+from tests.support.deadlines import until
 
 LONGEST_S = 60
 Stream = Callable[..., DataFrame]
@@ -26,7 +29,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
 
 @pytest.fixture
 def topic(kafka: EmbeddedKafka, request: pytest.FixtureRequest) -> str:
-    name = str(request.node.name).replace("[", "-").replace("]", "")
+    name = str(request.node.name)
     kafka.create_topic(name, partitions=2)
     return name
 
@@ -67,17 +70,81 @@ def fill(kafka: EmbeddedKafka, topic: str, first: int, end: int) -> None:
         kafka.append(topic, [b"%d" % number], partition=number % 2)
 
 
+def offset(query: StreamingQuery, batch: int, which: str) -> Any:
+    return json.loads(query.recentProgress[batch]["sources"][0][which])
+
+
 def test_a_stream_from_earliest_reads_all_and_goes_on_from_its_checkpoint(
     kafka: EmbeddedKafka, spark: SparkSession, topic: str, stream: Stream, run: Run, tmp_path: Path
 ) -> None:
     fill(kafka, topic, 0, 100)
-    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "30"}
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "30", "commitGroup": topic}
     query = run(stream(**options))
     assert values(spark, tmp_path) == list(range(100))
-    progress = query.recentProgress
-    assert [each["numInputRows"] for each in progress if each["numInputRows"]] == [30, 30, 30, 10]
-    assert progress[0]["sources"][0]["endOffset"] == {topic: {"0": 15, "1": 15}}
-    assert progress[0]["sources"][0]["latestOffset"] == {topic: {"0": 50, "1": 50}}
+    assert [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]] == [30, 30, 30, 10]
+    assert offset(query, 0, "endOffset") == {topic: {"0": 15, "1": 15}}
+    assert offset(query, 0, "latestOffset") == {topic: {"0": 50, "1": 50}}
+    assert kafka.committed(topic) == {(topic, 0): 50, (topic, 1): 50}
     fill(kafka, topic, 100, 150)
+    kafka.ask(lambda state: state.topics.add_partitions(state.topics.find(topic), 1))
+    kafka.append(topic, [b"150", b"151"], partition=2)
     run(stream(**options))
-    assert values(spark, tmp_path) == list(range(150))
+    assert values(spark, tmp_path) == list(range(152))
+
+
+def test_a_stream_from_latest_loses_nothing_while_records_arrive(
+    kafka: EmbeddedKafka, spark: SparkSession, topic: str, stream: Stream, tmp_path: Path
+) -> None:
+    fill(kafka, topic, 0, 10)
+    writer = stream("offset bigint, value binary", subscribe=topic).writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", f"{tmp_path}/checkpoint").option("path", f"{tmp_path}/rows")
+    query = writer.start()
+    sent = 10
+    try:
+
+        def reads() -> bool:
+            nonlocal sent
+            fill(kafka, topic, sent, sent + 2)
+            sent += 2
+            return query.lastProgress is not None and query.lastProgress["batchId"] >= 2
+
+        until(reads, "two batches after the empty one", LONGEST_S)
+        query.processAllAvailable()
+        first = offset(query, 0, "endOffset")[topic]
+        assert query.recentProgress[0]["numInputRows"] == 0
+    finally:
+        query.stop()
+    read = rows(spark, tmp_path)
+    assert sorted(int(bytes(row.value)) for row in read) == list(range(2 * first["0"], sent))
+
+
+def test_a_topic_recreated_under_a_running_stream_fails_it(
+    kafka: EmbeddedKafka, topic: str, stream: Stream, tmp_path: Path
+) -> None:
+    fill(kafka, topic, 0, 10)
+    frame = stream(subscribe=topic, startingOffsets="earliest", **{"fetchOffset.retryIntervalMs": "10"})
+    query = frame.writeStream.format("noop").option("checkpointLocation", f"{tmp_path}/checkpoint").start()
+    try:
+        query.processAllAvailable()
+        kafka.delete_topic(topic)
+        kafka.create_topic(topic, partitions=2)
+        fill(kafka, topic, 0, 40)
+        with pytest.raises(StreamingQueryException, match=f"PARTITIONS_RECREATED. topic {topic} was deleted and"):
+            query.awaitTermination(LONGEST_S)
+    finally:
+        query.stop()
+
+
+def test_the_trigger_once_ignores_limits(
+    kafka: EmbeddedKafka, spark: SparkSession, topic: str, stream: Stream, run: Run, tmp_path: Path
+) -> None:
+    fill(kafka, topic, 0, 60)
+    options = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": "30"}
+    query = run(stream(**options), once=True)
+    assert [each["numInputRows"] for each in query.recentProgress] == [60]
+    assert values(spark, tmp_path) == list(range(60))
+
+
+def test_a_wrong_option_of_a_stream_is_the_error_of_its_query(topic: str, stream: Stream, run: Run) -> None:
+    with pytest.raises(StreamingQueryException, match="option endingOffsets: a stream has no end"):
+        run(stream(subscribe=topic, endingOffsets="latest"))
