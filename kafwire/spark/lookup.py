@@ -13,6 +13,7 @@ from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, broker_error
 from kafwire.spark import processes
 from kafwire.spark.byte_limit import Sample
+from kafwire.spark.group_commits import GroupCommits
 from kafwire.spark.plan import is_wanted
 from kafwire.types import Offset, TopicPartition
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from kafwire import Client, Consumer
+    import pyarrow as pa
+
+    from kafwire import Client
     from kafwire.spark.options import Bound, ReadOptions
     from kafwire.spark.stream_offsets import Offsets
 
@@ -76,7 +79,7 @@ class ClusterLookup:
         self._options = options
         self._isolation = options.client.get("isolation_level", "read_uncommitted")
         self._made: Client | None = None
-        self._groups: dict[str, Consumer] = {}
+        self._groups: dict[str, GroupCommits] = {}
 
     def topics(self) -> dict[str, Topic]:
         """See `Lookup`. One Metadata request; raises `BrokerError` for a topic that may not be described."""
@@ -104,13 +107,12 @@ class ClusterLookup:
 
     def committed(self, group: str, places: Sequence[TopicPartition]) -> Offsets:
         """See `Lookup`."""
-        found = self._consumer(group).committed(places) if places else {}
-        return {place: int(offset) for place, offset in found.items() if offset is not None}
+        return self._commits(group).committed(places)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """See `Lookup`. Raises `KafkaError`, for example because the group has members."""
         if offsets:
-            self._consumer(group).commit(dict(offsets))
+            self._commits(group).commit(offsets)
 
     def samples(self, at: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, Sample]:
         """See `Lookup`. One scan of all partitions; a partition without records there has no sample."""
@@ -119,18 +121,19 @@ class ClusterLookup:
         found: dict[TopicPartition, Sample] = {}
         if not at:
             return found
+        ends = {place: min(end, start + _SAMPLE_OFFSETS) for place, (start, end) in at.items()}
         with self._client.scan(
             sorted({place.topic for place in at}),
             start={place: Offset(start) for place, (start, _) in at.items()},
-            end={place: Offset(min(end, start + _SAMPLE_OFFSETS)) for place, (start, end) in at.items()},
+            end={place: Offset(end) for place, end in ends.items()},
             columns=["key", "value", "headers"],
             fetch_max_bytes=_SAMPLE_BYTES,
         ) as scan:
             for batch in scan.batches():
                 place = TopicPartition(batch.topic, batch.partition)
                 before = found.get(place, Sample(0, 0))
-                size = pa.table(batch).nbytes if len(batch) else 0
-                found[place] = Sample(batch.next_offset - at[place][0], before.size + size)
+                size = payload(pa.table(batch)) if len(batch) else 0
+                found[place] = Sample(min(batch.next_offset, ends[place]) - at[place][0], before.size + size)
         return found
 
     def close(self) -> None:
@@ -149,16 +152,20 @@ class ClusterLookup:
                 self._made = kafwire.Client(**client_options(self._options))
         return self._made
 
-    def _consumer(self, group: str) -> Consumer:
-        """A consumer that only speaks for `group`: it joins nothing and reads nothing."""
+    def _commits(self, group: str) -> GroupCommits:
         if group not in self._groups:
-            import kafwire
-
             with processes.naming_this_host():
-                self._groups[group] = kafwire.Consumer(
-                    **client_options(self._options), group_id=group, enable_auto_commit=False
-                )
+                self._groups[group] = GroupCommits(group, client_options(self._options))
         return self._groups[group]
+
+
+def payload(table: pa.Table) -> int:
+    """The bytes of keys, values and headers, without what Arrow adds."""
+    import pyarrow.compute as pc
+
+    headers = pc.list_flatten(table["headers"])
+    columns = [table["key"], table["value"], *(pc.struct_field(headers, name) for name in ("key", "value"))]
+    return sum(pc.sum(pc.binary_length(column)).as_py() or 0 for column in columns)
 
 
 def named_topics(options: ReadOptions) -> tuple[str, ...]:

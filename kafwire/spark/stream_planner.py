@@ -77,9 +77,9 @@ class StreamPlanner:
         The first batch of a stream whose start moves, as that of `latest` does, is empty: Spark writes its end to the
         checkpoint, and has the start from there after a crash. The only batch of the trigger Once reads at once.
         """
-        self._publish(start)
         self._is_asked = True
         self._latest = latest = self._find_latest(start)
+        self._publish({place: offset for place, offset in start.items() if place in latest})
         pins_start, self._pins_start = self._pins_start, False
         if pins_start and has_limits and start == self._start:
             return start

@@ -13,10 +13,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import Row
 
+from kafwire.spark import read, read_stream
 from kafwire.testing.broker.embedded import EmbeddedKafka
 from tests.support.deadlines import until
 
-LONGEST_S = 60
+LONGEST_S = 100
 Stream = Callable[..., DataFrame]
 Run = Callable[..., StreamingQuery]
 
@@ -143,6 +144,18 @@ def test_the_trigger_once_ignores_limits(
     query = run(stream(**options), once=True)
     assert [each["numInputRows"] for each in query.recentProgress] == [60]
     assert values(spark, tmp_path) == list(range(60))
+
+
+def test_columns_are_chosen_by_name_for_batches_and_streams(
+    kafka: EmbeddedKafka, spark: SparkSession, topic: str, run: Run, tmp_path: Path
+) -> None:
+    fill(kafka, topic, 0, 10)
+    at = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": topic}
+    frame = read(spark, columns=["offset", "value"]).options(**at).load()
+    assert frame.columns == ["offset", "value"]
+    assert frame.count() == 10
+    run(read_stream(spark, columns=["value"]).options(**at).option("startingOffsets", "earliest").load())
+    assert [len(row) for row in rows(spark, tmp_path)] == [1] * 10
 
 
 def test_a_wrong_option_of_a_stream_is_the_error_of_its_query(topic: str, stream: Stream, run: Run) -> None:
