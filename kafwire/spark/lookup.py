@@ -130,6 +130,8 @@ class ClusterLookup:
             fetch_max_bytes=_SAMPLE_BYTES,
         ) as scan:
             for batch in scan.batches():
+                if batch.topic is None or batch.partition is None:
+                    continue  # never in a scan
                 place = TopicPartition(batch.topic, batch.partition)
                 before = found.get(place, Sample(0, 0))
                 size = payload(pa.table(batch)) if len(batch) else 0
@@ -140,8 +142,10 @@ class ClusterLookup:
         """See `Lookup`."""
         made, self._made = self._made, None
         groups, self._groups = self._groups, {}
-        for each in (*groups.values(), *([] if made is None else [made])):
-            each.close()
+        for commits in groups.values():
+            commits.close()
+        if made is not None:
+            made.close()
 
     @property
     def _client(self) -> Client:

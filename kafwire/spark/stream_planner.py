@@ -136,7 +136,9 @@ class StreamPlanner:
         log.info("the stream starts at %s", _shown(start))
         return start
 
-    def _start_of_group(self, group: str, places: Sequence[TopicPartition], earliest: Offsets) -> Offsets:
+    def _start_of_group(
+        self, group: str, places: Sequence[TopicPartition], earliest: Mapping[TopicPartition, int]
+    ) -> Offsets:
         committed = self._lookup.committed(group, places)
         if places and not committed:
             raise ConfigError(

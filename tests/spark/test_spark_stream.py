@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import Row
 
+import kafwire
 from kafwire.spark import read, read_stream
 from kafwire.testing.broker.embedded import EmbeddedKafka
 from tests.support.deadlines import until
 
 LONGEST_S = 100
+pytestmark = pytest.mark.timeout(4 * LONGEST_S)  # the first stream starts the session and its workers
 Stream = Callable[..., DataFrame]
 Run = Callable[..., StreamingQuery]
 
@@ -71,6 +73,14 @@ def fill(kafka: EmbeddedKafka, topic: str, first: int, end: int) -> None:
         kafka.append(topic, [b"%d" % number], partition=number % 2)
 
 
+def add_partition(kafka: EmbeddedKafka, topic: str) -> None:
+    with kafwire.Client(kafka.bootstrap) as client:
+        request: Any = kafwire.protocol.CreatePartitionsRequest
+        count = len(client.partitions_for(topic)) + 1
+        topics = [request.CreatePartitionsTopic(name=topic, count=count, assignments=None)]
+        client.call(request(topics=topics, timeout_ms=10_000))
+
+
 def offset(query: StreamingQuery, batch: int, which: str) -> Any:
     return json.loads(query.recentProgress[batch]["sources"][0][which])
 
@@ -87,7 +97,7 @@ def test_a_stream_from_earliest_reads_all_and_goes_on_from_its_checkpoint(
     assert offset(query, 0, "latestOffset") == {topic: {"0": 50, "1": 50}}
     assert kafka.committed(topic) == {(topic, 0): 50, (topic, 1): 50}
     fill(kafka, topic, 100, 150)
-    kafka.ask(lambda state: state.topics.add_partitions(state.topics.find(topic), 1))
+    add_partition(kafka, topic)
     kafka.append(topic, [b"150", b"151"], partition=2)
     run(stream(**options))
     assert values(spark, tmp_path) == list(range(152))
