@@ -17,6 +17,7 @@ from kafwire.spark.offsets import EARLIEST, LATEST
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafwire.spark.options import Bound, ReadOptions
@@ -26,12 +27,16 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets `[start, end)` of one partition. Its size counts offsets: compaction and transactions leave holes."""
+    """Offsets `[start, end)` of one partition. Its size counts offsets: compaction and transactions leave holes.
+
+    `topic_id` is the topic that was planned; one of the same name that is created later has other records.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
+    topic_id: uuid.UUID | None = None
 
     @property
     def size(self) -> int:

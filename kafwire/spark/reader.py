@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError
 from kafwire.spark import processes
-from kafwire.spark.data_loss import COULD_NOT_READ_OFFSET_RANGE, START_OFFSET_RESET, Loss, data_loss
+from kafwire.spark.data_loss import COULD_NOT_READ_OFFSET_RANGE, START_OFFSET_RESET, Loss, data_loss, recreated
 from kafwire.spark.lookup import client_names, client_options, describe, matches, named_topics
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, plan
 from kafwire.spark.schema import SCAN_LAYOUT, SCAN_NAMES, arrow_schema
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kafwire.spark.options import ReadOptions
 
 log = logging.getLogger("kafwire.spark")
+
+_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class KafwireReader(DataSourceReader):
@@ -75,11 +77,18 @@ def _read(client: Client, options: ReadOptions, schema: StructType, piece: Offse
                 layout=SCAN_LAYOUT,
                 **scan_options,
             ) as scan:
+                if _is_another(client, piece):
+                    _report(options, recreated(piece.topic))
+                    return
                 for batch in scan.batches():
                     if len(batch):  # a chunk may hold control records only
                         yield to_spark(batch.to_arrow(), arrow)
                     position = batch.next_offset
         except BrokerError as error:
+            if error.code in _GONE:
+                what = f"topic {piece.topic} was deleted after {piece} was planned; it is read up to {position}"
+                _report(options, Loss(COULD_NOT_READ_OFFSET_RANGE, what))
+                return
             if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
             left = _what_is_left(client, options, piece, position, end)
@@ -99,10 +108,19 @@ def _what_is_left(client: Client, options: ReadOptions, piece: OffsetRange, posi
             START_OFFSET_RESET if position < low else COULD_NOT_READ_OFFSET_RANGE,
             f"{piece} was planned and read up to {position}, but the topic holds [{low}, {high}) now",
         )
-        if options.fail_on_data_loss:
-            raise data_loss(loss)
-        log.warning("data loss, as failOnDataLoss is false the read goes on: %s", loss)
+        _report(options, loss)
     return max(position, low), min(end, high)
+
+
+def _is_another(client: Client, piece: OffsetRange) -> bool:
+    """True if the topic that the scan has just looked up is not the one that was planned."""
+    return piece.topic_id is not None and client.topic(piece.topic).topic_id != piece.topic_id
+
+
+def _report(options: ReadOptions, loss: Loss) -> None:
+    if options.fail_on_data_loss:
+        raise data_loss(loss) from None
+    log.warning("data loss, as failOnDataLoss is false the read goes on: %s", loss)
 
 
 def find_ranges(options: ReadOptions) -> tuple[list[OffsetRange], list[str]]:

@@ -57,7 +57,7 @@ class StreamPlanner:
         self._published: Mapping[TopicPartition, int] | None = None
         self._ids: dict[str, uuid.UUID] = {}
         self._former_ids: set[uuid.UUID] = set()
-        # Of recreated topics that are read from their beginning: the offset of the old topic, the first of the new one.
+        # Partitions of recreated topics: the offset in the old topic, and the first offset of the new one.
         self._restarts: dict[TopicPartition, tuple[int, int]] = {}
 
     def start(self) -> Offsets:
@@ -100,13 +100,15 @@ class StreamPlanner:
             for name, topic in topics.items():
                 self._meet(name, topic, start, there)
             check_there(end, there)
-        begin = {place: self._restarted(place, offset) for place, offset in start.items()}
+        begin = {
+            place: end[place] if self._restarts_at(place, offset, end) else offset for place, offset in start.items()
+        }
         added = [place for place in end if place not in start]
         first = self._lookup.earliest(self._existing(added)) if added else {}
         self._report(losses_of_batch(begin, end, first))
         begin |= first
         ranges = [
-            OffsetRange(place.topic, place.partition, begin[place], end[place])
+            OffsetRange(place.topic, place.partition, begin[place], end[place], self._ids.get(place.topic))
             for place in sorted(end)
             if place in begin
         ]
@@ -158,6 +160,9 @@ class StreamPlanner:
         topics, latest = self._settled(start)
         for name, topic in topics.items():
             self._meet(name, topic, start, latest)
+        # An empty range brings the checkpoint to the new topic's first offset; the next batch reads from there.
+        self._restarts = {place: ends for place, ends in self._restarts.items() if start.get(place) == ends[0]}
+        latest |= {place: first for place, (_, first) in self._restarts.items() if place in latest}
         if self._is_available_now:
             self._pinned = latest
         return latest
@@ -204,17 +209,15 @@ class StreamPlanner:
         if places:
             self._report([recreated(name)])
             first = self._lookup.earliest(places)
-            self._restarts |= {place: (start[place], first[place]) for place in places}
+            self._restarts |= {place: (start[place], first[place]) for place in places if start[place] != first[place]}
         self._former_ids.add(known)
         self._ids[name] = topic.topic_id
 
-    def _restarted(self, place: TopicPartition, offset: int) -> int:
-        """The offset to read from: of a recreated topic, `offset` may be one of the old topic."""
-        old, first = self._restarts.get(place, (None, offset))
-        return first if old == offset else offset
+    def _restarts_at(self, place: TopicPartition, start: int, end: Offsets) -> bool:
+        return place in end and self._restarts.get(place) == (start, end[place])
 
     def _limited(self, start: Offsets, latest: Offsets) -> Offsets:
-        begin = {place: self._restarted(place, offset) for place, offset in start.items()}
+        begin = dict(start)
         begin |= self._lookup.earliest([place for place in latest if place not in start])
         count = sum(backlog(begin, latest).values())
         # AvailableNow reads everything up to its ends: a rest below the minimum would end the query unread.

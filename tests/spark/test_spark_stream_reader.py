@@ -118,7 +118,32 @@ def test_a_recreated_topic_is_a_loss(kafka: EmbeddedKafka, make: Make, topic: st
     kafka.append(topic, [b"new", b"newer"])
     with pytest.raises(DataLossError, match=f"PARTITIONS_RECREATED. topic {topic} was deleted and created again"):
         latest(strict, end)
-    assert read(lenient, end, latest(lenient, end)) == [b"new", b"newer"]
+    pinned = latest(lenient, end)
+    assert read(lenient, end, pinned) == []
+    assert read(lenient, pinned, latest(lenient, pinned)) == [b"new", b"newer"]
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_a_topic_deleted_between_plan_and_read_is_a_loss(
+    kafka: EmbeddedKafka, make: Make, topic: str, comes_back: bool
+) -> None:
+    kafka.append(topic, [b"old"])
+    strict, lenient = make(subscribe=topic), make(subscribe=topic, failOnDataLoss="false")
+    planned = [
+        (reader, reader.partitions(reader.initialOffset(), latest(reader, reader.initialOffset())))
+        for reader in (strict, lenient)
+    ]
+    kafka.delete_topic(topic)
+    if comes_back:
+        kafka.create_topic(topic)
+        kafka.append(topic, [b"new", b"newer"])
+    said = "PARTITIONS_RECREATED" if comes_back else "COULD_NOT_READ_OFFSET_RANGE. topic .* was deleted after"
+    for reader, (piece,) in planned:
+        if reader is strict:
+            with pytest.raises(DataLossError, match=said):
+                list(reader.read(piece))
+        else:
+            assert list(reader.read(piece)) == []
 
 
 def test_records_deleted_before_a_task_reads_them_are_a_loss(kafka: EmbeddedKafka, make: Make, topic: str) -> None:

@@ -192,15 +192,31 @@ def test_a_recreated_topic_is_a_loss_even_if_it_has_grown_past_the_offset(cluste
 
 
 @pytest.mark.parametrize("end", [20, 40])
-def test_a_recreated_topic_is_read_from_its_beginning_if_losses_are_allowed(cluster: MemoryLookup, end: int) -> None:
+def test_a_recreated_topic_is_read_from_its_beginning_if_losses_are_allowed(
+    cluster: MemoryLookup, caplog: pytest.LogCaptureFixture, end: int
+) -> None:
     planning = Planning(cluster, **NONE_LOST, maxOffsetsPerTrigger="10")
     start = planning.latest({A0: 30, A1: 10})
     cluster.create("a", end, 0)
-    cut = planning.latest(start)
-    assert cut == {A0: 10, A1: 0}
-    assert planning.spans(start, cut) == [("a", 0, 0, 10)]
+    pinned = planning.latest(start)
+    assert pinned == {A0: 0, A1: 0}  # which the checkpoint keeps, so that a crash loses nothing of the new topic
+    assert planning.spans(start, pinned) == []
+    assert len(caplog.records) == 1 + 2  # the loss, and what was asked again
+    cut = planning.latest(pinned)
+    assert planning.spans(pinned, cut) == [("a", 0, 0, 10)]
     rest = planning.latest(cut, has_limits=False)
     assert planning.spans(cut, rest) == [("a", 0, 10, end)]
+
+
+def test_a_recreated_topic_waits_for_the_minimum_too(cluster: MemoryLookup) -> None:
+    planning = Planning(cluster, **NONE_LOST, minOffsetsPerTrigger="25")
+    start = planning.latest({A0: 30, A1: 10})
+    cluster.create("a", 40, 0)
+    assert planning.latest(start) == start
+    planning.now_ms = 900_000
+    assert planning.latest(start) == {A0: 0, A1: 0}
+    assert planning.spans(start, {A0: 0, A1: 0}) == []
+    assert planning.latest({A0: 0, A1: 0}) == {A0: 40, A1: 0}
 
 
 def test_a_broker_that_still_names_the_old_topic_is_not_believed(cluster: MemoryLookup) -> None:
@@ -208,6 +224,8 @@ def test_a_broker_that_still_names_the_old_topic_is_not_believed(cluster: Memory
     start = planning.latest({A0: 30, A1: 10})
     old = cluster.ids["a"]
     cluster.create("a", 3, 0)
+    start = planning.latest(start)
+    assert start == {A0: 0, A1: 0}
     start = planning.latest(start)
     assert start == {A0: 3, A1: 0}
     cluster.ids["a"] = old
