@@ -115,7 +115,7 @@ def check_there(end: Mapping[TopicPartition, int], latest: Mapping[TopicPartitio
     if gone:
         raise _unpinned(
             "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW",
-            f"the partitions {names(gone)} were deleted while the query was running",
+            f"the partitions {names(gone)} were deleted while the query was running, or their topic was recreated",
         )
     shrunk = {place for place in end if end[place] > latest[place]}
     if shrunk:

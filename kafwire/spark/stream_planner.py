@@ -96,10 +96,7 @@ class StreamPlanner:
         self._pins_start = False
         if self._pinned is not None:
             check_pinned(self._pinned, end)
-            topics, there = self._settled(end)
-            for name, topic in topics.items():
-                self._meet(name, topic, start, there)
-            check_there(end, there)
+            check_there(end, self._still_there(end))
         begin = {
             place: end[place] if self._restarts_at(place, offset, end) else offset for place, offset in start.items()
         }
@@ -179,6 +176,15 @@ class StreamPlanner:
                 return topics, latest
             log.warning("a broker's response contradicts an earlier one, asking again: %s", doubts)
             self._sleep(self._options.retry_interval_ms / 1000)
+
+    def _still_there(self, known: Offsets) -> Offsets:
+        """The latest offsets of partitions whose topics are those of this run: a recreated one has lost the others."""
+        topics, latest = self._settled(known)
+        return {
+            place: offset
+            for place, offset in latest.items()
+            if topics[place.topic].topic_id == self._ids.get(place.topic)
+        }
 
     def _doubts(self, topics: Mapping[str, Topic], latest: Offsets, known: Offsets) -> str:
         said = []

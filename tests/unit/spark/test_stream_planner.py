@@ -286,12 +286,12 @@ def test_the_four_errors_of_available_now(cluster: MemoryLookup, change, end, sa
         planning.spans(start, end)
 
 
-def test_a_topic_recreated_while_available_now_runs_is_a_loss(cluster: MemoryLookup) -> None:
+def test_a_topic_recreated_while_available_now_runs_is_lost(cluster: MemoryLookup) -> None:
     planning = Planning(cluster)
     planning.planner.prepare_available_now()
     end = planning.latest({A0: 10, A1: 10})
     cluster.create("a", 90, 90)
-    with pytest.raises(DataLossError, match="PARTITIONS_RECREATED"):
+    with pytest.raises(AvailableNowError, match="LOST_TOPIC_PARTITIONS_IN_END_OFFSET"):
         planning.spans({A0: 10, A1: 10}, end)
 
 
