@@ -20,7 +20,7 @@ from kafwire.spark.trigger_limits import MinimumDelay, backlog, within
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from kafwire.spark.data_loss import Loss
     from kafwire.spark.lookup import Lookup, Topic
@@ -82,7 +82,8 @@ class StreamPlanner:
         self._publish({place: offset for place, offset in start.items() if place in latest})
         pins_start, self._pins_start = self._pins_start, False
         if pins_start and has_limits and start == self._start:
-            return start
+            first = self._first_offsets(place for place in latest if place not in start)
+            return {place: start[place] if place in start else first[place] for place in latest}
         return self._limited(start, latest) if has_limits and self._options.limits.are_any else latest
 
     def reported(self) -> Offsets | None:
@@ -101,7 +102,7 @@ class StreamPlanner:
             place: end[place] if self._restarts_at(place, offset, end) else offset for place, offset in start.items()
         }
         added = [place for place in end if place not in start]
-        first = self._lookup.earliest(self._existing(added)) if added else {}
+        first = self._first_offsets(self._existing(added)) if added else {}
         self._report(losses_of_batch(begin, end, first))
         begin |= first
         ranges = [
@@ -223,8 +224,7 @@ class StreamPlanner:
         return place in end and self._restarts.get(place) == (start, end[place])
 
     def _limited(self, start: Offsets, latest: Offsets) -> Offsets:
-        begin = dict(start)
-        begin |= self._lookup.earliest([place for place in latest if place not in start])
+        begin = start | self._first_offsets(place for place in latest if place not in start)
         count = sum(backlog(begin, latest).values())
         # AvailableNow reads everything up to its ends: a rest below the minimum would end the query unread.
         if not self._is_available_now and self._delay.postpones(count, self._now_ms()):
@@ -239,7 +239,8 @@ class StreamPlanner:
         A partition that now starts after the batch's end has nothing to read. That is this source's own empty first
         batch; or the first batch of Spark's own source, if another format wrote the checkpoint.
         """
-        passed = {place for place, offset in start.items() if place in end and offset > end[place]}
+        start = {place: offset for place, offset in start.items() if place in end}  # the others are new since
+        passed = {place for place, offset in start.items() if offset > end[place]}
         if passed and self._options.start_moves:
             log.warning(
                 "batch 0 was planned and not committed, and the stream's start has moved past its end since; nothing "
@@ -249,6 +250,10 @@ class StreamPlanner:
             )
             return start | {place: end[place] for place in passed}
         return start
+
+    def _first_offsets(self, places: Iterable[TopicPartition]) -> Offsets:
+        wanted = list(places)
+        return self._lookup.earliest(wanted) if wanted else {}
 
     def _existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
         there = set(present(self._options.read, _counts(self._lookup.topics())))
