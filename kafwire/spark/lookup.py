@@ -90,7 +90,9 @@ class ClusterLookup:
                 if is_wanted(self._options, topic.name, is_internal=topic.is_internal):
                     found[topic.name] = Topic(topic.topic_id, len(topic.partitions))
             elif wanted and topic.error_code not in _ABSENT:
-                raise broker_error(topic.error_code, "looking up the topics of the stream", topic=topic.name)
+                raise broker_error(
+                    topic.error_code, "looking up the topics of the stream", api="Metadata", topic=topic.name
+                )
         return found
 
     def earliest(self, places: Collection[TopicPartition]) -> Offsets:
