@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import BrokerError, broker_error
+from kafwire.errors import BrokerError, ConfigError, KafkaError, broker_error
 from kafwire.spark import processes
 from kafwire.spark.byte_limit import Sample
 from kafwire.spark.group_commits import GroupCommits
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafwire import Client
+    from kafwire.cluster.offset_spec import OffsetSpec
     from kafwire.spark.options import Bound, ReadOptions
     from kafwire.spark.stream_offsets import Offsets
 
@@ -50,10 +51,10 @@ class Lookup(Protocol):
         """The topics that exist and that the options name."""
 
     def earliest(self, places: Collection[TopicPartition]) -> Offsets:
-        """The first offset of each partition."""
+        """The first offset of each partition that exists."""
 
     def latest(self, places: Collection[TopicPartition]) -> Offsets:
-        """The end of each partition, or its last stable offset."""
+        """The end of each partition that exists, or its last stable offset."""
 
     def matches(self, bound: Bound, places: Sequence[TopicPartition]) -> Offsets:
         """The first offsets at or after the timestamps of `bound`."""
@@ -97,11 +98,11 @@ class ClusterLookup:
 
     def earliest(self, places: Collection[TopicPartition]) -> Offsets:
         """See `Lookup`."""
-        return self._client.offsets(places, "earliest") if places else {}
+        return self._offsets(places, "earliest")
 
     def latest(self, places: Collection[TopicPartition]) -> Offsets:
         """See `Lookup`."""
-        return self._client.offsets(places, "latest", isolation_level=self._isolation) if places else {}
+        return self._offsets(places, "latest")
 
     def matches(self, bound: Bound, places: Sequence[TopicPartition]) -> Offsets:
         """See `Lookup`."""
@@ -117,16 +118,29 @@ class ClusterLookup:
             self._commits(group).commit(offsets)
 
     def samples(self, at: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, Sample]:
-        """See `Lookup`. One scan of all partitions; a partition without records there has no sample."""
+        """See `Lookup`. One scan of all partitions; records and partitions that are gone weigh nothing."""
+        try:
+            return self._sampled(at, at)
+        except BrokerError as error:
+            if error.code not in (ErrorCode.OFFSET_OUT_OF_RANGE, *_ABSENT):
+                raise
+        low = self.earliest(at)
+        left = {place: (max(start, low.get(place, end)), end) for place, (start, end) in at.items()}
+        return self._sampled({place: range_ for place, range_ in left.items() if range_[0] < range_[1]}, at)
+
+    def _sampled(
+        self, left: Mapping[TopicPartition, tuple[int, int]], at: Mapping[TopicPartition, tuple[int, int]]
+    ) -> dict[TopicPartition, Sample]:
+        """Samples of the ranges `left`, whose offsets count from the beginning of the ranges `at`."""
         import pyarrow as pa
 
         found: dict[TopicPartition, Sample] = {}
-        if not at:
+        if not left:
             return found
-        ends = {place: min(end, start + _SAMPLE_OFFSETS) for place, (start, end) in at.items()}
+        ends = {place: min(end, start + _SAMPLE_OFFSETS) for place, (start, end) in left.items()}
         with self._client.scan(
-            sorted({place.topic for place in at}),
-            start={place: Offset(start) for place, (start, _) in at.items()},
+            sorted({place.topic for place in left}),
+            start={place: Offset(start) for place, (start, _) in left.items()},
             end={place: Offset(end) for place, end in ends.items()},
             columns=["key", "value", "headers"],
             fetch_max_bytes=_SAMPLE_BYTES,
@@ -149,6 +163,20 @@ class ClusterLookup:
         if made is not None:
             made.close()
 
+    def _offsets(self, places: Collection[TopicPartition], when: OffsetSpec) -> Offsets:
+        """Offsets of the partitions that exist. A partition may have been deleted since its topic was looked up.
+
+        A partition without a leader is waited for, as long as the client's options say, and is an error after that.
+        """
+        if not places:
+            return {}
+        failed: dict[TopicPartition, KafkaError] = {}
+        found = self._client.offsets(
+            places, when, isolation_level=self._isolation, on_error=lambda place, error: failed.update({place: error})
+        )
+        waiting = [place for place, error in failed.items() if not _is_absent(error)]
+        return found | self._client.offsets(waiting, when, isolation_level=self._isolation) if waiting else found
+
     @property
     def _client(self) -> Client:
         if self._made is None:
@@ -163,6 +191,11 @@ class ClusterLookup:
             with processes.naming_this_host():
                 self._groups[group] = GroupCommits(group, client_options(self._options))
         return self._groups[group]
+
+
+def _is_absent(error: KafkaError) -> bool:
+    """True if the topic, or the partition of the topic, does not exist."""
+    return isinstance(error, ConfigError) or (isinstance(error, BrokerError) and error.code in _ABSENT)
 
 
 def payload(table: pa.Table) -> int:

@@ -20,7 +20,7 @@ from kafwire.spark.trigger_limits import MinimumDelay, backlog, within
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafwire.spark.data_loss import Loss
     from kafwire.spark.lookup import Lookup, Topic
@@ -83,7 +83,7 @@ class StreamPlanner:
         pins_start, self._pins_start = self._pins_start, False
         if pins_start and has_limits and start == self._start:
             first = self._first_offsets(place for place in latest if place not in start)
-            return {place: start[place] if place in start else first[place] for place in latest}
+            return {place: offset for place, offset in (first | start).items() if place in latest}
         return self._limited(start, latest) if has_limits and self._options.limits.are_any else latest
 
     def reported(self) -> Offsets | None:
@@ -101,8 +101,7 @@ class StreamPlanner:
         begin = {
             place: end[place] if self._restarts_at(place, offset, end) else offset for place, offset in start.items()
         }
-        added = [place for place in end if place not in start]
-        first = self._first_offsets(self._existing(added)) if added else {}
+        first = self._first_offsets(place for place in end if place not in start)
         self._report(losses_of_batch(begin, end, first))
         begin |= first
         ranges = [
@@ -129,6 +128,9 @@ class StreamPlanner:
             start_matches=self._lookup.matches(options.read.start, places),
             end_matches={},
         )
+        gone = {place for place in places if place not in now.earliest or place not in now.latest}
+        if gone:
+            raise ConfigError(f"the partitions {names(gone)} were deleted while the stream was starting")
         if options.start_group is not None:
             start = self._start_of_group(options.start_group, places, now.earliest)
         else:
@@ -216,7 +218,9 @@ class StreamPlanner:
         if places:
             self._report([recreated(name)])
             first = self._lookup.earliest(places)
-            self._restarts |= {place: (start[place], first[place]) for place in places if start[place] != first[place]}
+            self._restarts |= {
+                place: (start[place], offset) for place, offset in first.items() if start[place] != offset
+            }
         self._former_ids.add(known)
         self._ids[name] = topic.topic_id
 
@@ -254,10 +258,6 @@ class StreamPlanner:
     def _first_offsets(self, places: Iterable[TopicPartition]) -> Offsets:
         wanted = list(places)
         return self._lookup.earliest(wanted) if wanted else {}
-
-    def _existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
-        there = set(present(self._options.read, _counts(self._lookup.topics())))
-        return [place for place in places if place in there]
 
     def _report(self, losses: Sequence[Loss]) -> None:
         if losses and self._options.read.fail_on_data_loss:

@@ -12,7 +12,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import kafwire
 from kafwire.spark import AvailableNowError, DataLossError, KafwireDataSource
+from kafwire.spark.byte_limit import Sample
 from kafwire.spark.group_commits import GroupCommits
+from kafwire.spark.lookup import ClusterLookup
 from kafwire.spark.schema import full_schema, schema_of
 from kafwire.spark.stream_reader import KafwireStreamReader
 from kafwire.testing.broker.embedded import EmbeddedKafka
@@ -123,6 +125,19 @@ def test_a_recreated_topic_is_a_loss(kafka: EmbeddedKafka, make: Make, topic: st
     assert read(lenient, pinned, latest(lenient, pinned)) == [b"new", b"newer"]
 
 
+def test_a_topic_deleted_between_two_lookups_of_a_plan_is_missing(kafka: EmbeddedKafka, make: Make, topic: str) -> None:
+    lookup = ClusterLookup(make(subscribe=topic).options.read)
+    places = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    try:
+        assert lookup.latest(places) == lookup.earliest(places) == dict.fromkeys(places, 0)
+        kafka.delete_topic(topic)
+        assert lookup.latest(places) == {}
+        kafka.create_topic(topic, partitions=1)
+        assert lookup.earliest(places) == {places[0]: 0}
+    finally:
+        lookup.close()
+
+
 @pytest.mark.parametrize("comes_back", [False, True])
 def test_a_topic_deleted_between_plan_and_read_is_a_loss(
     kafka: EmbeddedKafka, make: Make, topic: str, comes_back: bool
@@ -146,14 +161,18 @@ def test_a_topic_deleted_between_plan_and_read_is_a_loss(
             assert list(reader.read(piece)) == []
 
 
+def delete_before(kafka: EmbeddedKafka, topic: str, offset: int) -> None:
+    request: Any = kafwire.protocol.DeleteRecordsRequest
+    part = request.DeleteRecordsPartition(partition_index=0, offset=offset)
+    with kafwire.Client(kafka.bootstrap) as client:
+        client.call(request(topics=[request.DeleteRecordsTopic(name=topic, partitions=[part])], timeout_ms=10_000))
+
+
 def test_records_deleted_before_a_task_reads_them_are_a_loss(kafka: EmbeddedKafka, make: Make, topic: str) -> None:
     kafka.append(topic, [b"%d" % number for number in range(10)])
     strict, lenient = make(subscribe=topic), make(["value"], subscribe=topic, failOnDataLoss="false")
     start, end = strict.initialOffset(), latest(strict, strict.initialOffset())
-    request: Any = kafwire.protocol.DeleteRecordsRequest
-    with kafwire.Client(kafka.bootstrap) as client:
-        part = request.DeleteRecordsPartition(partition_index=0, offset=7)
-        client.call(request(topics=[request.DeleteRecordsTopic(name=topic, partitions=[part])], timeout_ms=10_000))
+    delete_before(kafka, topic, 7)
     with pytest.raises(DataLossError, match=rf"KAFKA_DATA_LOSS.START_OFFSET_RESET\] {topic}-0 \[0, 10\) was planned"):
         read(strict, start, end)
     assert read(lenient, start, end) == [b"7", b"8", b"9"]
@@ -205,6 +224,27 @@ def test_a_batch_is_bounded_by_bytes(kafka: EmbeddedKafka, make: Make, topic: st
         position, batches = end, batches + 1
     assert position == {topic: {"0": count // 2, "1": count // 2}}
     assert batches >= 3
+
+
+def test_a_limit_by_bytes_passes_over_records_and_topics_that_are_gone(
+    kafka: EmbeddedKafka, make: Make, topic: str
+) -> None:
+    kafka.append(topic, [b"x" * 1000] * 100)
+    kafka.create_topic(f"{topic}-2")
+    kafka.append(f"{topic}-2", [b"x" * 1000] * 100)
+    options = {"maxBytesPerTrigger": "100000", "failOnDataLoss": "false"}
+    reader = make(["value"], subscribePattern=f"^{topic}", **options)
+    start = reader.initialOffset()
+    delete_before(kafka, topic, 90)
+    end = latest(reader, start)
+    assert len(read(reader, start, end)) <= 110
+    lookup = ClusterLookup(reader.options.read)
+    try:
+        kafka.delete_topic(f"{topic}-2")
+        at = {TopicPartition(topic, 0): (0, 100), TopicPartition(f"{topic}-2", 0): (0, 100)}
+        assert lookup.samples(at) == {TopicPartition(topic, 0): Sample(100, 10_000)}
+    finally:
+        lookup.close()
 
 
 def test_holes_of_compaction_and_transactions_are_no_loss(kafka: EmbeddedKafka, make: Make, topic: str) -> None:

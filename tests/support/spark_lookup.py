@@ -54,7 +54,7 @@ class MemoryLookup:
         }
 
     def earliest(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        return {place: self.first[place] for place in places}
+        return {place: self.first[place] for place in places if place in self.first}
 
     def latest(self, places: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         self.asked += 1
