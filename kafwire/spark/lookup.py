@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import BrokerError, ConfigError, KafkaError, broker_error
+from kafwire.errors import BrokerError, KafkaError, broker_error
 from kafwire.spark import processes
 from kafwire.spark.byte_limit import Sample
 from kafwire.spark.group_commits import GroupCommits
@@ -174,8 +174,15 @@ class ClusterLookup:
         found = self._client.offsets(
             places, when, isolation_level=self._isolation, on_error=lambda place, error: failed.update({place: error})
         )
-        waiting = [place for place, error in failed.items() if not _is_absent(error)]
-        return found | self._client.offsets(waiting, when, isolation_level=self._isolation) if waiting else found
+        if not failed:
+            return found
+        counts = {
+            topic.name: len(topic.partitions)
+            for topic in self._client.metadata({place.topic for place in failed}).topics
+            if topic.error_code not in _ABSENT
+        }
+        waiting = [place for place in failed if place.partition < counts.get(place.topic, 0)]
+        return found | self._client.offsets(waiting, when, isolation_level=self._isolation)
 
     @property
     def _client(self) -> Client:
@@ -191,11 +198,6 @@ class ClusterLookup:
             with processes.naming_this_host():
                 self._groups[group] = GroupCommits(group, client_options(self._options))
         return self._groups[group]
-
-
-def _is_absent(error: KafkaError) -> bool:
-    """True if the topic, or the partition of the topic, does not exist."""
-    return isinstance(error, ConfigError) or (isinstance(error, BrokerError) and error.code in _ABSENT)
 
 
 def payload(table: pa.Table) -> int:
