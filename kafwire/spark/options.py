@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import logging
 import re
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,18 @@ _NO_EFFECT_READING = _NO_EFFECT | {
     "session.timeout.ms",
 }
 _NO_EFFECT_WRITING = _NO_EFFECT | {"retries"}
+
+
+# Signs of Java's regular expressions that Python's do not have, and what to write instead.
+_JAVA_PATTERNS = {
+    r"\p{": r"write Java's \p{...} as a class, such as [A-Za-z] for \p{Alpha}",
+    r"\P{": r"write Java's \P{...} as a class, such as [^A-Za-z] for \P{Alpha}",
+    r"\Q": r"write Java's \Q...\E with a backslash before each special character",
+    "(?<": "write Java's (?<name>...) as (?P<name>...)",
+    "&&": "write Java's intersection of classes, &&, as one class",
+    r"\z": r"write Java's \z as \Z",
+    "[[": "write Java's union of classes, [[...][...]], as one class",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,9 +347,14 @@ def _pattern(text: str) -> str:
     if not text.strip():
         raise ConfigError("option subscribePattern is empty: give a regular expression")
     try:
-        re.compile(text.strip())
-    except re.error as error:
-        raise ConfigError(f"option subscribePattern={text!r} is not a regular expression: {error}") from None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # && and [ in a class, which Java reads as set operations
+            re.compile(text.strip())
+    except (re.error, FutureWarning) as error:
+        raise ConfigError(
+            f"option subscribePattern={text!r} is not a regular expression of Python: {error}; "
+            + next((advice for sign, advice in _JAVA_PATTERNS.items() if sign in text), "correct it")
+        ) from None
     return text.strip()
 
 

@@ -27,6 +27,12 @@ IDLE_S = 300.0
 _producers: dict[tuple[object, ...], Producer] = {}
 
 
+def _in_thread(seconds: float, function: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, function)
+    timer.daemon = True
+    timer.start()
+
+
 class IdlePool:
     """Clients by their options, each used by one task or several, and closed once it was idle for `idle_s`.
 
@@ -34,7 +40,10 @@ class IdlePool:
     """
 
     def __init__(
-        self, idle_s: float, now: Callable[[], float], call_later: Callable[[float, Callable[[], None]], object]
+        self,
+        idle_s: float,
+        now: Callable[[], float] = time.monotonic,
+        call_later: Callable[[float, Callable[[], None]], object] = _in_thread,
     ) -> None:
         self._idle_s = idle_s
         self._now = now
@@ -86,13 +95,7 @@ class _Entry:
     idle_since: float = 0.0
 
 
-def _in_thread(seconds: float, function: Callable[[], None]) -> None:
-    timer = threading.Timer(seconds, function)
-    timer.daemon = True
-    timer.start()
-
-
-_clients = IdlePool(IDLE_S, time.monotonic, _in_thread)
+_clients = IdlePool(IDLE_S)
 
 
 def client(options: Mapping[str, Any]) -> contextlib.AbstractContextManager[Client]:

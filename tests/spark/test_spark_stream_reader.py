@@ -96,6 +96,19 @@ def test_a_plan_of_a_warm_reader_takes_two_requests(kafka: EmbeddedKafka, make: 
     assert [seen.api for seen in kafka.requests()] == ["Metadata", "ListOffsets"]
 
 
+def test_a_reader_goes_on_after_its_broker_was_away(kafka: EmbeddedKafka, make: Make, topic: str) -> None:
+    kafka.append(topic, [b"0"])
+    reader = make(["value"], subscribe=topic)
+    start = reader.initialOffset()
+    end = latest(reader, start)
+    pieces = reader.partitions(start, end)
+    kafka.stop_node(1)
+    kafka.start_node(1)
+    assert [value for piece in pieces for batch in reader.read(piece) for value in batch["value"].to_pylist()] == [b"0"]
+    kafka.append(topic, [b"1"])
+    assert read(reader, end, latest(reader, end)) == [b"1"]
+
+
 def test_topics_of_a_pattern_come_and_go(kafka: EmbeddedKafka, make: Make, topic: str) -> None:
     reader = make(["value"], subscribePattern=f"^{topic}(-more)?$", failOnDataLoss="false")
     start = latest(reader, reader.initialOffset())

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from kafwire import Client
 from kafwire.spark.processes import IdlePool
+from tests.support.deadlines import until
 
 
 class Closable:
@@ -84,3 +85,11 @@ def test_a_client_that_cannot_be_made_leaves_nothing_behind() -> None:
             pass
     with stage.use("a") as client:
         assert not client.closed
+
+
+def test_an_idle_client_is_closed_without_another_task() -> None:
+    pool = IdlePool(0.01)
+    made = Closable()
+    with pool.use(("a",), lambda: cast("Client", made)):
+        assert not made.closed
+    until(lambda: made.closed, "the client is closed")
