@@ -152,6 +152,8 @@ class ClusterLookup:
                 before = found.get(place, Sample(0, 0))
                 size = payload(pa.table(batch)) if len(batch) else 0
                 found[place] = Sample(min(batch.next_offset, ends[place]) - at[place][0], before.size + size)
+                if len(found) == len(left):
+                    break  # large records: the first of them are a sample
         return found
 
     def close(self) -> None:
