@@ -70,7 +70,7 @@ class _Curve:
     def doubtful(self, offset: int, doubt: float) -> list[int]:
         """Positions before `offset` to sample next, so that what gaps may be wrong by falls below `doubt` bytes."""
         last = self._spans[-1]
-        if offset > last.end:  # nothing is known of its end
+        if offset > last.end:  # no sample lies at the end yet
             middle = (last.end + offset) // 2
             return [middle, offset - 1] if middle < offset - 1 else [offset - 1]
         gaps = [

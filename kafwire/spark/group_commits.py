@@ -20,7 +20,7 @@ _COMMIT_TIMEOUT_MS = 5_000.0
 
 
 class GroupCommits:
-    """The offsets of one group, over connections of its own."""
+    """The offsets of one group, over separate connections."""
 
     def __init__(self, group: str, options: Mapping[str, Any]) -> None:
         """Connect to nothing yet; `options` are those of a client."""
@@ -30,7 +30,7 @@ class GroupCommits:
         self._made: GroupOffsets | None = None
 
     def committed(self, places: Iterable[TopicPartition]) -> Offsets:
-        """What the group has committed, without partitions that have nothing. Raises `KafkaError`."""
+        """The committed offsets, without partitions that have none. Raises `KafkaError`."""
         wanted = [(place.topic, place.partition) for place in places]
 
         async def fetch() -> dict[tuple[str, int], Committed | None]:

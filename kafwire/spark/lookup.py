@@ -1,6 +1,6 @@
-"""What a read asks of the cluster when it is planned: topics, offsets, and the commits of a group.
+"""Lookups of a plan: topics, offsets, samples of the log, and the commits of a group.
 
-No pyspark here. `plan` and `stream_planner` decide what the answers come to.
+No pyspark here. `plan` and `stream_planner` decide; this module asks the cluster.
 """
 
 from __future__ import annotations

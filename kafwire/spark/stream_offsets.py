@@ -35,8 +35,8 @@ def from_json(shape: Mapping[str, Any] | None) -> Offsets:
         return parse_topics(shape, 0)
     except ValueError:
         raise ConfigError(
-            f"the checkpoint holds the offset {shape!r}, which is not one of a Kafka source: give this query a "
-            "checkpointLocation of its own"
+            f"the checkpoint holds the offset {shape!r}, which is not one of a Kafka source: give this query "
+            "another checkpointLocation"
         ) from None
 
 

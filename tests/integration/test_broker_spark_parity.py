@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(20 * LONGEST_S)]
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with EmbeddedKafka() as kafka:
         kafka.create_topic(TOPIC, partitions=2)
         for index in range(2):
@@ -43,22 +43,22 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield json.loads(done.stdout.splitlines()[-1])
 
 
-def test_a_checkpoint_goes_from_spark_s_source_to_kafwire_and_back(told: Any) -> None:
-    first, *others = told["continued"]["rows"]
+def test_a_checkpoint_goes_from_spark_s_source_to_kafwire_and_back(found: Any) -> None:
+    first, *others = found["continued"]["rows"]
     assert [sum(map(len, batches)) for batches in (first, *others)] == [2 * COUNT, PER_RUN, PER_RUN, PER_RUN]
     rows = [tuple(row) for run in (first, *others) for batch in run for row in batch]
     assert sorted(rows) == [(index, offset) for index in range(2) for offset in range(COUNT + 3 * PER_RUN // 2)]
 
 
-def test_a_stateful_query_keeps_its_state_when_the_format_changes(told: Any) -> None:
-    counts = [runs[-1] for runs in told["continued"]["counted"]]
+def test_a_stateful_query_keeps_its_state_when_the_format_changes(found: Any) -> None:
+    counts = [runs[-1] for runs in found["continued"]["counted"]]
     before = COUNT + 4 * PER_RUN // 2
     assert counts == [[[index, before + run * PER_RUN // 2] for index in range(2)] for run in range(4)]
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_both_sources_make_the_same_of_the_same_options(told: Any, name: str) -> None:
-    connector, kafwire = told["same"][name]
+def test_both_sources_make_the_same_of_the_same_options(found: Any, name: str) -> None:
+    connector, kafwire = found["same"][name]
     if name in REFUSED:
         assert isinstance(connector, str), connector
         assert REFUSED[name] in kafwire

@@ -1,4 +1,4 @@
-"""Streams by Spark's own connector and by kafwire in one session, in a process of its own; prints JSON.
+"""Streams by Spark's own connector and by kafwire in one session, in a separate process; prints JSON.
 
     python -m tests.support.spark_stream_parity BOOTSTRAP FOLDER
 
@@ -107,10 +107,10 @@ def main(bootstrap: str, folder: str) -> None:
         name: [outcome(spark, bootstrap, kind, f"{folder}/{kind}-{name}", options) for kind in FORMATS]
         for name, options in BOTH.items()
     }
-    told = {
+    turns = {
         kind: continued(spark, bootstrap, f"{folder}/{kind}", counted=kind == "counted") for kind in ("rows", "counted")
     }
-    print(json.dumps({"continued": told, "same": same}))
+    print(json.dumps({"continued": turns, "same": same}))
     spark.stop()
 
 

@@ -29,7 +29,7 @@ def test_the_text_of_spark_s_own_source_is_read() -> None:
 @pytest.mark.parametrize("text", ['{"index": 5}', '{"t": {"x": 1}}', '{"t": {"0": -1}}', '{"t": {"0": "5"}}'])
 def test_an_offset_of_another_source_is_refused(text: str) -> None:
     shape = json.loads(text)
-    with pytest.raises(ConfigError, match="not one of a Kafka source: give this query a checkpointLocation of its own"):
+    with pytest.raises(ConfigError, match="not one of a Kafka source: give this query another checkpointLocation"):
         from_json(shape)
 
 

@@ -1,4 +1,4 @@
-"""Options of a stream: what is taken, what is refused, and what the refusal says. No pyspark needed."""
+"""Options of a stream: accepted values, refused ones, and the texts of refusals. No pyspark needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a stream starts, how far a batch goes, what is lost: the planner, over a cluster in memory."""
+"""The planner of streams over a cluster in memory: starts, ends of batches, losses."""
 
 from __future__ import annotations
 
