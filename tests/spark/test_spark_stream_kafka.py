@@ -25,11 +25,8 @@ def make(cluster: KafkaCluster) -> Iterator[Make]:
     made = []
 
     def reader(**options: str) -> KafwireStreamReader:
-        given = {
-            "kafka.bootstrap.servers": cluster.bootstrap,
-            "startingOffsets": "earliest",
-            "fetchOffset.retryIntervalMs": "50",
-        } | options
+        usual = {"startingOffsets": "earliest", "fetchOffset.retryIntervalMs": "50"}
+        given = {"kafka.bootstrap.servers": cluster.bootstrap, **usual, **options}
         made.append(KafwireStreamReader(stream_options(given), schema_of(["value"])))
         return made[-1]
 
