@@ -5,22 +5,26 @@ Options, plans and offsets are pure and import no pyspark; the names below load 
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kafwire.spark.plan import DataLossError
+    from kafwire.spark.data_loss import AvailableNowError, DataLossError
+    from kafwire.spark.sessions import read, read_stream
     from kafwire.spark.source import KafwireDataSource
 
-__all__ = ["DataLossError", "KafwireDataSource"]
+__all__ = ["AvailableNowError", "DataLossError", "KafwireDataSource", "read", "read_stream"]
+
+_MODULES = {
+    "AvailableNowError": "data_loss",
+    "DataLossError": "data_loss",
+    "KafwireDataSource": "source",
+    "read": "sessions",
+    "read_stream": "sessions",
+}
 
 
 def __getattr__(name: str) -> object:
-    if name == "KafwireDataSource":
-        from kafwire.spark.source import KafwireDataSource
-
-        return KafwireDataSource
-    if name == "DataLossError":
-        from kafwire.spark.plan import DataLossError
-
-        return DataLossError
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -6,10 +6,13 @@ Pure: text in, mappings of `TopicPartition` out, or `ConfigError` that shows the
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import ConfigError
 from kafwire.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 EARLIEST = -2
 LATEST = -1
@@ -42,16 +45,32 @@ def parse_timestamps(option: str, text: str) -> dict[TopicPartition, int]:
     return _numbers(option, text, _TIMESTAMPS_SHAPE, 0)
 
 
-def _numbers(option: str, text: str, shape: str, lowest: int) -> dict[TopicPartition, int]:
+def parse_topics(topics: Mapping[str, Any], lowest: int) -> dict[TopicPartition, int]:
+    """A number of at least `lowest` for each partition; `ValueError` for any other shape."""
     found = {}
-    for topic, partitions in _topics(option, text, shape).items():
+    for topic, partitions in topics.items():
         if not isinstance(partitions, dict):
-            raise _wrong(option, text, shape)
+            raise ValueError(topic)  # noqa: TRY004 - of text that a user wrote
         for partition, number in partitions.items():
             if not (partition.isascii() and partition.isdigit()) or not _whole(number) or number < lowest:
-                raise _wrong(option, text, shape)
+                raise ValueError(topic)
             found[TopicPartition(topic, int(partition))] = number
     return found
+
+
+def parse_numbers(option: str, text: str, shape: str) -> dict[str, int]:
+    """`{"topic": 1000}` as whole numbers above 0."""
+    topics = _topics(option, text, shape)
+    if not all(_whole(number) and number > 0 for number in topics.values()):
+        raise _wrong(option, text, shape)
+    return topics
+
+
+def _numbers(option: str, text: str, shape: str, lowest: int) -> dict[TopicPartition, int]:
+    try:
+        return parse_topics(_topics(option, text, shape), lowest)
+    except ValueError:
+        raise _wrong(option, text, shape) from None
 
 
 def _topics(option: str, text: str, shape: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire.spark")
 
+GROUP = "group:"  # before the id of the group whose committed offsets a stream starts from
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
 _READ = (
     *STRATEGIES,
@@ -41,16 +43,23 @@ _READ = (
     "includeHeaders",
     "groupIdPrefix",
 )
-# Spark's batch source takes these and does nothing with them; the first three with a warning, as they sound as if
-# they bounded a read.
-_STREAMING = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+# A batch read ignores these with a warning, as they sound as if they bounded it; `stream_options` reads them.
+_STREAMING = (
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "maxBytesPerTrigger",
+    "maxOffsetsPerTriggerByTopic",
+    "commitGroup",
+)
+# A batch read ignores these silently, as Spark's own does.
 _POLLING = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs")
 _WRITE = ("topic",)
 _KNOWN = {name.lower(): name for name in (*_READ, *_STREAMING, *_POLLING, *_WRITE)}
 
 # kafka.* options that are refused, and what to do instead.
 _REFUSED_READING = {
-    "auto.offset.reset": "set the option startingOffsets to say where to begin; a batch read never resets by itself",
+    "auto.offset.reset": "set the option startingOffsets to say where to begin; a read never resets by itself",
     "key.deserializer": "keys arrive as bytes: cast or decode the column with DataFrame operations",
     "value.deserializer": "values arrive as bytes: cast or decode the column with DataFrame operations",
     "enable.auto.commit": "reading joins no group and commits nothing",
@@ -105,6 +114,18 @@ _NO_EFFECT_READING = _NO_EFFECT | {
 _NO_EFFECT_WRITING = _NO_EFFECT | {"retries"}
 
 
+# Signs of Java's regular expressions that Python's do not have, and what to write instead.
+_JAVA_PATTERNS = {
+    r"\p{": r"write Java's \p{...} as a class, such as [A-Za-z] for \p{Alpha}",
+    r"\P{": r"write Java's \P{...} as a class, such as [^A-Za-z] for \P{Alpha}",
+    r"\Q": r"write Java's \Q...\E with a backslash before each special character",
+    "(?<": "write Java's (?<name>...) as (?P<name>...)",
+    "&&": "write Java's intersection of classes, &&, as one class",
+    r"\z": r"write Java's \z as \Z",
+    "[[": "write Java's union of classes, [[...][...]], as one class",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """One end of a read: offsets or timestamps (ms), the same everywhere or named by partition."""
@@ -121,7 +142,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """A batch read. Exactly one of `assign`, `topics`, `pattern` is not None; `client` goes to `kafwire.scan`."""
+    """A read. Exactly one of `assign`, `topics`, `pattern` is not None; `client` goes to `kafwire.scan`."""
 
     client: Mapping[str, Any] = field(repr=False)  # passwords are among it
     assign: tuple[TopicPartition, ...] | None
@@ -146,19 +167,40 @@ class WriteOptions:
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
     """Check the options of a batch read; raises `ConfigError`."""
-    own, kafka = _sort_out(given)
+    own, kafka = sort_out(given)
+    start = bound(own, "starting", EARLIEST)
+    end = bound(own, "ending", LATEST)
+    options = reading(own, kafka, start, end)
+    for name in _STREAMING:
+        if name in own:
+            log.warning("option %s concerns streams; a batch read ignores it", name)
+    _refuse(start, LATEST, "latest: a batch read that begins at the end holds nothing")
+    _refuse(end, EARLIEST, "earliest: a batch read that ends at the beginning holds nothing")
+    _check_order(start, end)
+    return options
+
+
+def check_reading(given: Mapping[str, str]) -> None:
+    """Check the options that batch reads and streams share; raises `ConfigError`.
+
+    Spark asks for the schema before it says which of the two the query is.
+    """
+    own, kafka = sort_out(given)
+    whole = Bound("startingOffsets", by_timestamp=False, everywhere=EARLIEST, named={})
+    reading(own, kafka, whole, whole)
+
+
+def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end: Bound) -> ReadOptions:
+    """The options of a read from `start` to `end`; raises `ConfigError`."""
     chosen = [name for name in STRATEGIES if name in own]
     if len(chosen) != 1:
         said = f"got {' and '.join(chosen)}" if chosen else "got none"
         raise ConfigError(f"exactly one of the options {', '.join(STRATEGIES)} says what to read; {said}")
-    _check_triggers(own)
+    low, high = positive(own, "minOffsetsPerTrigger"), positive(own, "maxOffsetsPerTrigger")
+    if low is not None and high is not None and low > high:
+        raise ConfigError(f"option minOffsetsPerTrigger={low} is above maxOffsetsPerTrigger={high}")
     if "topic" in own:
         log.warning("option topic concerns writing; a read ignores it")
-    start = _bound(own, "starting", EARLIEST)
-    end = _bound(own, "ending", LATEST)
-    _refuse(start, LATEST, "latest: a batch read that begins at the end holds nothing")
-    _refuse(end, EARLIEST, "earliest: a batch read that ends at the beginning holds nothing")
-    _check_order(start, end)
     return ReadOptions(
         client=_client("reading", kafka, ScanConfig, _REFUSED_READING, _NO_EFFECT_READING),
         assign=parse_partitions("assign", own["assign"]) if "assign" in own else None,
@@ -168,15 +210,15 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         end=end,
         start_without_match=_one_of(own, "startingOffsetsByTimestampStrategy", ("error", "latest")),
         fail_on_data_loss=_one_of(own, "failOnDataLoss", ("true", "false")) == "true",
-        min_partitions=_positive(own, "minPartitions"),
-        max_records=_positive(own, "maxRecordsPerPartition"),
-        include_headers=includes_headers(given),
+        min_partitions=positive(own, "minPartitions"),
+        max_records=positive(own, "maxRecordsPerPartition"),
+        include_headers=_one_of(own, "includeHeaders", ("false", "true")) == "true",
     )
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """Check the options of a batch write; raises `ConfigError`."""
-    own, kafka = _sort_out(given)
+    own, kafka = sort_out(given)
     reading = [name for name in own if name in _READ and name != "includeHeaders"]
     if reading:
         log.warning("options that concern reading are ignored by a write: %s", ", ".join(sorted(reading)))
@@ -193,7 +235,8 @@ def includes_headers(given: Mapping[str, str]) -> bool:
     return _one_of(own, "includeHeaders", ("false", "true")) == "true"
 
 
-def _sort_out(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def sort_out(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The source's own options by their usual names, and the `kafka.*` options without the prefix."""
     own, kafka = {}, {}
     for name, value in given.items():
         lowered = name.lower()
@@ -244,7 +287,8 @@ def _client(
     return {name: value.reveal() if isinstance(value, Secret) else value for name, value in options.items()}
 
 
-def _bound(own: Mapping[str, str], side: str, default: int) -> Bound:
+def bound(own: Mapping[str, str], side: str, default: int) -> Bound:
+    """The end `side` ("starting", "ending") of a read, as its three options say; `default` without one."""
     # The most particular wins when several are given, in Spark's order.
     option = f"{side}Timestamp"
     if option in own:
@@ -258,6 +302,8 @@ def _bound(own: Mapping[str, str], side: str, default: int) -> Bound:
     words = {"": default, "earliest": EARLIEST, "latest": LATEST}
     if word.lower() in words and (word or option not in own):
         return Bound(option, by_timestamp=False, everywhere=words[word.lower()], named={})
+    if word.startswith(GROUP):
+        raise ConfigError(f"option {option}={word!r}: only a stream starts from the offsets of a group")
     if not word.startswith("{"):
         raise ConfigError(
             f'option {option}={word!r}: allowed: earliest, latest, or JSON like {{"topicA": {{"0": 23}}}}'
@@ -290,15 +336,6 @@ def _check_order(start: Bound, end: Bound) -> None:
         raise ConfigError(f"option {start.option}={start.everywhere} is after {end.option}={end.everywhere}")
 
 
-def _check_triggers(own: Mapping[str, str]) -> None:
-    given = [name for name in _STREAMING if name in own]
-    low, high = _positive(own, "minOffsetsPerTrigger"), _positive(own, "maxOffsetsPerTrigger")
-    if low is not None and high is not None and low > high:
-        raise ConfigError(f"option minOffsetsPerTrigger={low} is above maxOffsetsPerTrigger={high}")
-    for name in given:
-        log.warning("option %s concerns streams; a batch read ignores it", name)
-
-
 def _topics(text: str) -> tuple[str, ...]:
     topics = tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
     if not topics:
@@ -310,9 +347,14 @@ def _pattern(text: str) -> str:
     if not text.strip():
         raise ConfigError("option subscribePattern is empty: give a regular expression")
     try:
-        re.compile(text.strip())
-    except re.error as error:
-        raise ConfigError(f"option subscribePattern={text!r} is not a regular expression: {error}") from None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # && and [ in a class, which Java reads as set operations
+            re.compile(text.strip())
+    except (re.error, FutureWarning) as error:
+        raise ConfigError(
+            f"option subscribePattern={text!r} is not a regular expression of Python: {error}; "
+            + next((advice for sign, advice in _JAVA_PATTERNS.items() if sign in text), "correct it")
+        ) from None
     return text.strip()
 
 
@@ -324,7 +366,8 @@ def _one_of(own: Mapping[str, str], option: str, allowed: tuple[str, ...]) -> st
     return value
 
 
-def _positive(own: Mapping[str, str], option: str) -> int | None:
+def positive(own: Mapping[str, str], option: str) -> int | None:
+    """A whole number above 0, or None where the option is not given."""
     if option not in own:
         return None
     text = own[option].strip()

@@ -11,11 +11,13 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError
+from kafwire.spark.data_loss import data_loss
 from kafwire.spark.offsets import EARLIEST, LATEST
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Iterable, Mapping, Sequence
 
     from kafwire.spark.options import Bound, ReadOptions
@@ -23,18 +25,18 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
-class DataLossError(KafkaError):
-    """Records that the query asked for are no longer in the topic, or are not there yet."""
-
-
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets `[start, end)` of one partition. Its size counts offsets: compaction and transactions leave holes."""
+    """Offsets `[start, end)` of one partition. Its size counts offsets: compaction and transactions leave holes.
+
+    `topic_id` is the topic that was planned; one of the same name that is created later has other records.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
+    topic_id: uuid.UUID | None = None
 
     @property
     def size(self) -> int:
@@ -55,18 +57,34 @@ class Situation:
     end_matches: Mapping[TopicPartition, int]
 
 
+def is_wanted(options: ReadOptions, topic: str, *, is_internal: bool = False) -> bool:
+    """True if the options name `topic`; a pattern leaves internal topics out."""
+    if options.pattern is not None:
+        return not is_internal and re.search(options.pattern, topic) is not None
+    return topic in (options.topics or {place.topic for place in options.assign or ()})
+
+
+def present(options: ReadOptions, counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
+    """Those partitions that `options` name and that exist, in order."""
+    if options.assign is not None:
+        return tuple(place for place in options.assign if place.partition < counts.get(place.topic, 0))
+    topics = [topic for topic in sorted(counts) if is_wanted(options, topic)]
+    return tuple(TopicPartition(topic, partition) for topic in topics for partition in range(counts[topic]))
+
+
 def choose_partitions(
-    options: ReadOptions, counts: Mapping[str, int], internal: Iterable[str] = ()
+    options: ReadOptions, counts: Mapping[str, int], internal: Iterable[str] = (), *, may_be_none: bool = False
 ) -> tuple[TopicPartition, ...]:
     """The partitions that `options` name, in order.
 
     `counts` holds the partition count of every topic that exists (of the topics asked for, at least); a pattern leaves
-    out those in `internal`. Raises `ConfigError` for a topic or partition that is not there.
+    out those in `internal`. Raises `ConfigError` for a topic or partition that is not there, and, unless `may_be_none`,
+    for a pattern that matches no topic.
     """
     if options.pattern is not None:
-        matching = re.compile(options.pattern)
-        topics = [topic for topic in counts if matching.search(topic) and topic not in set(internal)]
-        if not topics:
+        left_out = set(internal)
+        topics = [topic for topic in counts if is_wanted(options, topic, is_internal=topic in left_out)]
+        if not topics and not may_be_none:
             raise ConfigError(f"option subscribePattern={options.pattern!r} matches none of {len(counts)} topics")
     else:
         wanted = options.topics or tuple(dict.fromkeys(place.topic for place in options.assign or ()))
@@ -125,14 +143,6 @@ def plan(options: ReadOptions, places: Sequence[TopicPartition], now: Situation)
     return split(ranges, options.min_partitions, options.max_records), losses
 
 
-def data_loss(what: str) -> DataLossError:
-    """The error for records that are gone, with the way out."""
-    return DataLossError(
-        f"{what}. Records may have been deleted by retention, or the topic recreated; set the option failOnDataLoss to "
-        "false to read what is there, or correct the offsets"
-    )
-
-
 def split(ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None) -> list[OffsetRange]:
     """Cut `ranges` into Spark tasks as Spark's own source does; empty ranges drop out.
 
@@ -184,6 +194,14 @@ def _start(options: ReadOptions, place: TopicPartition, now: Situation) -> int |
             "set startingOffsetsByTimestampStrategy to latest to read nothing from such partitions"
         )
     return None
+
+
+def start_of(options: ReadOptions, place: TopicPartition, now: Situation) -> int:
+    """The first offset of a stream, which may start at the end; raises `ConfigError` as `startingOffsets...` says."""
+    if not options.start.by_timestamp and options.start.of(place) == LATEST:
+        return now.latest[place]
+    start = _start(options, place, now)
+    return now.latest[place] if start is None else start
 
 
 def _end(options: ReadOptions, place: TopicPartition, now: Situation) -> int:

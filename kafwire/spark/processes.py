@@ -9,28 +9,104 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import threading
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from kafwire import Client, Producer
 
-_clients: dict[tuple[object, ...], Client] = {}
+# A client that no task uses for so long is closed, with its connections.
+IDLE_S = 300.0
+
 _producers: dict[tuple[object, ...], Producer] = {}
 
 
-def client(options: Mapping[str, Any]) -> Client:
-    """This process's client for `options`; its connections serve one task after the other."""
+def _in_thread(seconds: float, function: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, function)
+    timer.daemon = True
+    timer.start()
+
+
+class IdlePool:
+    """Clients by their options, each used by one task or several, and closed once it was idle for `idle_s`.
+
+    `call_later(seconds, function)` has `function` called by another thread, `now()` gives seconds.
+    """
+
+    def __init__(
+        self,
+        idle_s: float,
+        now: Callable[[], float] = time.monotonic,
+        call_later: Callable[[float, Callable[[], None]], object] = _in_thread,
+    ) -> None:
+        self._idle_s = idle_s
+        self._now = now
+        self._call_later = call_later
+        self._lock = threading.Lock()
+        self._entries: dict[tuple[object, ...], _Entry] = {}
+        self._watching_pid: int | None = None  # a timer runs in this process; a fork has none
+
+    @contextlib.contextmanager
+    def use(self, key: tuple[object, ...], make: Callable[[], Client]) -> Iterator[Client]:
+        """The client of `key`; it stays open for as long as the block runs."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                entry = self._entries[key] = _Entry(make())
+            entry.users += 1
+        try:
+            yield entry.client
+        finally:
+            with self._lock:
+                entry.users -= 1
+                entry.idle_since = self._now()
+                self._watch(self._idle_s)
+
+    def close_idle(self) -> None:
+        """Close clients that were idle for long enough; look again when the next one may be."""
+        with self._lock:
+            self._watching_pid = None
+            now = self._now()
+            idle = {key: entry for key, entry in self._entries.items() if not entry.users}
+            over = [key for key, entry in idle.items() if now - entry.idle_since >= self._idle_s]
+            closing = [self._entries.pop(key).client for key in over]
+            rest = [entry.idle_since for key, entry in idle.items() if key not in over]
+            if rest:
+                self._watch(min(rest) + self._idle_s - now)
+        for client in closing:
+            client.close()
+
+    def _watch(self, seconds: float) -> None:
+        if self._watching_pid != os.getpid():
+            self._watching_pid = os.getpid()
+            self._call_later(seconds, self.close_idle)
+
+
+@dataclass(slots=True)
+class _Entry:
+    client: Client
+    users: int = 0
+    idle_since: float = 0.0
+
+
+_clients = IdlePool(IDLE_S)
+
+
+def client(options: Mapping[str, Any]) -> contextlib.AbstractContextManager[Client]:
+    """This process's client for `options`, for one block; its connections serve one task after the other."""
     import kafwire
 
-    key = _key(options)
-    if key not in _clients:
+    def make() -> Client:
         with naming_this_host():
-            _clients[key] = kafwire.Client(**options)
-    return _clients[key]
+            return kafwire.Client(**options)
+
+    return _clients.use(_key(options), make)
 
 
 def producer(options: Mapping[str, Any]) -> Producer:

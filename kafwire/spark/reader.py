@@ -7,16 +7,16 @@ holds no client.
 from __future__ import annotations
 
 import logging
-from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError
 from kafwire.spark import processes
-from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, data_loss, plan
+from kafwire.spark.data_loss import COULD_NOT_READ_OFFSET_RANGE, START_OFFSET_RESET, Loss, data_loss, recreated
+from kafwire.spark.lookup import client_names, client_options, describe, matches, named_topics
+from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, plan
 from kafwire.spark.schema import SCAN_LAYOUT, SCAN_NAMES, arrow_schema
 from kafwire.types import Offset, TopicPartition
 
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kafwire import Client
-    from kafwire.spark.options import Bound, ReadOptions
+    from kafwire.spark.options import ReadOptions
 
 log = logging.getLogger("kafwire.spark")
+
+_GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
 class KafwireReader(DataSourceReader):
@@ -50,50 +52,75 @@ class KafwireReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one range, in batches of a few megabytes."""
         # Spark puts one partition without a value where there is nothing to read.
-        return iter(()) if partition.value is None else self._read(partition.value)
+        return iter(()) if partition.value is None else read_range(self.options, self.schema, partition.value)
 
-    def _read(self, piece: OffsetRange) -> Iterator[pa.RecordBatch]:
-        client = processes.client(_client_options(self.options))
-        options = {name: value for name, value in self.options.client.items() if name not in _client_names()}
-        place = TopicPartition(piece.topic, piece.partition)
-        schema = arrow_schema(self.schema)
-        columns = [SCAN_NAMES[name] for name in schema.names]
-        position, end = piece.start, piece.end
-        while position < end:
-            try:
-                with client.scan(
-                    piece.topic,
-                    start={place: Offset(position)},
-                    end={place: Offset(end)},
-                    columns=columns,
-                    layout=SCAN_LAYOUT,
-                    **options,
-                ) as scan:
-                    for batch in scan.batches():
-                        if len(batch):  # a chunk may hold control records only
-                            yield to_spark(batch.to_arrow(), schema)
-                        position = batch.next_offset
-            except BrokerError as error:
-                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
-                    raise
-                left = self._what_is_left(piece, position, end)
-                if left == (position, end):
-                    raise
-                position, end = left
-            else:
+
+def read_range(options: ReadOptions, schema: StructType, piece: OffsetRange) -> Iterator[pa.RecordBatch]:
+    """The records of one range in the columns of `schema`, read in a worker over a client that later tasks use too."""
+    with processes.client(client_options(options)) as client:
+        yield from _read(client, options, schema, piece)
+
+
+def _read(client: Client, options: ReadOptions, schema: StructType, piece: OffsetRange) -> Iterator[pa.RecordBatch]:
+    scan_options = {name: value for name, value in options.client.items() if name not in client_names()}
+    place = TopicPartition(piece.topic, piece.partition)
+    arrow = arrow_schema(schema)
+    columns = [SCAN_NAMES[name] for name in arrow.names]
+    position, end = piece.start, piece.end
+    while position < end:
+        try:
+            with client.scan(
+                piece.topic,
+                start={place: Offset(position)},
+                end={place: Offset(end)},
+                columns=columns,
+                layout=SCAN_LAYOUT,
+                **scan_options,
+            ) as scan:
+                if _is_another(client, piece):
+                    _report(options, recreated(piece.topic))
+                    return
+                for batch in scan.batches():
+                    if len(batch):  # a chunk may hold control records only
+                        yield to_spark(batch.to_arrow(), arrow)
+                    position = batch.next_offset
+        except BrokerError as error:
+            if error.code in _GONE:
+                what = f"topic {piece.topic} was deleted after {piece} was planned; it is read up to {position}"
+                _report(options, Loss(COULD_NOT_READ_OFFSET_RANGE, what))
                 return
+            if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+            left = _what_is_left(client, options, piece, position, end)
+            if left == (position, end):
+                raise
+            position, end = left
+        else:
+            return
 
-    def _what_is_left(self, piece: OffsetRange, position: int, end: int) -> tuple[int, int]:
-        """The part of [position, end) that the topic still holds; `DataLossError` if that is not to be put up with."""
-        place = TopicPartition(piece.topic, piece.partition)
-        client = processes.client(_client_options(self.options))
-        low, high = client.offsets([place], "earliest")[place], client.offsets([place], "latest")[place]
-        what = f"{piece} was planned and read up to {position}, but the topic holds [{low}, {high}) now"
-        if position < low or end > high:
-            if self.options.fail_on_data_loss:
-                raise data_loss(what)
-            log.warning("data loss, as failOnDataLoss is false the read goes on: %s", what)
-        return max(position, low), min(end, high)
+
+def _what_is_left(client: Client, options: ReadOptions, piece: OffsetRange, position: int, end: int) -> tuple[int, int]:
+    """The part of [position, end) that the topic still holds; `DataLossError` if that is not to be put up with."""
+    place = TopicPartition(piece.topic, piece.partition)
+    low, high = client.offsets([place], "earliest")[place], client.offsets([place], "latest")[place]
+    if position < low or end > high:
+        loss = Loss(
+            START_OFFSET_RESET if position < low else COULD_NOT_READ_OFFSET_RANGE,
+            f"{piece} was planned and read up to {position}, but the topic holds [{low}, {high}) now",
+        )
+        _report(options, loss)
+    return max(position, low), min(end, high)
+
+
+def _is_another(client: Client, piece: OffsetRange) -> bool:
+    """True if the topic that the scan has just looked up is not the one that was planned."""
+    return piece.topic_id is not None and client.topic(piece.topic).topic_id != piece.topic_id
+
+
+def _report(options: ReadOptions, loss: Loss) -> None:
+    if options.fail_on_data_loss:
+        raise data_loss(loss) from None
+    log.warning("data loss, as failOnDataLoss is false the read goes on: %s", loss)
 
 
 def find_ranges(options: ReadOptions) -> tuple[list[OffsetRange], list[str]]:
@@ -101,10 +128,9 @@ def find_ranges(options: ReadOptions) -> tuple[list[OffsetRange], list[str]]:
     import kafwire
 
     with processes.naming_this_host():
-        made = kafwire.Client(**_client_options(options))
+        made = kafwire.Client(**client_options(options))
     with made as client:
-        wanted = options.topics or tuple({place.topic for place in options.assign or ()})
-        counts, internal = _describe(client, wanted)
+        counts, internal = describe(client, named_topics(options))
         places = choose_partitions(options, counts, internal)
         check_named(options.start, places)
         check_named(options.end, places)
@@ -112,54 +138,10 @@ def find_ranges(options: ReadOptions) -> tuple[list[OffsetRange], list[str]]:
         situation = Situation(
             earliest=client.offsets(places, "earliest"),
             latest=client.offsets(places, "latest", isolation_level=isolation),
-            start_matches=_matches(client, options.start, places, isolation),
-            end_matches=_matches(client, options.end, places, isolation),
+            start_matches=matches(client, options.start, places, isolation),
+            end_matches=matches(client, options.end, places, isolation),
         )
     return plan(options, places, situation)
-
-
-def _describe(client: Client, wanted: Sequence[str]) -> tuple[dict[str, int], set[str]]:
-    """Partition counts of the topics that exist, of all of them if none is named, and which are internal."""
-    counts: dict[str, int] = {}
-    internal: set[str] = set()
-    if wanted:
-        for name in wanted:
-            try:
-                counts[name] = len(client.topic(name).partitions)
-            except BrokerError as error:
-                if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                    raise
-        return counts, internal
-    for topic in client.metadata().topics:
-        if topic.error_code in {ErrorCode.NONE, ErrorCode.LEADER_NOT_AVAILABLE}:
-            counts[topic.name] = len(topic.partitions)
-            if topic.is_internal:
-                internal.add(topic.name)
-    return counts, internal
-
-
-def _matches(
-    client: Client, bound: Bound, places: Sequence[TopicPartition], isolation: str
-) -> dict[TopicPartition, int]:
-    """The first offsets at or after the timestamps of `bound`; without those partitions that have none."""
-    if not bound.by_timestamp:
-        return {}
-    groups: dict[int, list[TopicPartition]] = {}
-    for place in places:
-        groups.setdefault(bound.of(place), []).append(place)
-    found = {}
-    for timestamp, group in groups.items():
-        found.update(client.offsets(group, timestamp, isolation_level=isolation))
-    return {place: offset for place, offset in found.items() if offset >= 0}
-
-
-def _client_options(options: ReadOptions) -> dict[str, Any]:
-    """Those of a scan's options that any client takes."""
-    return {name: value for name, value in options.client.items() if name in _client_names()}
-
-
-def _client_names() -> set[str]:
-    return {item.name for item in fields(ClientConfig)}
 
 
 def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

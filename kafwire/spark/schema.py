@@ -22,6 +22,8 @@ from pyspark.sql.types import (
 from kafwire.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
 _HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -58,6 +60,18 @@ def full_schema(*, include_headers: bool) -> StructType:
     """The schema of Spark's own Kafka source."""
     names = [name for name in _COLUMNS if name != "headers" or include_headers]
     return StructType([StructField(name, _COLUMNS[name]) for name in names])
+
+
+def schema_of(columns: Sequence[str]) -> StructType:
+    """The schema of some of the source's columns; raises `ConfigError` for one that it does not have."""
+    if isinstance(columns, str):
+        raise ConfigError(f"columns: a list of names is needed, not {columns!r}")
+    unknown = [name for name in columns if name not in _COLUMNS]
+    if unknown:
+        raise ConfigError(f"the source has no column {unknown[0]!r}: choose from {', '.join(_COLUMNS)}")
+    schema = StructType([StructField(name, _COLUMNS[name]) for name in columns])
+    check_read_schema(schema)
+    return schema
 
 
 def check_read_schema(schema: StructType) -> None:

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from kafwire.errors import ConfigError
-from kafwire.spark.options import includes_headers, read_options, write_options
+from kafwire.spark.options import check_reading, includes_headers, read_options, write_options
 from kafwire.spark.schema import check_read_schema, check_write_schema, full_schema
+from kafwire.spark.stream_options import stream_options
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceWriter
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, DataSourceWriter
     from pyspark.sql.types import StructType
 
 
 class KafwireDataSource(DataSource):
-    """The data source `format("kafwire")`: batch reads and writes of Kafka topics.
+    """The data source `format("kafwire")`: streams, batch reads and batch writes of Kafka topics.
 
     Schema, option names and their meaning are those of Spark's own Kafka source; docs/spark.md lists them.
     `.schema("value binary")` reads only the columns that it names; nothing else is decoded. Spark makes it.
@@ -54,7 +55,7 @@ class KafwireDataSource(DataSource):
         Raises:
             ConfigError: an option is unknown or has a bad value.
         """
-        read_options(self.options)
+        check_reading(self.options)
         return full_schema(include_headers=includes_headers(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -74,6 +75,24 @@ class KafwireDataSource(DataSource):
         options = read_options(self.options)
         check_read_schema(schema)
         return KafwireReader(options, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Make a reader of a stream, of the columns in a schema. Spark calls it.
+
+        Args:
+            schema: the columns.
+
+        Returns:
+            The reader.
+
+        Raises:
+            ConfigError: an option or a column is unknown or has a bad value.
+        """
+        from kafwire.spark.stream_reader import KafwireStreamReader
+
+        options = stream_options(self.options)
+        check_read_schema(schema)
+        return KafwireStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Make a writer of the columns in a schema. Spark calls it.

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafwire.errors import ConfigError
+from kafwire.spark.data_loss import DataLossError
 from kafwire.spark.options import ReadOptions, read_options
-from kafwire.spark.plan import DataLossError, OffsetRange, Situation, check_named, choose_partitions, plan, split
+from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, plan, split
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:

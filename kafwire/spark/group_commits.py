@@ -1,0 +1,59 @@
+"""The committed offsets of a group that a stream starts from, or publishes: it joins nothing and reads nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.group_offsets import Committed, GroupOffsets, OffsetToCommit
+from kafwire.config import ClientConfig
+from kafwire.runtime.engine import default_engine
+from kafwire.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kafwire.spark.stream_offsets import Offsets
+
+# The longest that a commit delays a trigger: Spark has the same offsets in its checkpoint.
+_COMMIT_TIMEOUT_MS = 5_000.0
+
+
+class GroupCommits:
+    """The offsets of one group, over separate connections."""
+
+    def __init__(self, group: str, options: Mapping[str, Any]) -> None:
+        """Connect to nothing yet; `options` are those of a client."""
+        self._engine = default_engine()
+        self._cluster = Cluster(self._engine, ClientConfig.build(options))
+        self._group = group
+        self._made: GroupOffsets | None = None
+
+    def committed(self, places: Iterable[TopicPartition]) -> Offsets:
+        """The committed offsets, without partitions that have none. Raises `KafkaError`."""
+        wanted = [(place.topic, place.partition) for place in places]
+
+        async def fetch() -> dict[tuple[str, int], Committed | None]:
+            return await self._offsets().fetch(wanted)
+
+        found = self._engine.run(fetch)
+        return {TopicPartition(*where): value.offset for where, value in found.items() if value is not None}
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit `offsets`. Raises `KafkaError`, for example because the group has members."""
+        wanted = {(place.topic, place.partition): OffsetToCommit(offset) for place, offset in offsets.items()}
+
+        async def commit() -> None:
+            await self._offsets().commit(wanted, timeout_ms=_COMMIT_TIMEOUT_MS)
+
+        self._engine.run(commit)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._engine.run(self._cluster.close)
+
+    def _offsets(self) -> GroupOffsets:
+        """On the engine, where its lock belongs."""
+        if self._made is None:
+            self._made = GroupOffsets(self._cluster, self._group)
+        return self._made

@@ -1,0 +1,66 @@
+"""Streams of Spark's own Kafka source and of kafwire: one checkpoint, and the same options. In the long run alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafwire.testing import EmbeddedKafka
+from tests.support.spark_stream_parity import BOTH, LONGEST_S, PER_RUN, TOPIC
+
+ROOT = Path(__file__).parents[2]
+COUNT = 40
+# Both refuse these; what kafwire says.
+REFUSED = {
+    "no match": "has no record at or after 9999999999999 ms",
+    "ending offsets": "option endingOffsets: a stream has no end",
+    "ending timestamps": "option endingOffsetsByTimestamp: a stream has no end",
+    "minimum above maximum": "option minOffsetsPerTrigger=10 is above maxOffsetsPerTrigger=9",
+    "missing partition": "must name every partition that is read: flights-1 missing",
+    "passed end": "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED",
+    "two strategies": "exactly one of the options assign, subscribe, subscribePattern",
+    "no such topic": "no such topic: nowhere",
+}
+pytestmark = [pytest.mark.long, pytest.mark.timeout(20 * LONGEST_S)]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with EmbeddedKafka() as kafka:
+        kafka.create_topic(TOPIC, partitions=2)
+        for index in range(2):
+            kafka.append(TOPIC, [b"%d" % number for number in range(COUNT)], partition=index)
+        folder = tmp_path_factory.mktemp("checkpoints")
+        command = [sys.executable, "-m", "tests.support.spark_stream_parity", kafka.bootstrap, f"{folder}"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=15 * LONGEST_S, check=False)
+        assert done.returncode == 0, done.stderr[-4000:]
+        yield json.loads(done.stdout.splitlines()[-1])
+
+
+def test_a_checkpoint_goes_from_spark_s_source_to_kafwire_and_back(found: Any) -> None:
+    first, *others = found["continued"]["rows"]
+    assert [sum(map(len, batches)) for batches in (first, *others)] == [2 * COUNT, PER_RUN, PER_RUN, PER_RUN]
+    rows = [tuple(row) for run in (first, *others) for batch in run for row in batch]
+    assert sorted(rows) == [(index, offset) for index in range(2) for offset in range(COUNT + 3 * PER_RUN // 2)]
+
+
+def test_a_stateful_query_keeps_its_state_when_the_format_changes(found: Any) -> None:
+    counts = [runs[-1] for runs in found["continued"]["counted"]]
+    before = COUNT + 4 * PER_RUN // 2
+    assert counts == [[[index, before + run * PER_RUN // 2] for index in range(2)] for run in range(4)]
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_both_sources_make_the_same_of_the_same_options(found: Any, name: str) -> None:
+    connector, kafwire = found["same"][name]
+    if name in REFUSED:
+        assert isinstance(connector, str), connector
+        assert REFUSED[name] in kafwire
+    else:
+        assert kafwire == connector
