@@ -22,20 +22,20 @@ __all__ = ["AvroDecoder", "Decoded"]
 
 Schema: TypeAlias = "str | dict[str, Any] | list[Any] | Type"
 
-# What an id stands for: a schema, or `SchemaError` for one whose values are bad for good. Any other error ends decoding.
+# The schema of an id, or `SchemaError` for one whose values are all bad. Any other error ends decoding.
 SchemaOf: TypeAlias = Callable[[int], Schema]
 
 _ON_BAD = {"error": 0, "null": 1, "drop": 2}  # as `_decoder.pxd` has them
 
 
 class Decoded:
-    """Rows decoded from values. It has `__arrow_c_array__`: a struct array, where a bad or null value is a null.
+    r"""Rows decoded from values. It has `__arrow_c_array__`: a struct array, where a bad or null value is a null.
 
     `AvroDecoder` makes it.
 
     Example:
         >>> from kafwire.avro import AvroDecoder
-        >>> decoded = AvroDecoder("long", writer="long").decode([b"\\x02", b"\\x04"])
+        >>> decoded = AvroDecoder("long", writer="long").decode([b"\x02", b"\x04"])
         >>> len(decoded), decoded.to_arrow()["value"].to_pylist()
         (2, [1, 2])
     """
@@ -49,39 +49,39 @@ class Decoded:
 
     @property
     def first(self) -> int:
-        """The row of the first value that is decoded here.
+        r"""The row of the first value that is decoded here.
 
         Example:
             >>> from kafwire.avro import AvroDecoder
-            >>> AvroDecoder("long", writer="long").decode([b"\\x02"]).first
+            >>> AvroDecoder("long", writer="long").decode([b"\x02"]).first
             0
         """
         return self._part.first
 
     @property
     def stop(self) -> int:
-        """The row behind the last value that is decoded here.
+        r"""The row behind the last value that is decoded here.
 
         Example:
             >>> from kafwire.avro import AvroDecoder
-            >>> AvroDecoder("long", writer="long").decode([b"\\x02"]).stop
+            >>> AvroDecoder("long", writer="long").decode([b"\x02"]).stop
             1
         """
         return self._part.stop
 
     @property
     def bad(self) -> list[BadRecord]:
-        """The values that cannot be decoded, by row; rows count from the first value that was given.
+        r"""The values that cannot be decoded, by row; rows count from the first value that was given.
 
         Example:
             >>> from kafwire.avro import AvroDecoder
-            >>> AvroDecoder("long", writer="long", on_bad="drop").decode([b"\\x02", b""]).bad[0].row
+            >>> AvroDecoder("long", writer="long", on_bad="drop").decode([b"\x02", b""]).bad[0].row
             1
         """
         return self._bad
 
     def good(self) -> pa.BooleanArray:
-        """Return, for each value from `first` to `stop`, whether it is decoded.
+        r"""Return, for each value from `first` to `stop`, whether it is decoded.
 
         With `on_bad="drop"` this selects the rows of other columns that belong to the decoded ones.
 
@@ -90,24 +90,24 @@ class Decoded:
 
         Example:
             >>> from kafwire.avro import AvroDecoder
-            >>> AvroDecoder("long", writer="long", on_bad="drop").decode([b"\\x02", b""]).good().to_pylist()
+            >>> AvroDecoder("long", writer="long", on_bad="drop").decode([b"\x02", b""]).good().to_pylist()
             [True, False]
         """
-        import pyarrow
+        import pyarrow as pa
 
         rows = self.stop - self.first
         bits = good_rows(rows, [each._replace(row=each.row - self.first) for each in self._bad])
-        return pyarrow.BooleanArray.from_buffers(pyarrow.bool_(), rows, [None, pyarrow.py_buffer(bytes(bits))])
+        return pa.BooleanArray.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(bytes(bits))])
 
     def to_arrow(self) -> pa.RecordBatch:
-        """Make a pyarrow.RecordBatch of the fields. A bad or null value has all of them null.
+        r"""Make a pyarrow.RecordBatch of the fields. A bad or null value has all of them null.
 
         Returns:
             The pyarrow.RecordBatch.
 
         Example:
             >>> from kafwire.avro import AvroDecoder
-            >>> AvroDecoder("long", writer="long").decode([b"\\x02"]).to_arrow().schema.names
+            >>> AvroDecoder("long", writer="long").decode([b"\x02"]).to_arrow().schema.names
             ['value']
         """
         return record_batch(_Fields(self._part))
@@ -129,7 +129,7 @@ class _Fields:
 
 
 class AvroDecoder:
-    """Decodes values into Arrow columns of one reader's schema, without the GIL.
+    r"""Decodes values into Arrow columns of one reader's schema, without the GIL.
 
     Values begin with a zero byte and a schema id of four bytes (Confluent's format), whose writer's schema is asked for
     once; or they are all of the schema `writer`, without these five bytes. Any number of threads may decode at once.
@@ -139,8 +139,8 @@ class AvroDecoder:
         schema_of: returns the schema of an id, as `SchemaRegistry.schema` does. If it raises `SchemaError`, all values
             with the id are bad; any other error ends the call that met the id, and the next one asks again.
         writer: the schema of values that have no id.
-        on_bad: what becomes of a value that cannot be decoded: "error" (a `DecodeError`), "null" (a null row), or "drop"
-            (no row). With the last two, `Decoded.bad` has the value's row and the cause.
+        on_bad: what becomes of a value that cannot be decoded: "error" (a `DecodeError`), "null" (a null row), or
+            "drop" (no row). With the last two, `Decoded.bad` has the value's row and the cause.
         null_values: "null" makes a null row of a value that is null; "bad" treats it as one that cannot be decoded.
         enums: "string", or "dictionary" for columns of Arrow's dictionary type.
         max_bytes: what the columns of one `Decoded` may hold; a value that alone takes more is bad.
@@ -155,7 +155,7 @@ class AvroDecoder:
         >>> from kafwire.avro import AvroDecoder
         >>> flight = '{"type": "record", "name": "Flight", "fields": [{"name": "carrier", "type": "string"}]}'
         >>> decoder = AvroDecoder(flight, schema_of={7: flight}.__getitem__)
-        >>> decoder.decode([b"\\0\\0\\0\\0\\7\\4UA"]).to_arrow().to_pylist()
+        >>> decoder.decode([b"\0\0\0\0\7\4UA"]).to_arrow().to_pylist()
         [{'carrier': 'UA'}]
     """
 
@@ -169,7 +169,7 @@ class AvroDecoder:
         null_values: Literal["null", "bad"] = "null",
         enums: Literal["string", "dictionary"] = "string",
         max_bytes: int = 1 << 30,
-        max_empty_items: int = 65_536,
+        max_empty_items: int = 10_000,
     ) -> None:
         check_on_bad(on_bad)
         if null_values not in ("null", "bad") or enums not in ("string", "dictionary"):
@@ -215,11 +215,11 @@ class AvroDecoder:
         return self._layout.__arrow_c_schema__()
 
     def decode(self, values: object) -> Decoded:
-        """Decode values.
+        r"""Decode values.
 
         Args:
-            values: a binary column (anything with `__arrow_c_array__` or `__arrow_c_stream__`), rows that have one named
-                `value`, such as a `Batch`, or a list of bytes and None.
+            values: a binary column (anything with `__arrow_c_array__` or `__arrow_c_stream__`), rows that have one
+                named `value`, such as a `Batch`, or a list of bytes and None.
 
         Returns:
             The rows, as many as values, unless bad ones are dropped.
@@ -231,7 +231,7 @@ class AvroDecoder:
 
         Example:
             >>> from kafwire.avro import AvroDecoder
-            >>> AvroDecoder("string", writer="string").decode([b"\\4UA", None]).to_arrow().to_pylist()
+            >>> AvroDecoder("string", writer="string").decode([b"\4UA", None]).to_arrow().to_pylist()
             [{'value': 'UA'}, {'value': None}]
         """
         found = list(self.parts(values))
@@ -243,7 +243,7 @@ class AvroDecoder:
         return found[0]
 
     def parts(self, values: object) -> Iterator[Decoded]:
-        """Decode values, of any size and in any number of chunks.
+        r"""Decode values, of any size and in any number of chunks.
 
         Args:
             values: as `decode` takes them.
@@ -257,7 +257,7 @@ class AvroDecoder:
 
         Example:
             >>> from kafwire.avro import AvroDecoder
-            >>> column = pa.chunked_array([[b"\\4UA"], [b"\\4DL"]], pa.binary())
+            >>> column = pa.chunked_array([[b"\4UA"], [b"\4DL"]], pa.binary())
             >>> [part.to_arrow()["value"][0].as_py() for part in AvroDecoder("string", writer="string").parts(column)]
             ['UA', 'DL']
         """
@@ -270,7 +270,7 @@ class AvroDecoder:
         row = 0
         while row < len(values) or not row:
             part = decode_part(self._layout, self._table, values, row, self._table_with, **self._options)
-            bad = [self._bad(part, before, *each) for each in part.bad]
+            bad = [self._bad(part, before, each) for each in part.bad]
             if part.stopped:
                 raise bad[-1].error()
             yield Decoded(part, bad)
@@ -278,9 +278,8 @@ class AvroDecoder:
             if not len(values):
                 return
 
-    def _bad(
-        self, part: Part, before: int, row: int, number: int, code: int, where: int, at: int, detail: int
-    ) -> BadRecord:
+    def _bad(self, part: Part, before: int, found: tuple[int, int, int, int, int, int]) -> BadRecord:
+        row, number, code, where, at, detail = found
         schema_id = None if number < 0 or not self._options["framed"] else number
         if code == NO_SCHEMA:
             return BadRecord(before + row, str(part.programs[number]), schema_id)

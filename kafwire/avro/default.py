@@ -67,10 +67,11 @@ def _leaf(of: Type, value: Any) -> bytes:
         return b""
     if kind == "boolean" and isinstance(value, bool):
         return bytes([value])
-    if kind in ("int", "long") and isinstance(value, int) and not isinstance(value, bool):
-        if -(1 << 31 if kind == "int" else 1 << 63) <= value < (1 << 31 if kind == "int" else 1 << 63):
-            return _number(value)
-    if kind in ("float", "double") and isinstance(value, int | float) and not isinstance(value, bool):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    limit = {"int": 1 << 31, "long": 1 << 63}.get(kind, 0)
+    if is_number and isinstance(value, int) and -limit <= value < limit:
+        return _number(value)
+    if is_number and kind in ("float", "double"):
         try:
             return struct.pack("<f" if kind == "float" else "<d", value)
         except OverflowError:

@@ -1,7 +1,7 @@
 """A writer's schema against a reader's ("Schema Resolution"), as a flat list of operations for `native/decode.c`.
 
-Resolution goes as in Java's `ResolvingGrammarGenerator`: a record need not have the reader's name where it stands alone,
-and a reader's union takes the branch of the same type and name first, then the first that the value can be promoted to.
+Resolution is that of Java's `Resolver`: a record need not have the reader's name where it stands alone, and a reader's
+union takes the branch of the same type and name first, then the first that the value can be promoted to.
 """
 
 from __future__ import annotations
@@ -18,13 +18,9 @@ from kafwire.errors import SchemaError
 __all__ = ["Compiled", "compile_program"]
 
 # The operations, as `native/decode.h` has them.
-(NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, FLOAT_TO_DOUBLE, TO_FLOAT, TO_DOUBLE, BYTES, STRING, FIXED, DECIMAL, ENUM) = (
-    range(14)
-)
-(ENUM_TEXT, UNION, JUMP, BLOCKS, STRUCT, OTHERS_NULL, DEFAULT, FAIL, SKIP_VARINT, SKIP_FIXED, SKIP_BYTES) = range(
-    14, 25
-)
-SKIP_BLOCKS = 25
+(NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, FLOAT_TO_DOUBLE, TO_FLOAT, TO_DOUBLE, BYTES, STRING) = range(11)
+(FIXED, DECIMAL, ENUM, ENUM_TEXT, UNION, JUMP, BLOCKS, STRUCT, OTHERS_NULL, DEFAULT, FAIL) = range(11, 22)
+(SKIP_VARINT, SKIP_FIXED, SKIP_BYTES, SKIP_BLOCKS) = range(22, 26)
 
 MAX_OPERATIONS = 100_000
 MAX_ATTEMPTS = 1_000_000  # operations, with those of branches that were tried and do not match
