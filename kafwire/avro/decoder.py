@@ -13,7 +13,7 @@ from kafwire.avro.columns import Columns
 from kafwire.avro.program import compile_program
 from kafwire.avro.schema import Type, parse
 from kafwire.bad_records import BadRecord, OnBad, check_on_bad, good_rows
-from kafwire.errors import ConfigError, SchemaError
+from kafwire.errors import ConfigError, SchemaError, UnknownSchemaError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,6 @@ __all__ = ["AvroDecoder", "Decoded"]
 
 Schema: TypeAlias = "str | dict[str, Any] | list[Any] | Type"
 
-# The schema of an id, or `SchemaError` for one whose values are all bad. Any other error ends decoding.
 SchemaOf: TypeAlias = Callable[[int], Schema]
 
 _ON_BAD = {"error": 0, "null": 1, "drop": 2}  # as `_decoder.pxd` has them
@@ -136,8 +135,9 @@ class AvroDecoder:
 
     Args:
         reader: the schema that the columns follow: JSON text, its object, or a parsed `Type`.
-        schema_of: returns the schema of an id, as `SchemaRegistry.schema` does. If it raises `SchemaError`, all values
-            with the id are bad; any other error ends the call that met the id, and the next one asks again.
+        schema_of: returns the schema of an id, as `SchemaRegistry.schema` does. If it raises `SchemaError` or
+            `UnknownSchemaError`, the values with the id are bad; the latter is asked for again by the next part. Any
+            other error ends the call that met the id.
         writer: the schema of values that have no id.
         on_bad: what becomes of a value that cannot be decoded: "error" (a `DecodeError`), "null" (a null row), or
             "drop" (no row). With the last two, `Decoded.bad` has the value's row and the cause.
@@ -294,6 +294,8 @@ class AvroDecoder:
             assert self._schema_of is not None
             try:
                 made: Program | str = self._program(number, _parsed(self._schema_of(number)))
+            except UnknownSchemaError as problem:  # it may be known later: for the values at hand only
+                return Table({**self._table.programs, number: str(problem)})
             except SchemaError as problem:
                 made = f"schema {number}: {problem}"
             self._table = Table({**self._table.programs, number: made})
