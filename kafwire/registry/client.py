@@ -118,7 +118,9 @@ class SchemaRegistry:
         self._base = url.rstrip("/")
         self._timeout_s = timeout_s
         self._authorization = None if username is None else _basic(username, Secret(password or ""))
-        by_id: SharedLookups[int, Registered] = SharedLookups(self._look_up, lambda error: _kept(error, unknown_s), clock)
+        by_id: SharedLookups[int, Registered] = SharedLookups(
+            self._look_up, lambda error: _kept(error, unknown_s), clock
+        )
         self._by_id = by_id
         self._versions: SharedLookups[tuple[str, int], dict[str, Any]] = SharedLookups(
             self._version, lambda error: _kept(error, unknown_s), clock

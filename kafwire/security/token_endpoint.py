@@ -26,6 +26,7 @@ JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 MAX_ANSWER_BYTES = 1 << 20
 
+
 class TokenEndpoint:
     """Fetches one token at each call.
 

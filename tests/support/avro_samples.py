@@ -64,7 +64,9 @@ class Samples:
     def schema(self, depth: int = 3) -> Json:
         """A type of at most this depth."""
         chance = self.random
-        kind = chance.choice(["primitive"] * 4 + ["logical", "decimal", "enum", "fixed"] + ["nested"] * (2 * (depth > 0)))
+        kind = chance.choice(
+            ["primitive"] * 4 + ["logical", "decimal", "enum", "fixed"] + ["nested"] * (2 * (depth > 0))
+        )
         if kind == "primitive":
             return chance.choice(PRIMITIVES)
         if kind == "logical":
@@ -73,7 +75,11 @@ class Samples:
         if kind == "decimal":
             return self._decimal()
         if kind == "enum":
-            return {"type": "enum", "name": self._name(), "symbols": [self._name() for _ in range(chance.randint(1, 4))]}
+            return {
+                "type": "enum",
+                "name": self._name(),
+                "symbols": [self._name() for _ in range(chance.randint(1, 4))],
+            }
         if kind == "fixed":
             return {"type": "fixed", "name": self._name(), "size": chance.choice([0, 1, 4, 16])}
         return self._nested(depth)
@@ -199,7 +205,9 @@ class Samples:
         return makers[kind]()
 
     def _text(self) -> str:
-        return "".join(chr(self.random.choice([65, 98, 0xE9, 0x20AC, 0x1F600])) for _ in range(self.random.randint(0, 9)))
+        return "".join(
+            chr(self.random.choice([65, 98, 0xE9, 0x20AC, 0x1F600])) for _ in range(self.random.randint(0, 9))
+        )
 
     def _unscaled(self, schema: Json) -> bytes:
         limit = 10 ** schema["precision"] - 1
@@ -220,7 +228,10 @@ class Samples:
         if kind == "array":
             return self._blocks([self.encode(schema["items"], each) for each in value])
         if kind == "map":
-            pairs = [number(len(key.encode())) + key.encode() + self.encode(schema["values"], each) for key, each in value.items()]
+            pairs = [
+                number(len(key.encode())) + key.encode() + self.encode(schema["values"], each)
+                for key, each in value.items()
+            ]
             return self._blocks(pairs)
         if kind == "fixed" or (kind == "bytes" and isinstance(value, bytes)):
             return value if kind == "fixed" else number(len(value)) + value
@@ -308,7 +319,9 @@ def storage(array: pa.Array) -> list[Any]:
     if pa.types.is_struct(kind):
         columns = [storage(array.field(i)) for i in range(kind.num_fields)]
         names = [kind.field(i).name for i in range(kind.num_fields)]
-        rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if columns else [{}] * len(array)
+        rows = (
+            [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)] if columns else [{}] * len(array)
+        )
         return [row if there else None for row, there in zip(rows, array.is_valid().to_pylist(), strict=True)]
     if pa.types.is_map(kind):
         pairs = list(zip(storage(array.keys), storage(array.items), strict=True))

@@ -49,7 +49,11 @@ def test_references_are_resolved_in_order(server: RegistryServer, registry: Sche
     server.register("airport", {"type": "record", "name": "a.Airport", "fields": [{"name": "code", "type": "string"}]})
     leg = {"type": "record", "name": "a.Leg", "fields": [{"name": n, "type": "Airport"} for n in ("origin", "dest")]}
     server.register("leg", leg, references=[("a.Airport", "airport", 1)])
-    trip = {"type": "record", "name": "Trip", "fields": [{"name": "leg", "type": "a.Leg"}, {"name": "at", "type": "a.Airport"}]}
+    trip = {
+        "type": "record",
+        "name": "Trip",
+        "fields": [{"name": "leg", "type": "a.Leg"}, {"name": "at", "type": "a.Airport"}],
+    }
     references = [("a.Leg", "leg", 1), ("a.Airport", "airport", 1)]
     schema = registry.schema(server.register("trip", trip, references=references))
     assert [each.type.name for each in schema.fields] == ["a.Leg", "a.Airport"]
@@ -84,7 +88,9 @@ def test_an_unknown_id_is_reported_for_a_time_without_asking(server: RegistrySer
 
 
 @pytest.mark.parametrize("kind", ["PROTOBUF", "JSON"])
-def test_another_type_of_schema_is_refused_for_good(server: RegistryServer, registry: SchemaRegistry, kind: str) -> None:
+def test_another_type_of_schema_is_refused_for_good(
+    server: RegistryServer, registry: SchemaRegistry, kind: str
+) -> None:
     number = server.register("other", "syntax", kind=kind)
     for _ in range(2):
         with pytest.raises(SchemaError, match=f"is a schema of type {kind}, not AVRO"):
@@ -172,7 +178,10 @@ def test_https_and_basic_authentication(tmp_path: Path) -> None:
         ({"url": "http://u:p@localhost"}, "no user name or password in its address"),
         ({"url": "http://localhost?a=1"}, "no query"),
         ({"url": "http://localhost", "username": "u"}, "username and password together"),
-        ({"url": "http://registry.example", "username": "u", "password": "p"}, "needs an address that begins with https"),
+        (
+            {"url": "http://registry.example", "username": "u", "password": "p"},
+            "needs an address that begins with https",
+        ),
         ({"url": "http://localhost", "username": "u:", "password": "p"}, "no colon"),
         ({"url": "http://localhost", "timeout_s": 0}, "timeout_s is above 0"),
     ],
