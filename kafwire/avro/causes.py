@@ -25,11 +25,12 @@ _CAUSES = {
     18: "the value is null",
     20: "the value alone takes more memory than max_bytes",
 }
+WITHOUT_PLACE = frozenset({16, 17, 18})
 NO_SCHEMA = 19  # the text is that of the schema's error
 
 
-def cause(code: int, *, place: str, at: int, detail: int) -> str:
+def cause(kind: int, *, place: str, at: int, detail: int) -> str:
     """Return what is wrong, with the field and the byte of the value if there are any."""
-    text = _CAUSES[code].format(detail=detail)
+    text = _CAUSES[kind].format(detail=detail)
     where = f"{place}: " if place else ""
-    return f"{where}{text}" + ("" if code in (16, 17, 18) else f" (byte {at})")
+    return f"{where}{text}" + ("" if kind in WITHOUT_PLACE else f" (byte {at})")

@@ -135,7 +135,7 @@ class AvroDecoder:
 
     Args:
         reader: the schema that the columns follow: JSON text, its object, or a parsed `Type`.
-        schema_of: returns the schema of an id, as `SchemaRegistry.schema` does. If it raises `SchemaError` or
+        schema_of: returns the schema of an id, such as the method `schema` of a `SchemaRegistry`. If it raises `SchemaError` or
             `UnknownSchemaError`, the values with the id are bad; the latter is asked for again by the next part. Any
             other error ends the call that met the id.
         writer: the schema of values that have no id.
