@@ -65,7 +65,7 @@ NESTED_READ["fields"][2]["type"]["items"] = with_defaults(record("Empty"), n=("s
 ENUM_READ = {**ENUM, "symbols": ["CCC", "X"], "default": "X"}
 UNION = record("R", u=["null", "string", "int", ENUM, record("M", x="int")], v="string")
 
-PAIRS = [
+PAIRS: list[tuple[Any, Any]] = [
     (PLAIN, PLAIN),
     (PLAIN, record("R", g="bytes", b="double", c="float", d="double", i=ENUM_READ, f="string")),
     (PLAIN, with_defaults(record("R"), z=("int", 1))),
@@ -110,7 +110,7 @@ VALUES: list[tuple[Any, Any]] = [
 
 
 def corpus() -> list[bytes]:
-    """For each pair, the bytes of a value of its writer: the pair's number, then two values, the first with its length."""
+    """For each pair two values of its writer: the pair's number, the length of the first, and the values."""
     out = []
     for number, (writer, _) in enumerate(PAIRS):
         value = next(value for schema, value in VALUES if schema is writer)

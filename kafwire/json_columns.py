@@ -1,8 +1,8 @@
 """JSON documents into Arrow columns of a declared schema, by pyarrow's JSON reader.
 
 pyarrow reads a text of documents, and fails as a whole without a row. So each value becomes the member of an object of
-its own, and where a text of some values fails, its halves are read. A value cannot reach beyond itself: behind it stands
-`}`, a line end and `{`, which no document has inside; so as many documents as values means one of each.
+its own, and where a text of some values fails, its halves are read. A value cannot reach beyond itself: behind it
+stands `}`, a line end and `{`, which no document has inside; so as many documents as values means one of each.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ class JsonDecoded:
 class JsonDecoder:
     """Decodes values that are JSON objects into Arrow columns of one schema.
 
-    A member that the schema does not have is ignored; a field that an object does not have is null. Numbers, text, times
-    (ISO 8601) and nested values are read as pyarrow's JSON reader reads them.
+    A member that the schema does not have is ignored; a field that an object does not have is null. Numbers, text,
+    times (ISO 8601) and nested values are read as pyarrow's JSON reader reads them.
 
     Args:
         schema: the columns: a pyarrow.Schema.
@@ -161,7 +161,8 @@ class JsonDecoder:
 
         found = pa.concat_arrays([*pieces, pa.array([], self._type)])
         wrong = {each.row for each in bad}
-        indices, taken = [], 0
+        indices: list[int | None] = []
+        taken = 0
         for row, text in enumerate(texts):
             if row in wrong or text is None:
                 if row not in wrong or self._on_bad == "null":

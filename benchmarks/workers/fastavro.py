@@ -1,4 +1,4 @@
-"""fastavro on the same values: a dictionary for each, then columns of them by pyarrow. Timed is the processor's time."""
+"""fastavro on the same values: a dictionary for each, then columns of them by pyarrow. By processor time."""
 
 import io
 import time

@@ -1,4 +1,4 @@
-"""kafwire's Avro decoder on values in memory: the flights, all fields or four of them. Timed is the processor's time."""
+"""kafwire's Avro decoder on values in memory: the flights, all fields or four of them. By processor time."""
 
 import time
 from collections.abc import Callable

@@ -9,11 +9,10 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from kafwire.avro._decoder cimport (
-    KW_AVRO_KIND_BOOLEAN, KW_AVRO_KIND_BYTES, KW_AVRO_KIND_FIXED, KW_AVRO_KIND_LIST, KW_AVRO_KIND_STRUCT, ON_BAD_DROP,
-    ON_BAD_NULL, ROWS_DONE, Entry, Layout, Policy, Program, Run, Table, decode_rows, kw_avro_column, kw_avro_columns,
+    KW_AVRO_KIND_BOOLEAN, KW_AVRO_KIND_BYTES, KW_AVRO_KIND_FIXED, KW_AVRO_KIND_LIST, ON_BAD_DROP, ON_BAD_NULL, ROWS_DONE,
+    Entry, Layout, Policy, Run, Table, decode_rows, kw_avro_column, kw_avro_columns,
     kw_avro_export_array, kw_avro_field, run_clear, run_init,
 )
-from kafwire.memory._buffer cimport kw_buf
 from kafwire.records._arrow cimport ArrowArray
 from kafwire.records._arrow_rows cimport FORM_OFFSETS_64, BytesView
 
@@ -88,7 +87,11 @@ cdef const char *look_at(const kw_avro_columns *c, int32_t number, int64_t lengt
             if below:
                 take(hash_, column.data.data, below)
             return NULL
-    size = field.width * length if field.kind == KW_AVRO_KIND_FIXED else length // 8 if field.kind == KW_AVRO_KIND_BOOLEAN else 0
+    size = 0
+    if field.kind == KW_AVRO_KIND_FIXED:
+        size = field.width * length
+    elif field.kind == KW_AVRO_KIND_BOOLEAN:
+        size = length // 8
     if size:
         take(hash_, column.data.data, size)
     hash_[0] = (hash_[0] ^ <uint64_t>nulls) * 0x9E3779B97F4A7C15ULL
@@ -120,6 +123,7 @@ cdef const char *decode(int pair, const uint8_t *data, const int64_t *ends, int6
     cdef Policy policy
     cdef Run run
     cdef int64_t row = 0
+    cdef size_t size
     cdef const char *wrong = NULL
     memset(&view, 0, sizeof(view))
     view.form = FORM_OFFSETS_64
@@ -132,7 +136,8 @@ cdef const char *decode(int pair, const uint8_t *data, const int64_t *ends, int6
         wrong = b"not every value is taken"
     bad[0] = run.bad_count
     length[0] = run.columns.columns[0].length
-    if wrong is NULL and run.columns.allocated > MEMORY_FIXED + MEMORY_FACTOR * <size_t>(ends[first + rows] - ends[first]):
+    size = ends[first + rows] - ends[first]
+    if wrong is NULL and run.columns.allocated > MEMORY_FIXED + MEMORY_FACTOR * size:
         wrong = b"more memory than the values account for"
     if wrong is NULL and length[0] != (rows - bad[0] if on_bad == ON_BAD_DROP else rows):
         wrong = b"rows are missing"

@@ -1,5 +1,5 @@
 # decoder: its lines are counted by scripts/coverage.py
-# distutils: sources = kafwire/memory/native/buf.c kafwire/avro/native/columns.c kafwire/avro/native/decode.c kafwire/avro/native/export.c
+# distutils: sources = kafwire/memory/native/buf.c kafwire/avro/native/columns.c kafwire/avro/native/decode.c
 """Framed Avro values into Arrow columns; `_decoder.pxd` has the structures, `decoder.py` is what users call.
 
 The GIL is held to begin and end a part, and where a schema id is met for the first time.

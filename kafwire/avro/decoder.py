@@ -135,9 +135,9 @@ class AvroDecoder:
 
     Args:
         reader: the schema that the columns follow: JSON text, its object, or a parsed `Type`.
-        schema_of: returns the schema of an id, such as the method `schema` of a `SchemaRegistry`. If it raises `SchemaError` or
-            `UnknownSchemaError`, the values with the id are bad; the latter is asked for again by the next part. Any
-            other error ends the call that met the id.
+        schema_of: returns the schema of an id, such as the method `schema` of a `SchemaRegistry`. If it raises
+            `SchemaError` or `UnknownSchemaError`, the values with the id are bad; after the latter the next part asks
+            again. Any other error ends the call that met the id.
         writer: the schema of values that have no id.
         on_bad: what becomes of a value that cannot be decoded: "error" (a `DecodeError`), "null" (a null row), or
             "drop" (no row). With the last two, `Decoded.bad` has the value's row and the cause.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeGuard
 
 from kafwire.errors import SchemaError
 
@@ -264,7 +264,7 @@ def _logical(schema: dict[str, Any], kind: str, size: int) -> Logical | None:
     return Logical(name) if _LOGICAL.get(name) == kind else None
 
 
-def _is_whole(value: object) -> bool:
+def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -246,7 +246,8 @@ class SchemaRegistry:
     def _get(self, path: str, what: str) -> dict[str, Any]:
         def late(said: str) -> SchemaRegistryError:
             return SchemaRegistryError(
-                f"{what}: no response from the schema registry at {self._https.name} within {self._timeout_s:g} s: {said}",
+                f"{what}: no response from the schema registry at {self._https.name} within {self._timeout_s:g} s: "
+                f"{said}",
                 retriable=True,
             )
 

@@ -30,8 +30,8 @@ def test_columns_are_what_java_reads() -> None:
         samples = Samples(seed, apart=seed % 2 == 0)
         writer = samples.record()
         reader = samples.reader(writer)
-        plain = (json.dumps(avro_samples.without_logical(each)) for each in (writer, reader))
-        cases.append(java_avro.Case(*plain, samples.encode(writer, samples.value(writer))))
+        plain = [json.dumps(avro_samples.without_logical(each)) for each in (writer, reader)]
+        cases.append(java_avro.Case(plain[0], plain[1], samples.encode(writer, samples.value(writer))))
         schemas.append((seed, writer, reader))
     compared = 0
     for case, (seed, writer, reader), found in zip(cases, schemas, java_avro.read(cases), strict=True):

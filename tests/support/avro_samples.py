@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import random
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Context
 from typing import Any
@@ -64,9 +65,8 @@ class Samples:
     def schema(self, depth: int = 3) -> Json:
         """A type of at most this depth."""
         chance = self.random
-        kind = chance.choice(
-            ["primitive"] * 4 + ["logical", "decimal", "enum", "fixed"] + ["nested"] * (2 * (depth > 0))
-        )
+        kinds = ["primitive"] * 4 + ["logical", "decimal", "enum", "fixed"] + ["nested"] * (2 * (depth > 0))
+        kind = chance.choice(kinds)
         if kind == "primitive":
             return chance.choice(PRIMITIVES)
         if kind == "logical":
@@ -193,7 +193,7 @@ class Samples:
             return [self.value(schema["items"]) for _ in range(chance.randint(0, 4))]
         if kind == "map":
             return {self._text(): self.value(schema["values"]) for _ in range(chance.randint(0, 3))}
-        makers = {
+        makers: dict[str, Callable[[], Any]] = {
             "null": lambda: None,
             "boolean": lambda: chance.random() < 0.5,
             "double": lambda: chance.choice([chance.gauss(0, 1e9), 0.0, -0.0, float("inf")]),
@@ -211,14 +211,14 @@ class Samples:
 
     def _unscaled(self, schema: Json) -> bytes:
         limit = 10 ** schema["precision"] - 1
-        number = self.random.choice([limit, -limit, 0, -1, self.random.randint(-limit, limit)])
+        unscaled: int = self.random.choice([limit, -limit, 0, -1, self.random.randint(-limit, limit)])
         if schema["type"] == "fixed":
-            return number.to_bytes(schema["size"], "big", signed=True)
-        return number.to_bytes(len(bin(abs(number))) // 8 + 1 + self.random.randint(0, 40), "big", signed=True)
+            return unscaled.to_bytes(schema["size"], "big", signed=True)
+        return unscaled.to_bytes(len(bin(abs(unscaled))) // 8 + 1 + self.random.randint(0, 40), "big", signed=True)
 
     # --- bytes ------------------------------------------------------------------------------------------------------
 
-    def encode(self, schema: Json, value: Any) -> bytes:
+    def encode(self, schema: Json, value: Any) -> Any:
         """The bytes of a value."""
         if isinstance(schema, list):
             return number(value.index) + self.encode(schema[value.index], value.value)
@@ -241,7 +241,9 @@ class Samples:
             return number(len(value.encode())) + value.encode()
         if kind in ("float", "double"):
             return struct.pack("<f" if kind == "float" else "<d", value)
-        return {"null": lambda: b"", "boolean": lambda: bytes([value])}.get(kind, lambda: number(value))()
+        if kind in ("null", "boolean"):
+            return b"" if value is None else bytes([value])
+        return number(value)
 
     def _blocks(self, items: list[bytes]) -> bytes:
         out = b""
@@ -313,7 +315,7 @@ def _expected_of_union(schema: list[Json], value: Any) -> Any:
     return {f"member{i}": expected(branch, value) if i == chosen else None for i, branch in enumerate(others)}
 
 
-def storage(array: pa.Array) -> list[Any]:
+def storage(array: pa.Array) -> Any:
     """The values of an array as numbers, bytes and text: no time that Python cannot hold."""
     kind = array.type
     if pa.types.is_struct(kind):
@@ -332,8 +334,7 @@ def storage(array: pa.Array) -> list[Any]:
     if pa.types.is_temporal(kind):
         return array.view(pa.int32() if kind.bit_width == 32 else pa.int64()).to_pylist()
     if pa.types.is_decimal(kind):
-        whole = [None if each is None else int(each.scaleb(kind.scale, _EXACT)) for each in array.to_pylist()]
-        return whole
+        return [None if each is None else int(each.scaleb(kind.scale, _EXACT)) for each in array.to_pylist()]
     if pa.types.is_floating(kind):
         return [None if each is None else repr(each) for each in array.to_pylist()]
     return array.to_pylist()

@@ -38,7 +38,7 @@ def cause(schema: Any, data: bytes | None, **options: Any) -> str:
     return caught.value.cause
 
 
-def read(writer: Any, reader: Any, *values: bytes, **options: Any) -> list[Any]:
+def read(writer: Any, reader: Any, *values: bytes, **options: Any) -> Any:
     array = pa.array(AvroDecoder(reader, writer=writer, **options).decode(list(values)))
     array.validate(full=True)
     return array.to_pylist()
@@ -232,13 +232,9 @@ def test_times_that_would_be_misread_are_refused() -> None:
     for writer, reader in [("timestamp-micros", "timestamp-millis"), ("timestamp-millis", "local-timestamp-millis")]:
         with pytest.raises(SchemaError, match=f"{writer} cannot be read as {reader}"):
             AvroDecoder(long(reader), writer=long(writer))
-    assert "out of range" in str(
-        pytest.raises(
-            DecodeError,
-            AvroDecoder(long("timestamp-nanos"), writer=long("timestamp-millis")).decode,
-            [number(1 << 62)],
-        ).value
-    )
+    decoder = AvroDecoder(long("timestamp-nanos"), writer=long("timestamp-millis"))
+    with pytest.raises(DecodeError, match="out of range"):
+        decoder.decode([number(1 << 62)])
 
 
 def test_an_enum_as_a_dictionary() -> None:
@@ -300,7 +296,7 @@ def test_a_value_that_alone_is_too_large_is_bad() -> None:
     decoder = AvroDecoder("bytes", writer="bytes", max_bytes=30_000, on_bad="drop")
     parts = list(decoder.parts(values))
     assert [row for part in parts for row in part.to_arrow()["value"].to_pylist()] == [b"x", b"y"]
-    assert [each for part in parts for each in part.bad][0][:2] == (
+    assert next(each for part in parts for each in part.bad)[:2] == (
         1,
         "the value alone takes more memory than max_bytes (byte 3)",
     )
