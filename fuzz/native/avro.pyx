@@ -9,8 +9,8 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from kafwire.avro._decoder cimport (
-    KW_AVRO_KIND_BOOLEAN, KW_AVRO_KIND_BYTES, KW_AVRO_KIND_FIXED, KW_AVRO_KIND_LIST, ON_BAD_DROP, ON_BAD_NULL, ROWS_DONE,
-    Entry, Layout, Policy, Run, Table, decode_rows, kw_avro_column, kw_avro_columns,
+    KW_AVRO_KIND_BOOLEAN, KW_AVRO_KIND_BYTES, KW_AVRO_KIND_FIXED, KW_AVRO_KIND_LIST, ON_BAD_DROP, ON_BAD_NULL,
+    ROWS_DONE, Entry, Layout, Policy, Run, Table, decode_rows, kw_avro_column, kw_avro_columns,
     kw_avro_export_array, kw_avro_field, run_clear, run_init,
 )
 from kafwire.records._arrow cimport ArrowArray

@@ -39,9 +39,10 @@ class Decoded:
         (2, [1, 2])
     """
 
-    def __init__(self, part: Part, bad: list[BadRecord]) -> None:
+    def __init__(self, part: Part, bad: list[BadRecord], before: int) -> None:
         self._part = part
         self._bad = bad
+        self._before = before  # values of chunks before this one
 
     def __len__(self) -> int:
         return len(self._part)
@@ -55,7 +56,7 @@ class Decoded:
             >>> AvroDecoder("long", writer="long").decode([b"\x02"]).first
             0
         """
-        return self._part.first
+        return self._before + self._part.first
 
     @property
     def stop(self) -> int:
@@ -66,7 +67,7 @@ class Decoded:
             >>> AvroDecoder("long", writer="long").decode([b"\x02"]).stop
             1
         """
-        return self._part.stop
+        return self._before + self._part.stop
 
     @property
     def bad(self) -> list[BadRecord]:
@@ -262,18 +263,22 @@ class AvroDecoder:
             ['UA', 'DL']
         """
         before = 0
+        unknown: dict[int, str] = {}
         for chunk in values_of(values):
-            yield from self._chunk(chunk, before)
+            yield from self._chunk(chunk, before, unknown)
             before += len(chunk)
 
-    def _chunk(self, values: Values, before: int) -> Iterator[Decoded]:
+    def _chunk(self, values: Values, before: int, unknown: dict[int, str]) -> Iterator[Decoded]:
+        def with_schema(number: int) -> Table:
+            return self._table_with(number, unknown)
+
         row = 0
         while row < len(values) or not row:
-            part = decode_part(self._layout, self._table, values, row, self._table_with, **self._options)
+            part = decode_part(self._layout, self._table, values, row, with_schema, **self._options)
             bad = [self._bad(part, before, each) for each in part.bad]
             if part.stopped:
                 raise bad[-1].error()
-            yield Decoded(part, bad)
+            yield Decoded(part, bad, before)
             row = part.stop
             if not len(values):
                 return
@@ -286,20 +291,27 @@ class AvroDecoder:
         place = self._places[number][where] if where else ""
         return BadRecord(before + row, cause(code, place=place, at=at, detail=detail), schema_id)
 
-    def _table_with(self, number: int) -> Table:
-        """The table with one more id. Only the first thread that meets an id asks for its schema."""
+    def _table_with(self, number: int, unknown: dict[int, str]) -> Table:
+        """The table with one more id. Only the first thread that meets an id asks for its schema.
+
+        `unknown` are the ids that have no schema yet, for the values of one call: they may have one later.
+        """
         with self._lock:
-            if number in self._table.programs:
-                return self._table
-            assert self._schema_of is not None
-            try:
-                made: Program | str = self._program(number, _parsed(self._schema_of(number)))
-            except UnknownSchemaError as problem:  # it may be known later: for the values at hand only
-                return Table({**self._table.programs, number: str(problem)})
-            except SchemaError as problem:
-                made = f"schema {number}: {problem}"
-            self._table = Table({**self._table.programs, number: made})
-            return self._table
+            if number not in self._table.programs and number not in unknown:
+                self._ask(number, unknown)
+            return Table({**self._table.programs, **unknown}) if unknown else self._table
+
+    def _ask(self, number: int, unknown: dict[int, str]) -> None:
+        """Add an id to the table, or to the unknown ones."""
+        assert self._schema_of is not None
+        try:
+            made: Program | str = self._program(number, _parsed(self._schema_of(number)))
+        except UnknownSchemaError as problem:
+            unknown[number] = str(problem)
+            return
+        except SchemaError as problem:
+            made = f"schema {number}: {problem}"
+        self._table = Table({**self._table.programs, number: made})
 
     def _program(self, number: int, writer: Type) -> Program:
         compiled = compile_program(writer, self._columns)

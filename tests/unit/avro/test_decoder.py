@@ -370,3 +370,15 @@ def test_a_decoder_is_pickled_with_its_options() -> None:
 def test_options_that_cannot_be(options: dict[str, Any], said: str) -> None:
     with pytest.raises(kafwire.errors.ConfigError, match=said):
         AvroDecoder("int", **options)
+
+
+def test_rows_count_from_the_first_value_of_all_chunks() -> None:
+    column = pa.chunked_array([[b"\2", b"\4"], [b"", b"\6"], [b"\x08", b""]], pa.binary())
+    parts = list(AvroDecoder("int", writer="int", on_bad="drop").parts(column))
+    assert [(part.first, part.stop, [each.row for each in part.bad]) for part in parts] == [
+        (0, 2, []),
+        (2, 4, [2]),
+        (4, 6, [5]),
+    ]
+    kept = [chunk.filter(part.good()).to_pylist() for chunk, part in zip(column.chunks, parts, strict=True)]
+    assert kept == [[b"\2", b"\4"], [b"\6"], [b"\x08"]]

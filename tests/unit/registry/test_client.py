@@ -228,8 +228,8 @@ def test_a_registry_that_is_down_makes_no_value_bad(server: RegistryServer) -> N
 def test_an_id_that_is_registered_later_is_decoded_then(server: RegistryServer) -> None:
     registry = SchemaRegistry(server.url, unknown_s=0)
     decoder = AvroDecoder(FLIGHT, schema_of=registry.schema, on_bad="drop")
-    frame = [b"\0\0\0\0\1\4UA"] * 3
-    assert len(decoder.decode(frame).bad) == 3
-    assert len(server.paths) == 1  # for one part, once
+    frame = [b"\0\0\0\0\1\4UA", b"\0\0\0\0\2\4UA"] * 3
+    assert len(decoder.decode(frame).bad) == 6
+    assert server.paths == ["/schemas/ids/1", "/schemas/ids/2"]  # once for the values at hand
     server.register("flights-value", FLIGHT)
     assert len(decoder.decode(frame)) == 3
