@@ -59,6 +59,7 @@ cdef extern from "kafwire/avro/native/decode.h" nogil:
         KW_AVRO_BAD_NULL
         KW_AVRO_BAD_SCHEMA
         KW_AVRO_BAD_TOO_LARGE
+        KW_AVRO_BAD_ID
     ctypedef struct kw_avro_op:
         int32_t code
         int32_t column

@@ -225,6 +225,10 @@ cdef int decode_value(Run *run, const Entry *entries, int32_t count, const uint8
             failure.code = KW_AVRO_BAD_MAGIC
             failure.detail = data[0]
             return -1
+        if data[1] & 128:  # ids of a registry are positive
+            failure.code = KW_AVRO_BAD_ID
+            failure.detail = kw_be32(data + 1)
+            return -1
         number[0] = kw_be32(data + 1)
         skipped = HEADER
     else:

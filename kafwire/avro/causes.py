@@ -23,9 +23,10 @@ _CAUSES = {
     16: "the first byte is {detail}, not the 0 of a value with a schema id",
     17: "{detail} bytes are too short for a schema id",
     18: "the value is null",
+    21: "the schema id {detail} is negative",
     20: "the value alone takes more memory than max_bytes",
 }
-WITHOUT_PLACE = frozenset({16, 17, 18})
+WITHOUT_PLACE = frozenset({16, 17, 18, 21})
 NO_SCHEMA = 19  # the text is that of the schema's error
 
 

@@ -57,7 +57,8 @@ enum {
     KW_AVRO_BAD_HEADER,
     KW_AVRO_BAD_NULL,
     KW_AVRO_BAD_SCHEMA,
-    KW_AVRO_BAD_TOO_LARGE
+    KW_AVRO_BAD_TOO_LARGE,
+    KW_AVRO_BAD_ID
 };
 
 typedef struct kw_avro_op {

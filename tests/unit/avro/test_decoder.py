@@ -100,6 +100,7 @@ def test_the_cause_names_the_field() -> None:
         (b"\0\0\0\1", "4 bytes are too short for a schema id"),
         (b"\1\0\0\0\1\2", "the first byte is 1, not the 0 of a value with a schema id"),
         (b'{"a": 1}', "the first byte is 123"),
+        (b"\0\xff\xff\xff\xff\2", "the schema id -1 is negative"),
     ],
 )
 def test_a_frame_that_is_none(data: bytes, said: str) -> None:
