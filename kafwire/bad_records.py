@@ -1,4 +1,4 @@
-"""Values that cannot be decoded: the choices of what becomes of their rows, and their list."""
+"""Values that cannot be decoded: the choices for their rows, and their list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BadRecord(NamedTuple):
 
     Args:
         row: its number among the values that were given.
-        cause: what is wrong with it, and where.
+        cause: the mistake, and its place.
         schema_id: the id in its first bytes; None if there is none.
 
     Example:

@@ -97,7 +97,7 @@ class JsonDecoder:
 
     Args:
         schema: the columns: a pyarrow.Schema.
-        on_bad: what becomes of a value that cannot be decoded: "error" (a `DecodeError`), "null" (a null row), or
+        on_bad: the outcome of a value that cannot be decoded: "error" (a `DecodeError`), "null" (a null row), or
             "drop" (no row). With the last two, `JsonDecoded.bad` has the value's row and the cause.
         null_values: "null" makes a null row of a value that is null; "bad" treats it as one that cannot be decoded.
 

@@ -27,7 +27,7 @@ cdef enum:
     MOST_PAIRS = 16
     MAX_EMPTY_ITEMS = 50
     LIMIT = 1 << 20
-    # What columns may take for each byte of a value: a validity bit, offsets, structs of defaults; growth by doubling.
+    # Bytes of columns for each byte of a value: a validity bit, offsets, structs of defaults; growth by doubling.
     MEMORY_FACTOR = 512
     MEMORY_FIXED = 1 << 17  # 64 values in each of the columns, and items without bytes
 
@@ -173,7 +173,7 @@ cdef public const char *fuzz_one(const uint8_t *data, size_t size) noexcept nogi
     ends[0] = 0
     ends[2] = size - 2
     ends[1] = min(<int64_t>data[1], ends[2])
-    copy = <uint8_t *>malloc(size - 2 + (size == 2))  # exactly as long as it is: what is read beyond it shows
+    copy = <uint8_t *>malloc(size - 2 + (size == 2))  # of exactly its length: a read beyond it shows
     if size > 2:
         memcpy(copy, data + 2, size - 2)
     wrong = check(data[0] % pairs, copy, ends)

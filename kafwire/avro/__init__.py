@@ -1,6 +1,6 @@
 """Avro values to Arrow columns. Pure: no sockets, no clock; schemas of ids come from a function (`kafwire.registry`).
 
-Names are loaded on first use: whoever imports one compiled module of this package does not load the others.
+Names are loaded on first use: an import of one compiled module of this package does not load the others.
 """
 
 from importlib import import_module

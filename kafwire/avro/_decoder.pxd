@@ -85,7 +85,7 @@ cdef class Layout:
     cdef kw_avro_field *fields
     cdef int32_t *child_numbers
     cdef int32_t count
-    cdef object held  # what the fields point into
+    cdef object held  # the owners of the fields' texts
     cdef int set_symbols(self, kw_avro_field *field, list symbols) except -1
 
 
@@ -96,7 +96,7 @@ cdef class Program:
     cdef bytes constants
 
 
-# What a value's schema id means. Never changes: a table with one more id is another one.
+# The meaning of a schema id. A table never changes: one more id makes another table.
 cdef struct Entry:
     int32_t id
     const kw_avro_program *program  # NULL: values with this id are bad

@@ -1,6 +1,6 @@
 # decoder: its lines are counted by scripts/coverage.py
 # distutils: sources = kafwire/memory/native/buf.c kafwire/avro/native/columns.c kafwire/avro/native/decode.c
-"""Framed Avro values into Arrow columns; `_decoder.pxd` has the structures, `decoder.py` is what users call.
+"""Framed Avro values into Arrow columns; `_decoder.pxd` has the structures, `decoder.py` is the public door.
 
 The GIL is held to begin and end a part, and where a schema id is met for the first time.
 """
@@ -24,7 +24,7 @@ cdef enum:
     BAD_STEP = 64
 
 
-# --- what is fixed --------------------------------------------------------------------------------------------------
+# --- fixed parts ----------------------------------------------------------------------------------------------------
 
 cdef kw_buf *copied(bytes data) except NULL:
     cdef kw_buf *made = kw_buf_new(process_pool(), len(data))
@@ -133,7 +133,7 @@ cdef class Program:
 
 @cython.final
 cdef class Table:
-    """Which program decodes the values of a schema id: `programs` has a Program, or the text why there is none."""
+    """The programs by schema id: `programs` has a Program, or the text of the error that refused the schema."""
 
     def __cinit__(self):
         self.entries = NULL
@@ -292,7 +292,7 @@ cdef int decode_row(Run *run, const Entry *entries, int32_t count, const BytesVi
 
 cdef int decode_rows(Run *run, const Entry *entries, int32_t count, const BytesView *view, int64_t *row,
                      int64_t stop) noexcept nogil:
-    """Rows [*row, stop) into the columns; *row is moved behind what is taken. ROWS_*."""
+    """Rows [*row, stop) into the columns; *row is moved behind the last one taken. ROWS_*."""
     cdef int answer
     run.last = NULL  # of another table
     while row[0] < stop:
@@ -408,7 +408,7 @@ cdef Values from_list(list values):
 def values_of(source):
     """Iterate over `source` as Values: Arrow data, binary or with a column `value`, or a list of bytes and None.
 
-    Raises ConfigError for what is none of these.
+    Raises ConfigError for anything else.
     """
     cdef Rows rows
     cdef Values made

@@ -1,4 +1,4 @@
-"""Why a value is bad, in words. The codes are those of `native/decode.h`."""
+"""Causes of bad values, in words. The codes are those of `native/decode.h`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_SCHEMA = 19  # the text is that of the schema's error
 
 
 def cause(kind: int, *, place: str, at: int, detail: int) -> str:
-    """Return what is wrong, with the field and the byte of the value if there are any."""
+    """Return the cause, with the field and the byte of the value if there are any."""
     text = _CAUSES[kind].format(detail=detail)
     where = f"{place}: " if place else ""
     return f"{where}{text}" + ("" if kind in WITHOUT_PLACE else f" (byte {at})")

@@ -1,4 +1,4 @@
-"""Which Arrow columns a reader's schema has, and where each of its types lands in them."""
+"""The Arrow columns of a reader's schema, and the place of each of its types in them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Column:
 
 @dataclass(slots=True)
 class Slot:
-    """Where values of a reader's type go.
+    """The columns that take the values of a reader's type.
 
     `form` says how: "plain" into `column`; "optional", a union of null and one type, into the only child's; "members",
     a union of several types, into the struct `column` that has a nullable child for each. Children of a plain slot are
@@ -96,7 +96,7 @@ class Columns:
 
     @property
     def is_wrapped(self) -> bool:
-        """Whether the schema is no record."""
+        """True if the schema is no record."""
         return self.root.column != 0
 
     def _add(self, column: Column) -> int:

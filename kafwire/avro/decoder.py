@@ -140,11 +140,11 @@ class AvroDecoder:
             `SchemaError` or `UnknownSchemaError`, the values with the id are bad; after the latter the next part asks
             again. Any other error ends the call that met the id.
         writer: the schema of values that have no id.
-        on_bad: what becomes of a value that cannot be decoded: "error" (a `DecodeError`), "null" (a null row), or
+        on_bad: the outcome of a value that cannot be decoded: "error" (a `DecodeError`), "null" (a null row), or
             "drop" (no row). With the last two, `Decoded.bad` has the value's row and the cause.
         null_values: "null" makes a null row of a value that is null; "bad" treats it as one that cannot be decoded.
         enums: "string", or "dictionary" for columns of Arrow's dictionary type.
-        max_bytes: what the columns of one `Decoded` may hold; a value that alone takes more is bad.
+        max_bytes: the limit of the columns of one `Decoded`; a value that alone takes more is bad.
         max_empty_items: how many items without bytes (of null, or of records without fields) one value may have. Such
             items cost memory that no byte of the value accounts for.
 

@@ -44,7 +44,7 @@ class Mismatch(Exception):
 
 @dataclass(slots=True)
 class Compiled:
-    """What `_decoder.Program` takes; `places` are the fields of the schema that operations number."""
+    """The arguments of `_decoder.Program`; `places` are the fields of the schema that operations number."""
 
     operations: list[Operation] = field(default_factory=list)
     tables: list[int] = field(default_factory=list)
@@ -284,7 +284,7 @@ class _Compiler:
             self.emit(DOUBLE if writer.kind == "double" else FLOAT_TO_DOUBLE, slot.column)
 
     def _time(self, writer: Type, reader: Type) -> tuple[int, int]:
-        """What to multiply a number by, and the first number that is too large; 0: none is."""
+        """The factor of a number, and the first number that is too large; 0: none is."""
         if reader.logical is None:
             return 1, 0
         name = reader.logical.name
@@ -298,7 +298,7 @@ class _Compiler:
             raise Mismatch(self._at(f"{writer.logical.name} cannot be read as {name}"))
         return factor, limit
 
-    # --- what the reader does not have ------------------------------------------------------------------------------
+    # --- fields that the reader does not have -----------------------------------------------------------------------
 
     def _skip(self, writer: Type) -> None:
         kind = writer.kind

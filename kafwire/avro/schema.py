@@ -29,7 +29,7 @@ class _Missing(Enum):  # pickles as itself
 
 MISSING: Any = _Missing.MISSING  # the default of a field that has none
 
-# Which type each logical type annotates, if one alone.
+# The type of each logical type that annotates one alone.
 _LOGICAL = {
     "date": "int",
     "time-millis": "int",
@@ -64,7 +64,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Type:
-    """A type of a schema. `name` is the full name of a record, enum or fixed; what does not apply is empty."""
+    """A type of a schema. `name` is the full name of a record, enum or fixed; fields that do not apply are empty."""
 
     kind: str
     name: str = ""

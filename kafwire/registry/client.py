@@ -290,7 +290,7 @@ class SchemaRegistry:
                 f"{what}: the schema registry at {self._https.name} does not have it: {said}", status=404, code=known
             )
         if response.status in (401, 403):
-            said += ": look at username and password, and at what they may read"
+            said += ": look at username and password, and at their permissions"
         elif known is None:
             said += ": is this the address of a schema registry?"
         raise SchemaRegistryError(
@@ -314,7 +314,7 @@ def _made(arguments: dict[str, Any]) -> SchemaRegistry:
 
 
 def _kept(error: BaseException, unknown_s: float) -> float:
-    """How long a failed lookup is remembered: what a schema is never changes, and an unknown id may come."""
+    """Seconds to remember a failed lookup: a schema never changes, an unknown id may be registered."""
     if isinstance(error, SchemaError):
         return math.inf
     return unknown_s if isinstance(error, UnknownSchemaError) else 0.0

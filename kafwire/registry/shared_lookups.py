@@ -44,7 +44,7 @@ class SharedLookups(Generic[_K, _T]):
         self._running: dict[_K, _Running[_T]] = {}
 
     def get(self, key: _K) -> _T:
-        """Return the value. Raises what the lookup raised."""
+        """Return the value. Raises the lookup's error."""
         while True:
             with self._lock:
                 if key in self._found:

@@ -1,7 +1,7 @@
 """HTTP requests with a deadline, for the endpoints beside Kafka: an OAuth token endpoint, a schema registry.
 
 By Python's own `urllib`: these requests are few, and may block a thread. Redirects are not followed, responses have a
-limit, and what is raised names the endpoint and no secret.
+limit, and errors name the endpoint and no secret.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Response(NamedTuple):
 
     @property
     def is_retriable(self) -> bool:
-        """Whether the same request may succeed later."""
+        """True if the same request may succeed later."""
         return self.status >= 500 or self.status == TOO_MANY_REQUESTS
 
 
@@ -137,7 +137,7 @@ def retried(timeout_s: float, attempt: Callable[[float], _T], late: Callable[[st
     """Call `attempt(deadline)` until it raises no `Transient`, with growing pauses.
 
     Raises:
-        Exception: what `late` makes of the last failure, when the time is over; or what the attempt raises otherwise.
+        Exception: made by `late` of the last failure, when the time is over; any other error of the attempt.
     """
     deadline = time.monotonic() + timeout_s
     backoff = BACKOFF_S
@@ -154,7 +154,7 @@ def retried(timeout_s: float, attempt: Callable[[float], _T], late: Callable[[st
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine."""
+    """True if a host is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

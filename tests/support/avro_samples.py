@@ -30,7 +30,7 @@ LOGICAL = {
 }
 PROMOTED = {"int": ["long", "float", "double"], "long": ["float", "double"], "float": ["double"], "string": ["bytes"]}
 DAY_MS = 86_400_000
-# What Python makes of a value, so that another decoder's branch can be told.
+# Python's type of a value, which tells the branch that another decoder took.
 FAMILY = {"int": int, "long": int, "float": float, "double": float, "bytes": bytes, "string": str, "boolean": bool}
 
 
@@ -280,7 +280,7 @@ def without_logical(schema: Json) -> Json:
 
 
 def expected(schema: Json, value: Any) -> Any:
-    """What `storage` is to show of a value that another decoder read without logical types."""
+    """The form that `storage` gives to a value that another decoder read without logical types."""
     if isinstance(schema, list):
         return _expected_of_union(schema, value)
     kind = schema["type"] if isinstance(schema, dict) else schema

@@ -34,7 +34,7 @@ def _jars() -> str:
 
 
 def read(cases: Sequence[Case]) -> list[Any]:
-    """What Java reads of each case, as Python's values; a dict with the member `error` if it refuses one."""
+    """Java's reading of each case, as Python's values; a dict with the member `error` if it refuses one."""
     lines = "".join(f"{case.writer}\t{case.reader}\t{case.data.hex()}\n" for case in cases)
     ran = subprocess.run(
         [java(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", _jars(), str(_SOURCE)],

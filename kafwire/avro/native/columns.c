@@ -149,7 +149,7 @@ void kw_avro_clear(kw_avro_columns *c) {
 
 /* --- export ------------------------------------------------------------------------------------------------------- */
 
-/* What Arrow wants to see instead of a NULL pointer where there is nothing. */
+/* Arrow wants no NULL pointer, even of an empty buffer. */
 static const int64_t nothing[2] = {0, 0};
 
 /* --- schemas ------------------------------------------------------------------------------------------------------ */

@@ -17,7 +17,7 @@ enum {
     KW_AVRO_KIND_STRUCT
 };
 
-/* What an append returns. */
+/* The result of an append. */
 enum { KW_AVRO_OK = 0, KW_AVRO_NO_MEMORY = -1, KW_AVRO_FULL = -2 };
 
 typedef struct kw_avro_field {

@@ -36,7 +36,7 @@ enum {
     KW_AVRO_OP_SKIP_BLOCKS   /* as KW_AVRO_OP_BLOCKS */
 };
 
-/* Why a value is bad; also KW_AVRO_NO_MEMORY and KW_AVRO_FULL. `CAUSES` of `kafwire/avro/causes.py` has the words. */
+/* Causes of bad values; also KW_AVRO_NO_MEMORY and KW_AVRO_FULL. `CAUSES` of `kafwire/avro/causes.py` has the words. */
 enum {
     KW_AVRO_BAD_TRUNCATED = 1,
     KW_AVRO_BAD_VARINT,

@@ -1,4 +1,4 @@
-"""What becomes of values: good ones by the rules of resolution, bad ones by the choice of the user."""
+"""Good values follow the rules of resolution, bad ones the choice of the user."""
 
 from __future__ import annotations
 
