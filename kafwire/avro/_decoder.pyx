@@ -160,6 +160,8 @@ cdef class Table:
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 cdef int run_init(Run *run, Layout layout, const Policy *policy, size_t limit, int64_t rows) except -1:
+    cdef size_t row_bytes = 0
+    cdef int32_t i
     memset(run, 0, sizeof(Run))
     run.policy = policy[0]
     run.columns.fields = layout.fields
@@ -169,7 +171,10 @@ cdef int run_init(Run *run, Layout layout, const Policy *policy, size_t limit, i
     run.columns.columns = <kw_avro_column *>calloc(layout.count, sizeof(kw_avro_column))
     if run.columns.columns is NULL:
         raise MemoryError("no memory for Avro columns")
-    kw_avro_expect(&run.columns, 0, rows)
+    for i in range(layout.count):
+        row_bytes += layout.fields[i].width + 8
+    # A quarter of the limit: the columns that are left have to grow, too.
+    kw_avro_expect(&run.columns, 0, min(rows, <int64_t>(limit // (4 * row_bytes))))
     return 0
 
 

@@ -383,3 +383,12 @@ def test_rows_count_from_the_first_value_of_all_chunks() -> None:
     ]
     kept = [chunk.filter(part.good()).to_pylist() for chunk, part in zip(column.chunks, parts, strict=True)]
     assert kept == [[b"\2", b"\4"], [b"\6"], [b"\x08"]]
+
+
+def test_more_rows_than_max_bytes_holds_are_parts_and_none_is_bad() -> None:
+    schema = record(*[(f"c{i}", "long") for i in range(20)], ("f", {"type": "fixed", "name": "F", "size": 1_000}))
+    value = b"".join(number(i) for i in range(20)) + bytes(1_000)
+    decoder = AvroDecoder(schema, writer=schema, max_bytes=400_000)
+    parts = list(decoder.parts([value] * 3_000))
+    assert sum(len(part) for part in parts) == 3_000
+    assert len(parts) < 30
