@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pyarrow as pa
 
 from kafwire.avro import AvroDecoder
 from tests.support import avro_samples, java_avro
-from tests.support.avro_samples import Samples
+from tests.support.avro_samples import Samples, ordered
 from tests.support.seeds import examples, of_test
-
-
-def ordered(value: Any) -> Any:
-    """The value with the pairs of maps in the order of their keys: Java's maps have an order of their own."""
-    if isinstance(value, dict):
-        return {key: ordered(each) for key, each in value.items()}
-    if isinstance(value, list):
-        made = [ordered(each) for each in value]
-        return sorted(made, key=lambda pair: pair[0]) if made and isinstance(made[0], tuple) else made
-    return (value[0], ordered(value[1])) if isinstance(value, tuple) else value
 
 
 def test_columns_are_what_java_reads() -> None:

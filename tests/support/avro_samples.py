@@ -352,3 +352,13 @@ _EXACT = Context(prec=100)
 def text(schema: Json) -> str:
     """The schema as JSON."""
     return json.dumps(schema)
+
+
+def ordered(value: Any) -> Any:
+    """The value with the pairs of maps in the order of their keys: Java's maps have an order of their own."""
+    if isinstance(value, dict):
+        return {key: ordered(each) for key, each in value.items()}
+    if isinstance(value, list):
+        made = [ordered(each) for each in value]
+        return sorted(made, key=lambda pair: pair[0]) if made and isinstance(made[0], tuple) else made
+    return (value[0], ordered(value[1])) if isinstance(value, tuple) else value

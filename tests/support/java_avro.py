@@ -1,4 +1,7 @@
-"""Values as Apache Avro's Java classes read them, which pyspark brings."""
+"""Values as Apache Avro's Java classes read them, which pyspark brings.
+
+`python -m tests.support.java_avro` writes tests/data/avro_java.json: cases that tests compare with without Java.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kafwire.testing.kafka import java
+from tests.support import avro_samples
+from tests.support.avro_samples import Samples
 
-_SOURCE = Path(__file__).resolve().parents[1] / "java" / "AvroRead.java"
+_TESTS = Path(__file__).resolve().parents[1]
+_SOURCE = _TESTS / "java" / "AvroRead.java"
+VECTORS = _TESTS / "data" / "avro_java.json"
 
 
 class Case(NamedTuple):
@@ -35,6 +42,11 @@ def _jars() -> str:
 
 def read(cases: Sequence[Case]) -> list[Any]:
     """Java's reading of each case, as Python's values; a dict with the member `error` if it refuses one."""
+    return [value(json.loads(line)) for line in lines_of(cases)]
+
+
+def lines_of(cases: Sequence[Case]) -> list[str]:
+    """The output for each case: JSON."""
     lines = "".join(f"{case.writer}\t{case.reader}\t{case.data.hex()}\n" for case in cases)
     ran = subprocess.run(
         [java(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", _jars(), str(_SOURCE)],
@@ -44,7 +56,7 @@ def read(cases: Sequence[Case]) -> list[Any]:
         check=True,
         timeout=100,
     )
-    return [value(json.loads(line)) for line in ran.stdout.splitlines()]
+    return ran.stdout.splitlines()
 
 
 def value(found: Any) -> Any:
@@ -61,3 +73,22 @@ def value(found: Any) -> Any:
     if kind == "record":
         return {key: value(each) for key, each in inner.items()}
     return bytes.fromhex(inner) if kind == "bytes" else bytes.fromhex(inner).decode()
+
+
+def main() -> None:
+    """Write the cases of the first seeds."""
+    rows, cases = [], []
+    for seed in range(60):
+        samples = Samples(seed)
+        writer = samples.record()
+        reader = samples.reader(writer)
+        data = samples.encode(writer, samples.value(writer))
+        plain = [json.dumps(avro_samples.without_logical(each)) for each in (writer, reader)]
+        cases.append(Case(plain[0], plain[1], data))
+        rows.append({"writer": writer, "reader": reader, "hex": data.hex()})
+    made = [{**row, "java": json.loads(line)} for row, line in zip(rows, lines_of(cases), strict=True)]
+    VECTORS.write_text("[\n" + ",\n".join(map(json.dumps, made)) + "\n]\n")
+
+
+if __name__ == "__main__":
+    main()
