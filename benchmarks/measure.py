@@ -76,7 +76,7 @@ class Bench:
             answer = self._run(
                 row, contender, options | {"payload": str(self.payloads[size]), "value_bytes": str(size)}
             )
-        elif row.kind == "message":
+        elif row.kind in {"message", "avro"}:
             answer = self._run(row, contender, options)
         elif row.kind == "stream":
             answer = self._stream(row, contender, options)

@@ -24,6 +24,7 @@ _TITLES: Mapping[Kind, str] = {
     "decode": "Decode batches in memory to columns, one core (million records per second)",
     "encode": "Encode Arrow columns to batches in memory, one core (million records per second)",
     "message": "Decode a message in memory, one core (thousand messages per second)",
+    "avro": "Decode Avro values in memory to columns (million records per second of one core)",
     "import": "Import (ms)",
     "group": "A member of a group reads (million records per second)",
     "rebalance": "From the call that makes a member to its first record (ms)",

@@ -15,6 +15,7 @@ HIGHER_IS_BETTER = {
     "decode",
     "encode",
     "message",
+    "avro",
     "group",
     "commit",
     "stream",

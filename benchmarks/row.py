@@ -19,6 +19,7 @@ Kind = Literal[
     "decode",
     "encode",
     "message",
+    "avro",
     "import",
     "group",
     "rebalance",

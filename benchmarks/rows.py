@@ -417,6 +417,22 @@ def _message(name: str) -> Row:
     )
 
 
+def _avro() -> Row:
+    return Row(
+        "avro-flights",
+        "avro",
+        "M records/s",
+        _LZ4,
+        [
+            Contender("kafwire", "kafwire_avro", "flights"),
+            Contender("kafwire, four fields", "kafwire_avro", "four"),
+            Contender("fastavro", "fastavro", "flights"),
+        ],
+        [Goal("kafwire", least=1.0)],
+        short=True,
+    )
+
+
 TOPICS = [
     Topic(value_bytes, codec, batch_bytes)
     for value_bytes in (100, 1000)
@@ -467,6 +483,7 @@ ROWS: Sequence[Row] = [
     *[_decode(topic) for topic in TOPICS if topic.value_bytes == 100],
     *[_encode(codec) for codec in ("none", "lz4")],
     *[_message(name) for name in ("metadata", "fetch")],
+    _avro(),
     *MEMBER_ROWS,
     Row(
         "import",

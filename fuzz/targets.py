@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import crc32c
+import pyarrow as pa
 
+from fuzz.avro_schemas import PAIRS, corpus
 from kafwire import protocol
+from kafwire.avro import AvroDecoder
 from kafwire.consumer._fetch import parse_answer, scan_headers
 from kafwire.errors import ProtocolError
 from kafwire.memory._buffer import Buffer
@@ -184,9 +187,37 @@ def with_right_crc(data: bytes) -> bytes:
     return data[:17] + struct.pack(">I", crc32c.crc32c(data[21:end])) + data[21:]
 
 
+class AvroValues:
+    """Any bytes as Avro values become a valid Arrow array; beside a bad value, a good one decodes as it does alone."""
+
+    def __init__(self) -> None:
+        self._decoders = [
+            AvroDecoder(reader, writer=writer, on_bad="drop", max_empty_items=50) for writer, reader in PAIRS
+        ]
+
+    def corpus(self) -> Sequence[bytes]:
+        """A pair of values for each pair of schemas."""
+        return corpus()
+
+    def check(self, data: bytes, chance: random.Random) -> None:
+        """The first byte chooses the schemas, the second one is the length of the first value."""
+        if len(data) < 2:
+            return
+        decoder = self._decoders[data[0] % len(PAIRS)]
+        first, second = data[2 : 2 + data[1]], data[2 + data[1] :]
+        both, alone = decoder.decode([first, second]), decoder.decode([second])
+        found = pa.array(both)
+        found.validate(full=True)
+        if len(found) != 2 - len(both.bad):
+            raise Broken(f"{len(found)} rows of 2 values, {len(both.bad)} of them bad")
+        if both.bad and both.bad[0].row == 0 and not found.equals(pa.array(alone)) and "nan" not in str(found):
+            raise Broken("a bad value leaves something behind")
+
+
 TARGETS: dict[str, Target] = {
     "records": Records(),
     "fetch-answers": FetchAnswers(),
     "messages": Messages(),
     "frames": FrameCore(),
+    "avro-values": AvroValues(),
 }

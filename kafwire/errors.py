@@ -19,6 +19,7 @@ __all__ = [
     "CommitFailedError",
     "ConfigError",
     "CorruptBatchError",
+    "DecodeError",
     "ErrorCode",
     "KafkaConnectionError",
     "KafkaError",
@@ -30,6 +31,8 @@ __all__ = [
     "ProtocolError",
     "PurgedError",
     "RecordTooLargeError",
+    "SchemaError",
+    "SchemaRegistryError",
     "SerializationError",
     "TransactionAbortableError",
     "TransactionAbortedError",
@@ -37,6 +40,7 @@ __all__ = [
     "TransactionFatalError",
     "TransactionStateError",
     "TransactionTimeoutError",
+    "UnknownSchemaError",
     "broker_error",
 ]
 
@@ -228,6 +232,46 @@ class SerializationError(KafkaError):
         self.part = part
         self.partition = partition
         self.offset = offset
+
+
+class SchemaError(KafkaError, ValueError):
+    """A schema that cannot be parsed, that kafwire cannot decode, or that does not match the reader's."""
+
+
+class DecodeError(KafkaError):
+    """A value that its schema does not allow.
+
+    `row` is its number among the values that were given, `cause` says what is wrong with it, `schema_id` is the id in
+    its first bytes, or None.
+    """
+
+    def __init__(self, message: str, *, row: int, cause: str, schema_id: int | None = None) -> None:
+        """Make the error."""
+        super().__init__(message)
+        self.row = row
+        self.cause = cause
+        self.schema_id = schema_id
+
+
+class SchemaRegistryError(KafkaError):
+    """A schema registry cannot be reached, refuses a request, or responds with what is no schema.
+
+    `status` is the HTTP status, `code` the registry's error code; each is None if there is none. `retriable` says
+    whether the same request may succeed later.
+    """
+
+    def __init__(
+        self, message: str, *, status: int | None = None, code: int | None = None, retriable: bool = False
+    ) -> None:
+        """Make the error."""
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.retriable = retriable
+
+
+class UnknownSchemaError(SchemaRegistryError):
+    """The registry has no schema with this id, or no subject or version of this name."""
 
 
 class BrokerError(KafkaError):

@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 COPY = ROOT / "build" / "coverage"
 MARK = "decoder: its lines are counted"  # in a comment at the top of a source
 TESTS = [
+    "avro",
     "consumer/test_fetch_answers.py",
     "consumer/test_fetch_buffer.py",
     "protocol",

@@ -40,8 +40,9 @@ IN_CYTHON = {
     "header": ["kafwire._codec", "kafwire.consumer._fetch"],
     "codec": ["kafwire._codec"],
     "message": ["kafwire.protocol._message"],
+    "avro": ["kafwire.avro._decoder"],
 }
-TARGETS = ("frame", "varint", "header", "snappy", "fast_path", "codec", "message")
+TARGETS = ("frame", "varint", "header", "snappy", "fast_path", "codec", "message", "avro")
 
 # As in setup.py (tests/unit/fuzz/test_native.py holds that).
 DIRECTIVES = {

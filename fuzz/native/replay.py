@@ -14,7 +14,7 @@ import zlib
 import crc32c
 
 from fuzz.native import choice
-from fuzz.targets import FetchAnswers, FrameCore, Messages
+from fuzz.targets import AvroValues, FetchAnswers, FrameCore, Messages
 from kafwire.compression import compress, decompress
 from kafwire.consumer._fetch import parse_answer, scan_headers
 from kafwire.consumer._fetch_buffer import FetchBuffer, FetchFastPath
@@ -102,6 +102,11 @@ def message(data: bytes) -> None:
     choice.check(data, choice.runs())
 
 
+def avro(data: bytes) -> None:
+    """Decode two values as the mutation target does."""
+    AvroValues().check(data, random.Random(0))
+
+
 def _whole(blob: bytes, at: int) -> int:
     """Return the size of the batch at a place, 0 for none."""
     if len(blob) - at < 17:
@@ -138,4 +143,5 @@ REPLAY = {
     "fast_path": fast_path,
     "codec": codec,
     "message": message,
+    "avro": avro,
 }

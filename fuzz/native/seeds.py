@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
+from fuzz.avro_schemas import corpus
 from fuzz.mutate import LIES
 from fuzz.mutate import varint as uvarint
 from fuzz.native import choice
@@ -109,6 +110,15 @@ def message() -> Iterator[bytes]:
             yield _message(name, version, b"\2" * 64)
 
 
+def avro() -> Iterator[bytes]:
+    """Values of every writer's schema, and values that claim more than they have."""
+    for seed in corpus():
+        yield seed
+        yield seed[:-1]
+        for lie in (b"\xfe\xff\xff\xff\x0f", b"\x01", b"\xff" * 9 + b"\x01"):
+            yield seed[: 2 + seed[1] // 2] + lie + seed[2 + seed[1] // 2 :]
+
+
 def _message(name: str, version: int, body: bytes) -> bytes:
     lowest = protocol.MESSAGES[name].min_version
     manner = len(body) % 4 + (choice.LARGE if len(body) % 16 == 3 else 0)
@@ -123,6 +133,7 @@ SEEDS = {
     "fast_path": fast_path,
     "codec": codec,
     "message": message,
+    "avro": avro,
 }
 
 

@@ -22,7 +22,14 @@ from tests.support.seeds import examples, of_test
 
 ROOT = Path(__file__).resolve().parents[3]
 SEED = 20130101
-EXECUTIONS = {"records": 9_000, "fetch-answers": 60_000, "messages": 30_000, "frames": 11_000}  # of 0.7 s each
+# of 0.7 s each
+EXECUTIONS = {
+    "records": 9_000,
+    "fetch-answers": 60_000,
+    "messages": 30_000,
+    "frames": 11_000,
+    "avro-values": 4_000,
+}
 CASES = sorted(case for name in REPLAY for case in (native.CASES / name).glob("*"))
 
 

@@ -1,0 +1,152 @@
+"""Framed Avro values into Arrow columns, without the GIL; `native/decode.h` and `native/columns.h` are the contract."""
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from kafwire.memory._buffer cimport kw_buf, kw_pool
+from kafwire.records._arrow cimport ArrowArray, ArrowSchema
+from kafwire.records._arrow_rows cimport BytesView
+
+
+cdef extern from "kafwire/avro/native/columns.h" nogil:
+    enum:
+        KW_AVRO_KIND_NULL
+        KW_AVRO_KIND_BOOLEAN
+        KW_AVRO_KIND_FIXED
+        KW_AVRO_KIND_BYTES
+        KW_AVRO_KIND_LIST
+        KW_AVRO_KIND_STRUCT
+        KW_AVRO_OK
+        KW_AVRO_NO_MEMORY
+        KW_AVRO_FULL
+    ctypedef struct kw_avro_field:
+        int32_t kind
+        int32_t width
+        int32_t children
+        const int32_t *child
+        const char *format
+        const char *name
+        int64_t flags
+        kw_buf *symbol_offsets
+        kw_buf *symbol_data
+        int64_t symbols
+    ctypedef struct kw_avro_column:
+        int64_t length
+        int64_t capacity
+        int64_t nulls
+        int64_t used
+        kw_buf *validity
+        kw_buf *offsets
+        kw_buf *data
+    ctypedef struct kw_avro_columns:
+        const kw_avro_field *fields
+        kw_avro_column *columns
+        int32_t count
+        kw_pool *pool
+        size_t allocated
+        size_t limit
+    void kw_avro_expect(kw_avro_columns *c, int32_t number, int64_t rows)
+    int kw_avro_append_null(kw_avro_columns *c, int32_t number)
+    void kw_avro_truncate(kw_avro_columns *c, int32_t number, int64_t length)
+    void kw_avro_clear(kw_avro_columns *c)
+    int kw_avro_export_schema(const kw_avro_field *fields, int32_t number, ArrowSchema *out)
+    int kw_avro_export_array(const kw_avro_columns *c, int32_t number, int valid, ArrowArray *out)
+
+
+cdef extern from "kafwire/avro/native/decode.h" nogil:
+    enum:
+        KW_AVRO_BAD_TRAILING
+        KW_AVRO_BAD_MAGIC
+        KW_AVRO_BAD_HEADER
+        KW_AVRO_BAD_NULL
+        KW_AVRO_BAD_SCHEMA
+        KW_AVRO_BAD_TOO_LARGE
+        KW_AVRO_BAD_ID
+    ctypedef struct kw_avro_op:
+        int32_t code
+        int32_t column
+        int32_t where
+        int64_t a
+        int64_t b
+        int64_t c
+    ctypedef struct kw_avro_program:
+        const kw_avro_op *ops
+        int32_t count
+        const int32_t *tables
+        const uint8_t *constants
+    ctypedef struct kw_avro_failure:
+        int32_t code
+        int32_t where
+        int64_t at
+        int64_t detail
+    int kw_avro_decode(const kw_avro_program *program, kw_avro_columns *columns, const uint8_t *data, size_t size,
+                       int64_t max_empty_items, kw_avro_failure *failure)
+
+
+cdef class Layout:
+    cdef kw_avro_field *fields
+    cdef int32_t *child_numbers
+    cdef int32_t count
+    cdef object held  # the owners of the fields' texts
+    cdef int set_symbols(self, kw_avro_field *field, list symbols) except -1
+
+
+cdef class Program:
+    cdef kw_avro_program program
+    cdef kw_avro_op *ops
+    cdef int32_t *tables
+    cdef bytes constants
+
+
+# The meaning of a schema id. A table never changes: one more id makes another table.
+cdef struct Entry:
+    int32_t id
+    const kw_avro_program *program  # NULL: values with this id are bad
+
+
+cdef class Table:
+    cdef Entry *entries  # sorted by id
+    cdef int32_t count
+    cdef readonly dict programs  # Program, or the text why there is none, by id
+
+
+cdef struct Bad:
+    int64_t row
+    int32_t id  # -1: none was read
+    kw_avro_failure failure
+
+
+cdef enum:
+    # Policy.on_bad
+    ON_BAD_ERROR = 0
+    ON_BAD_NULL = 1
+    ON_BAD_DROP = 2
+
+    # decode_rows
+    ROWS_DONE = 0
+    ROWS_FULL = 1  # the columns, or memory, hold no more: the rows from *row on are to come
+    ROWS_NEED_SCHEMA = 2
+    ROWS_STOPPED = 3  # at a bad value
+    ROWS_NO_MEMORY = 4
+
+
+cdef struct Policy:
+    int on_bad
+    bint null_is_bad
+    bint framed  # by magic byte and schema id; else every value has the id 0
+    int64_t max_empty_items
+
+
+cdef struct Run:
+    Policy policy
+    kw_avro_columns columns
+    const Entry *last
+    int64_t first  # the row that this part begins with
+    int32_t wanted  # ROWS_NEED_SCHEMA: the id
+    Bad *bad
+    int64_t bad_count
+    int64_t bad_capacity
+
+
+cdef int run_init(Run *run, Layout layout, const Policy *policy, size_t limit, int64_t rows) except -1
+cdef void run_clear(Run *run) noexcept nogil
+cdef int decode_rows(Run *run, const Entry *entries, int32_t count, const BytesView *view, int64_t *row,
+                     int64_t stop) noexcept nogil

@@ -1,0 +1,60 @@
+"""Values that cannot be decoded: the choices for their rows, and their list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from kafwire.errors import ConfigError, DecodeError
+
+__all__ = ["BadRecord", "OnBad"]
+
+# "error": a `DecodeError`. "null": a null row. "drop": no row. The last two list the value with its cause.
+OnBad: TypeAlias = Literal["error", "null", "drop"]
+
+
+class BadRecord(NamedTuple):
+    """A value that cannot be decoded.
+
+    Args:
+        row: its number among the values that were given.
+        cause: the mistake, and its place.
+        schema_id: the id in its first bytes; None if there is none.
+
+    Example:
+        >>> from kafwire.bad_records import BadRecord
+        >>> BadRecord(3, "the value is null").cause
+        'the value is null'
+    """
+
+    row: int
+    cause: str
+    schema_id: int | None = None
+
+    def error(self) -> DecodeError:
+        """Return the error that reports this value.
+
+        Returns:
+            The error.
+
+        Example:
+            >>> from kafwire.bad_records import BadRecord
+            >>> str(BadRecord(3, "the value is null").error())
+            'row 3: the value is null'
+        """
+        return DecodeError(f"row {self.row}: {self.cause}", row=self.row, cause=self.cause, schema_id=self.schema_id)
+
+
+def check_on_bad(on_bad: str) -> None:
+    """Raise `ConfigError` unless it is one of the choices."""
+    if on_bad not in get_args(OnBad):
+        choices = ", ".join(map(repr, get_args(OnBad)))
+        raise ConfigError(f"on_bad is one of {choices}, not {on_bad!r}")
+
+
+def good_rows(rows: int, bad: Sequence[BadRecord]) -> bytearray:
+    """Return a bitmap, least bit first, with a bit for each row, set unless it is bad."""
+    bits = bytearray(b"\xff" * ((rows + 7) // 8))
+    for each in bad:
+        bits[each.row >> 3] &= ~(1 << (each.row & 7))
+    return bits

@@ -1,0 +1,220 @@
+"""JSON documents into Arrow columns of a declared schema, by pyarrow's JSON reader.
+
+pyarrow reads a text of documents, and fails as a whole without a row. So each value becomes the member of an object of
+its own, and where a text of some values fails, its halves are read. A value cannot reach beyond itself: behind it
+stands `}`, a line end and `{`, which no document has inside; so as many documents as values means one of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafwire.bad_records import BadRecord, OnBad, check_on_bad, good_rows
+from kafwire.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["JsonDecoded", "JsonDecoder"]
+
+MAX_TEXT = 1 << 26  # bytes of values that are read at once
+_MEMBER = "v"
+
+
+class JsonDecoded:
+    """Rows decoded from JSON documents.
+
+    `JsonDecoder` makes it.
+
+    Example:
+        >>> from kafwire.json_columns import JsonDecoder
+        >>> decoded = JsonDecoder(pa.schema([("n", pa.int64())]), on_bad="null").decode([b'{"n": 1}', b"?"])
+        >>> decoded.to_arrow()["n"].to_pylist()
+        [1, None]
+    """
+
+    def __init__(self, array: pa.StructArray, rows: int, bad: list[BadRecord]) -> None:
+        self._array = array
+        self._rows = rows
+        self._bad = bad
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    @property
+    def bad(self) -> list[BadRecord]:
+        """The values that cannot be decoded, by row.
+
+        Example:
+            >>> from kafwire.json_columns import JsonDecoder
+            >>> JsonDecoder(pa.schema([("n", pa.int64())]), on_bad="null").decode([b"?"]).bad[0].row
+            0
+        """
+        return self._bad
+
+    def good(self) -> pa.BooleanArray:
+        """Return, for each value, whether it is decoded.
+
+        Returns:
+            A pyarrow.BooleanArray.
+
+        Example:
+            >>> from kafwire.json_columns import JsonDecoder
+            >>> JsonDecoder(pa.schema([("n", pa.int64())]), on_bad="drop").decode([b"?", b"{}"]).good().to_pylist()
+            [False, True]
+        """
+        import pyarrow as pa
+
+        bits = pa.py_buffer(bytes(good_rows(self._rows, self._bad)))
+        return pa.BooleanArray.from_buffers(pa.bool_(), self._rows, [None, bits])
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """Make a pyarrow.RecordBatch of the fields. A bad or null value has all of them null.
+
+        Returns:
+            The pyarrow.RecordBatch.
+
+        Example:
+            >>> from kafwire.json_columns import JsonDecoder
+            >>> JsonDecoder(pa.schema([("n", pa.int64())])).decode([b'{"n": 1}']).to_arrow().num_rows
+            1
+        """
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_arrays(self._array.flatten(), schema=pa.schema(list(self._array.type)))
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        found: tuple[object, object] = self._array.__arrow_c_array__(requested_schema)
+        return found
+
+
+class JsonDecoder:
+    """Decodes values that are JSON objects into Arrow columns of one schema.
+
+    A member that the schema does not have is ignored; a field that an object does not have is null. Numbers, text,
+    times (ISO 8601) and nested values are read as pyarrow's JSON reader reads them.
+
+    Args:
+        schema: the columns: a pyarrow.Schema.
+        on_bad: the outcome of a value that cannot be decoded: "error" (a `DecodeError`), "null" (a null row), or
+            "drop" (no row). With the last two, `JsonDecoded.bad` has the value's row and the cause.
+        null_values: "null" makes a null row of a value that is null; "bad" treats it as one that cannot be decoded.
+
+    Raises:
+        ConfigError: an argument is wrong.
+
+    Example:
+        >>> from kafwire.json_columns import JsonDecoder
+        >>> decoder = JsonDecoder(pa.schema([("carrier", pa.string())]))
+        >>> decoder.decode([b'{"carrier": "UA", "year": 2013}']).to_arrow().to_pylist()
+        [{'carrier': 'UA'}]
+    """
+
+    def __init__(self, schema: pa.Schema, *, on_bad: OnBad = "error", null_values: str = "null") -> None:
+        import pyarrow as pa
+
+        check_on_bad(on_bad)
+        if null_values not in ("null", "bad"):
+            raise ConfigError(f"null_values is 'null' or 'bad', not {null_values!r}")
+        if not isinstance(schema, pa.Schema):
+            raise ConfigError(f"schema is a pyarrow.Schema, not {type(schema).__name__}")
+        self._type = pa.struct(list(schema))
+        self._explicit = pa.schema([(_MEMBER, self._type)])
+        self._on_bad = on_bad
+        self._null_is_bad = null_values == "bad"
+
+    def decode(self, values: Any) -> JsonDecoded:
+        """Decode values.
+
+        Args:
+            values: a binary or string column of pyarrow's, or a list of bytes and None.
+
+        Returns:
+            The rows, as many as values, unless bad ones are dropped.
+
+        Raises:
+            DecodeError: a value cannot be decoded, and `on_bad` is "error".
+
+        Example:
+            >>> from kafwire.json_columns import JsonDecoder
+            >>> JsonDecoder(pa.schema([("n", pa.int64())])).decode([b'{"n": 1}', None]).to_arrow()["n"].to_pylist()
+            [1, None]
+        """
+        import pyarrow as pa
+
+        column = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, pa.binary())
+        texts = column.cast(pa.binary()).to_pylist()
+        there = [row for row, text in enumerate(texts) if text is not None]
+        bad: list[BadRecord] = []
+        if self._null_is_bad:
+            bad = [BadRecord(row, "the value is null") for row, text in enumerate(texts) if text is None]
+        pieces = [piece for rows in _cut(there, texts) for piece in self._read(rows, texts, bad)]
+        bad.sort()
+        if bad and self._on_bad == "error":
+            raise bad[0].error()
+        return JsonDecoded(self._placed(pieces, texts, bad), len(texts), bad)
+
+    def _placed(self, pieces: list[pa.Array], texts: Sequence[bytes | None], bad: list[BadRecord]) -> pa.StructArray:
+        """The rows in order, with null rows between them."""
+        import pyarrow as pa
+
+        found = pa.concat_arrays([*pieces, pa.array([], self._type)])
+        wrong = {each.row for each in bad}
+        indices: list[int | None] = []
+        taken = 0
+        for row, text in enumerate(texts):
+            if row in wrong or text is None:
+                if row not in wrong or self._on_bad == "null":
+                    indices.append(None)
+            else:
+                indices.append(taken)
+                taken += 1
+        return found.take(pa.array(indices, pa.int64()))
+
+    def _read(self, rows: Sequence[int], texts: Sequence[bytes | None], bad: list[BadRecord]) -> Iterator[pa.Array]:
+        """The rows that can be read; the others go to `bad`."""
+        if not rows:
+            return
+        try:
+            yield self._parsed([texts[row] or b"" for row in rows])
+        except ValueError as problem:  # pyarrow's errors are of this class, too
+            if len(rows) == 1:
+                bad.append(BadRecord(rows[0], str(problem)))
+            else:
+                yield from self._read(rows[: len(rows) // 2], texts, bad)
+                yield from self._read(rows[len(rows) // 2 :], texts, bad)
+
+    def _parsed(self, texts: Sequence[bytes]) -> pa.Array:
+        import pyarrow as pa
+        from pyarrow import json
+
+        text = b"".join(b'{"%b":%b}\n' % (_MEMBER.encode(), each) for each in texts)
+        text.decode()  # pyarrow's reader lets bytes through that are no UTF-8
+        table = json.read_json(
+            pa.BufferReader(text),
+            read_options=json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            parse_options=json.ParseOptions(
+                explicit_schema=self._explicit, newlines_in_values=True, unexpected_field_behavior="ignore"
+            ),
+        )
+        if table.num_rows != len(texts):
+            raise ValueError("more than one JSON document")
+        column = table[_MEMBER].combine_chunks()
+        if column.null_count:
+            raise ValueError("null is no JSON object")
+        return column
+
+
+def _cut(rows: Sequence[int], texts: Sequence[bytes | None]) -> Iterator[list[int]]:
+    """Rows in groups of `MAX_TEXT` bytes."""
+    group: list[int] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += len(texts[row] or b"")
+        if size >= MAX_TEXT:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

@@ -1,0 +1,237 @@
+"""HTTP requests with a deadline, for the endpoints beside Kafka: an OAuth token endpoint, a schema registry.
+
+By Python's own `urllib`: these requests are few, and may block a thread. Redirects are not followed, responses have a
+limit, and errors name the endpoint and no secret.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+import time
+from collections.abc import Callable
+from http.client import HTTPException, HTTPMessage
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+from kafwire.errors import ConfigError
+from kafwire.runtime.log import log
+from kafwire.security.sasl.text import show
+
+if TYPE_CHECKING:
+    import ssl
+    from urllib.request import OpenerDirector, Request
+
+__all__ = ["HttpsClient", "Refused", "Response", "Transient"]
+
+BACKOFF_S, MAX_BACKOFF_S = 0.1, 10.0
+TOO_MANY_REQUESTS = 429
+
+_T = TypeVar("_T")
+
+
+class Transient(Exception):
+    """A failure that another attempt may mend."""
+
+
+class Refused(Exception):
+    """A failure that another attempt would not mend."""
+
+
+class Response(NamedTuple):
+    """A response of any status."""
+
+    status: int
+    body: bytes
+
+    @property
+    def is_retriable(self) -> bool:
+        """True if the same request may succeed later."""
+        return self.status >= 500 or self.status == TOO_MANY_REQUESTS
+
+
+class HttpsClient:
+    """Sends requests to one endpoint.
+
+    Args:
+        url: its address.
+        what: the endpoint as errors name it, for example "the OAuth token endpoint".
+        max_bytes: the longest response.
+        ca_location: a file or folder of certificates that may sign the endpoint's; None: the system's.
+        ca_pem: the same as a text.
+        options: the names of the two options, for errors.
+        plain: whether http is allowed beyond this machine.
+
+    Raises:
+        ConfigError: the address or the certificates cannot be used.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        what: str,
+        *,
+        max_bytes: int,
+        ca_location: str | None = None,
+        ca_pem: str | None = None,
+        options: tuple[str, str] = ("https_ca_location", "https_ca_pem"),
+        plain: bool = False,
+    ) -> None:
+        self.name = _check_url(url, what, plain=plain)
+        self._max_bytes = max_bytes
+        self._opener = _opener(url, ca_location, ca_pem, options)
+
+    def send(self, request: Request, deadline: float) -> Response:
+        """Send a request, and read the response.
+
+        Raises:
+            Transient: the endpoint cannot be reached, or is too slow.
+            Refused: its certificate is not accepted, or its response is too long.
+        """
+        import ssl
+        from urllib.error import HTTPError, URLError
+
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise Transient("there was no time left to ask")
+        try:
+            with self._opener.open(request, timeout=left) as response:
+                status, data = response.status, self._body(response, deadline)
+        except HTTPError as refused:
+            with refused:
+                return Response(refused.code, self._told(refused, deadline))
+        except URLError as problem:
+            reason = problem.reason
+            if isinstance(reason, ssl.SSLCertVerificationError):
+                raise Refused(f"its certificate is not accepted: {reason.verify_message}") from None
+            raise Transient(_reason(reason)) from None
+        except ssl.SSLCertVerificationError as problem:
+            raise Refused(f"its certificate is not accepted: {problem.verify_message}") from None
+        except (OSError, HTTPException) as problem:
+            raise Transient(_reason(problem)) from None
+        if len(data) > self._max_bytes:
+            raise Refused(f"its answer is larger than {self._max_bytes} bytes")
+        return Response(status, data)
+
+    def _body(self, response: Any, deadline: float) -> bytes:
+        """The body up to one byte more than is allowed, and no longer than there is time."""
+        found = bytearray()
+        while len(found) <= self._max_bytes:
+            if time.monotonic() > deadline:
+                raise Transient("its answer did not end in time")
+            part = response.read1(min(65_536, self._max_bytes + 1 - len(found)))
+            if not part:
+                break
+            found += part
+        return bytes(found)
+
+    def _told(self, refused: Any, deadline: float) -> bytes:
+        """The body of a response that is an error, if it has one."""
+        try:
+            return self._body(refused.fp, deadline)
+        except (OSError, HTTPException, Transient, AttributeError):
+            return b""
+
+
+def retried(timeout_s: float, attempt: Callable[[float], _T], late: Callable[[str], Exception]) -> _T:
+    """Call `attempt(deadline)` until it raises no `Transient`, with growing pauses.
+
+    Raises:
+        Exception: made by `late` of the last failure, when the time is over; any other error of the attempt.
+    """
+    deadline = time.monotonic() + timeout_s
+    backoff = BACKOFF_S
+    while True:
+        try:
+            return attempt(deadline)
+        except Transient as problem:
+            said = str(problem)
+        pause = backoff * random.uniform(0.8, 1.2)
+        if time.monotonic() + pause >= deadline:
+            raise late(said)
+        time.sleep(pause)
+        backoff = min(2 * backoff, MAX_BACKOFF_S)
+
+
+def is_loopback(host: str) -> bool:
+    """True if a host is this machine."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _check_url(url: str, what: str, *, plain: bool) -> str:
+    """The address as it may be shown. Raises `ConfigError`, which shows less."""
+    schemes = "http:// or https://" if plain else "https://"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ConfigError(f"{what} is no valid address") from None
+    host = parts.hostname
+    if parts.scheme not in ("http", "https") or not host or not url.isascii() or not url.isprintable() or " " in url:
+        raise ConfigError(f"{what} is an address that begins with {schemes}")
+    if parts.username is not None or parts.password is not None:
+        raise ConfigError(f"{what} has no user name or password in its address")
+    if parts.scheme == "http" and not plain and not is_loopback(host):
+        raise ConfigError(f"{what} at {host!r} is not this machine: its address begins with https://")
+    shown = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{shown}{'' if port is None else f':{port}'}{parts.path}"
+
+
+def _opener(url: str, ca_location: str | None, ca_pem: str | None, options: tuple[str, str]) -> OpenerDirector:
+    """The opener of addresses, which follows no redirect."""
+    from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, build_opener
+
+    class NoRedirects(HTTPRedirectHandler):
+        def redirect_request(
+            self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+        ) -> None:
+            del req, fp, code, msg, headers, newurl
+
+    parts = urlsplit(url)
+    if parts.scheme == "http":
+        this_machine = is_loopback(parts.hostname or "")  # no proxy is between
+        return build_opener(NoRedirects(), *([ProxyHandler({})] if this_machine else []))
+    return build_opener(NoRedirects(), HTTPSHandler(context=_tls(ca_location, ca_pem, options)))
+
+
+def _tls(ca_location: str | None, ca_pem: str | None, options: tuple[str, str]) -> ssl.SSLContext:
+    import ssl
+    from pathlib import Path
+
+    context = ssl.create_default_context() if not (ca_location or ca_pem) else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # any certificate that is trusted is an anchor
+    try:
+        if ca_location:
+            if Path(ca_location).is_dir():
+                context.load_verify_locations(capath=ca_location)
+            else:
+                _trust(context, Path(ca_location).read_bytes(), f"{options[0]} {ca_location!r}")
+        if ca_pem:
+            _trust(context, ca_pem.encode(), options[1])
+    except OSError as problem:
+        where = f"{options[0]} {ca_location!r}" if ca_location else options[1]
+        raise ConfigError(f"{where} has no certificates that can be read: {_reason(problem)}") from None
+    return context
+
+
+def _trust(context: ssl.SSLContext, text: bytes, where: str) -> None:
+    from kafwire.security.python_tls import trust
+
+    bad = trust(context, text)
+    if bad is None:
+        raise ConfigError(f"{where} has no certificates that can be read")
+    for at, reason in bad:
+        log.warning("%s: certificate %d cannot be read (%s): it is left out", where, at + 1, reason)
+
+
+def _reason(problem: object) -> str:
+    """An error of the network in a few words."""
+    if isinstance(problem, TimeoutError):
+        return "it did not answer in time"
+    if isinstance(problem, OSError) and problem.strerror:
+        return problem.strerror
+    return show(str(problem).encode(errors="replace")) or type(problem).__name__
