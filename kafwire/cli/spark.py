@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from kafwire.cli.spark_doctor import doctor
 from kafwire.cli.spark_lag import lag
 
 __all__ = ["command"]
@@ -23,3 +24,4 @@ def command() -> None:
 
 
 command.add_command(lag)
+command.add_command(doctor)

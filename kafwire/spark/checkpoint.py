@@ -127,7 +127,7 @@ def shown(offsets: Offsets) -> str:
     """Offsets for a message: the first ten by partition."""
     places = sorted(offsets)
     text = ", ".join(f"{place.topic}-{place.partition}: {offsets[place]}" for place in places[:10])
-    return text + (f" and {len(places) - 10} more" if len(places) > 10 else "")  # noqa: PLR2004 - the same ten
+    return text + (f" and {len(places) - 10} more" if len(places) > 10 else "")
 
 
 class _LocalFolder:
@@ -169,8 +169,8 @@ def _remote_folder(scheme: str, path: str, location: str) -> Folder:
         return _ArrowFolder(*fs.FileSystem.from_uri(f"{plain}://{path}"))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ConfigError(
-            f"{location} cannot be opened by pyarrow: {error}; copy the folders offsets, commits and sources to a local "
-            "path and give that"
+            f"{location} cannot be opened by pyarrow: {error}; copy the folders offsets, commits and sources "
+            "to a local path and give that"
         ) from None
 
 

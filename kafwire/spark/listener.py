@@ -1,7 +1,7 @@
 """`listen`: how far the streams of a session are behind, after each batch; the last batch for `commitGroup`.
 
-`stream_progress` computes; this module gets Spark's events and calls the hook. Spark calls listeners one event after the
-other in a thread of its own, after the batch's commit.
+`stream_progress` computes; this module gets Spark's events and calls the hook. Spark calls listeners one event after
+the other in a thread of its own, after the batch's commit.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ class LastBatch:
         """Check the options; nothing is connected yet."""
         self._options: StreamOptions = stream_options(options)
         if self._options.commit_group is None:
-            raise ConfigError("listen(options=): the option commitGroup is missing: name the group, or leave options out")
+            raise ConfigError(
+                "listen(options=): the option commitGroup is missing: name the group, or leave options out"
+            )
 
     def commit(self, progress: BatchProgress) -> None:
         """Commit the partitions of the options. A failure is a warning: Spark's checkpoint has the offsets too."""
@@ -178,6 +180,4 @@ def _line(progress: BatchProgress) -> str:
         + ("" if topic.seconds_behind is None else f", {topic.seconds_behind:.1f} s")
         for topic in progress.topics
     )
-    return (
-        f"query {progress.query}, batch {progress.batch}: {progress.rows:,} rows in {progress.seconds:.1f} s{topics}"
-    )
+    return f"query {progress.query}, batch {progress.batch}: {progress.rows:,} rows in {progress.seconds:.1f} s{topics}"

@@ -108,7 +108,7 @@ class ProgressHistory:
             ends=end,
         )
 
-    def _topic(  # noqa: PLR0913 - the offsets of one report
+    def _topic(
         self,
         topic: str,
         at_s: float,

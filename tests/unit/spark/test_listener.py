@@ -13,12 +13,12 @@ import pytest
 
 pytest.importorskip("pyspark", exc_type=ImportError)
 
-from kafwire.errors import ConfigError  # noqa: E402 - pyspark need not be there
-from kafwire.spark.group_commits import GroupCommits  # noqa: E402
-from kafwire.spark.listener import LastBatch, ProgressListener, listen  # noqa: E402
-from kafwire.testing import EmbeddedKafka  # noqa: E402
-from kafwire.types import TopicPartition  # noqa: E402
-from tests.unit.spark.test_stream_progress import report  # noqa: E402
+from kafwire.errors import ConfigError
+from kafwire.spark.group_commits import GroupCommits
+from kafwire.spark.listener import LastBatch, ProgressListener, listen
+from kafwire.testing import EmbeddedKafka
+from kafwire.types import TopicPartition
+from tests.unit.spark.test_stream_progress import report
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

@@ -101,7 +101,9 @@ def test_sources_of_other_kinds_and_missing_offsets_say_nothing() -> None:
 
 
 def test_a_partition_that_two_sources_read_counts_where_it_is_furthest_behind() -> None:
-    sources = [{"startOffset": None, "endOffset": {"a": {"0": end}}, "latestOffset": {"a": {"0": 50}}} for end in (40, 30)]
+    sources = [
+        {"startOffset": None, "endOffset": {"a": {"0": end}}, "latestOffset": {"a": {"0": 50}}} for end in (40, 30)
+    ]
     (topic,) = ProgressHistory().add(report(0, {}, None, sources=sources)).topics
     assert topic.backlog == 20
 
