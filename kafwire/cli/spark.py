@@ -6,6 +6,7 @@ import click
 
 from kafwire.cli.spark_doctor import doctor
 from kafwire.cli.spark_lag import lag
+from kafwire.cli.spark_run import run
 
 __all__ = ["command"]
 
@@ -23,5 +24,6 @@ def command() -> None:
     """List the subcommands."""
 
 
+command.add_command(run)
 command.add_command(lag)
 command.add_command(doctor)

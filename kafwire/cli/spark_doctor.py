@@ -15,7 +15,7 @@ import click
 
 from kafwire.cli.connection import client_options, settings_options, timeout_ms, timeout_option
 from kafwire.cli.output import JsonWriter, say
-from kafwire.cli.spark_session import NAME_AND_VALUE, named_values, needed, session
+from kafwire.cli.spark_session import NAME_AND_VALUE, default_master, named_values, needed, session
 
 if TYPE_CHECKING:
     from kafwire.cli.spark_diagnosis import SparkFinding
@@ -170,7 +170,7 @@ def _executors(
     probe = executor_probe.Probe(tuple(parse_servers(servers)), plain, timeout_ms() / 1000)
     cloudpickle.register_pickle_by_value(executor_probe)  # kafwire need not be on an executor
     try:
-        spark = session("kafwire spark doctor", master or _default_master(), conf, hide_traceback=False)
+        spark = session("kafwire spark doctor", master or default_master("local[2]"), conf, hide_traceback=False)
         try:
             context = spark.sparkContext
             tasks = 2 * context.defaultParallelism
@@ -189,9 +189,3 @@ def _executors(
         cloudpickle.unregister_pickle_by_value(executor_probe)
     yield from diagnosis.executor_findings(probes, executors, packages)
     yield from diagnosis.traceback_finding(probes)
-
-
-def _default_master() -> str | None:
-    """None where spark-submit or its settings name a master."""
-    named = "MASTER" in os.environ or "SPARK_HOME" in os.environ or "SPARK_CONF_DIR" in os.environ
-    return None if named else "local[2]"

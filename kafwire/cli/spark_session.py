@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["NAME_AND_VALUE", "named_values", "needed", "session"]
+__all__ = ["NAME_AND_VALUE", "default_master", "named_values", "needed", "session"]
 
 NAME_AND_VALUE = "NAME=VALUE"
 _HIDE = "SPARK_HIDE_TRACEBACK"
@@ -35,6 +35,11 @@ def named_values(option: str, texts: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"{option}: {NAME_AND_VALUE} is needed")
         found[name.strip()] = value.strip()
     return found
+
+
+def default_master(local: str) -> str | None:
+    """`local`, or None where spark-submit or its settings may name a master."""
+    return None if {"MASTER", "SPARK_HOME", "SPARK_CONF_DIR"} & set(os.environ) else local
 
 
 def session(name: str, master: str | None, conf: Mapping[str, str], *, hide_traceback: bool) -> SparkSession:

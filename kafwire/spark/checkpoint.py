@@ -60,20 +60,25 @@ class UnfinishedStart:
 
 
 def open_checkpoint(location: str) -> Folder:
-    """The folder of a checkpoint: a path, or a URI that pyarrow reads, such as `hdfs://` and `s3a://`.
-
-    Raises `ConfigError` unless the folder exists and has a checkpoint's files.
-    """
-    scheme, separator, path = location.partition("://")
-    local = location.removeprefix("file://").removeprefix("file:")
-    folder: Folder = _LocalFolder(Path(local))
-    if separator and scheme != "file":
-        folder = _remote_folder(scheme, path, location)
+    """The folder of a checkpoint, as `open_folder`; `ConfigError` also unless it has a checkpoint's files."""
+    folder = open_folder(location)
     if not {"metadata", "offsets", "sources"} & set(folder.names("")):
         raise ConfigError(
             f"{location} is no checkpoint: it has neither `metadata` nor `offsets`; give the query's checkpointLocation"
         )
     return folder
+
+
+def open_folder(location: str) -> Folder:
+    """The folder at a path, or at a URI that pyarrow reads, such as `hdfs://` and `s3a://`. It may be missing.
+
+    Raises `ConfigError` for a file system that cannot be reached.
+    """
+    scheme, separator, path = location.partition("://")
+    local = location.removeprefix("file://").removeprefix("file:")
+    if separator and scheme != "file":
+        return _remote_folder(scheme, path, location)
+    return _LocalFolder(Path(local))
 
 
 def committed(folder: Folder) -> Committed | None:

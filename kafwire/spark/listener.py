@@ -124,7 +124,8 @@ class ProgressListener(StreamingQueryListener):
         self._query = query
         self._histories: dict[str, ProgressHistory] = {}  # by run
         self._last: dict[str, BatchProgress] = {}
-        self._lock = threading.Lock()
+        self._over: set[str] = set()
+        self._lock = threading.Condition()
 
     def metrics(self) -> dict[str, dict[str, Any]]:
         """Return the last batch of each running query.
@@ -139,6 +140,26 @@ class ProgressListener(StreamingQueryListener):
         """
         with self._lock:
             return {progress.query: progress.as_metrics() for progress in self._last.values()}
+
+    def wait_for_end(self, run_id: str, timeout_s: float) -> bool:
+        """Wait until a run has ended, and its last batch is reported and committed.
+
+        Spark calls listeners some time after `awaitTermination` returns, and no more after `spark.stop()`.
+
+        Args:
+            run_id: the query's `runId`.
+            timeout_s: how long to wait, in seconds.
+
+        Returns:
+            False if it has not ended by then.
+
+        Example:
+            >>> from kafwire.spark import listen
+            >>> listen(spark).wait_for_end("524d09d7-23ca-42c2-8a29-bcdcc44567d0", 0.0)
+            False
+        """
+        with self._lock:
+            return self._lock.wait_for(lambda: run_id in self._over, timeout_s)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Note a run."""
@@ -168,7 +189,15 @@ class ProgressListener(StreamingQueryListener):
         with self._lock:
             self._histories.pop(str(event.runId), None)
             progress = self._last.pop(str(event.runId), None)
-        if progress is None or self._last_batch is None or event.exception is not None:
+        try:
+            self._commit(progress, event.exception)
+        finally:
+            with self._lock:
+                self._over.add(str(event.runId))
+                self._lock.notify_all()
+
+    def _commit(self, progress: BatchProgress | None, exception: str | None) -> None:
+        if progress is None or self._last_batch is None or exception is not None:
             return
         if self._query is None or self._query == progress.query:
             self._last_batch.commit(progress)

@@ -85,7 +85,9 @@ def test_the_last_batch_is_committed_when_a_query_ends(kafka: EmbeddedKafka) -> 
         end = {"a": {"0": 20 + second, "1": 3}, "b": {"0": 7}}
         listener.onQueryProgress(progressed(second, end, end))
     assert committed(kafka) == {}
+    assert not listener.wait_for_end("run", 0.0)
     listener.onQueryTerminated(ended())
+    assert listener.wait_for_end("run", 0.0)
     assert committed(kafka) == {A0: 21, A1: 3}  # the options do not name topic b
 
 
