@@ -35,6 +35,8 @@ _BROKER_RESOURCE = 4
 _LIMIT = "transaction.max.timeout.ms"
 # The last line of a Python traceback, which Spark puts into the middle of its own message.
 _RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt)\b.*", re.MULTILINE)
+# The exception of Java that py4j shows after a line of its own.
+_RAISED_IN_JAVA = re.compile(r"^: (.*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,8 @@ def cluster_findings(
 
 
 def failure_of_job(error: BaseException) -> str:
-    """The line that says why a job failed: the exception that the worker raised, else the first line."""
-    raised = _RAISED.findall(str(error))
+    """The line that says why a job failed: the exception of a worker, else that of Java, else the first line."""
+    raised = _RAISED.findall(str(error)) or _RAISED_IN_JAVA.findall(str(error))
     return str(raised[-1] if raised else str(error).split("\n", 1)[0])[:400]
 
 
@@ -175,9 +177,9 @@ def _topic_finding(client: Client, topic: str, needed: Mapping[str, int]) -> Spa
     if found.error_code:
         from kafwire.errors import broker_error
 
-        error = broker_error(found.error_code, "looking the topic up", api="Metadata", topic=topic)
+        refusal = broker_error(found.error_code, "looking the topic up", api="Metadata", topic=topic)
         return SparkFinding(
-            "acl", "WRONG", where, " ".join(str(error).split()), "create it, or allow Describe by an ACL"
+            "acl", "WRONG", where, " ".join(str(refusal).split()), "create it, or allow Describe by an ACL"
         )
     allowed = found.topic_authorized_operations
     if allowed == _NOT_SAID:

@@ -157,7 +157,7 @@ def _executors(
     master: str | None,
     conf: Mapping[str, str],
 ) -> Iterator[SparkFinding]:
-    from pyspark import cloudpickle
+    from pyspark import cloudpickle as untyped
 
     from kafwire.bootstrap import parse_servers
     from kafwire.cli import spark_diagnosis as diagnosis
@@ -168,6 +168,7 @@ def _executors(
     for name in ("bootstrap_servers", "default_api_timeout_ms"):
         plain.pop(name, None)
     probe = executor_probe.Probe(tuple(parse_servers(servers)), plain, timeout_ms() / 1000)
+    cloudpickle: Any = untyped
     cloudpickle.register_pickle_by_value(executor_probe)  # kafwire need not be on an executor
     try:
         spark = session("kafwire spark doctor", master or default_master("local[2]"), conf, hide_traceback=False)

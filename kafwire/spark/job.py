@@ -118,7 +118,7 @@ def _run_stream(spark: SparkSession, job: Job, frame: DataFrame, report: Report,
     commits = any(name.lower() == "commitgroup" for name in job.source.options)
     listener = listen(spark, report, options=job.source.options if commits else None, query=job.name)
     try:
-        query = _started(job, frame)
+        query: Any = _started(job, frame)  # pyspark takes a fraction of a second, and its type says otherwise
         try:
             while not query.awaitTermination(_LOOK_S):  # raises the error of a query that failed
                 if stop.asked:
@@ -148,7 +148,7 @@ def _started(job: Job, frame: DataFrame) -> StreamingQuery:
     return cast("StreamingQuery", query)
 
 
-def _stop(query: StreamingQuery, stop: Stop) -> None:
+def _stop(query: Any, stop: Stop) -> None:
     """Stop once the running batch has ended; a batch that began meanwhile is not committed, and runs again."""
     running = _last_batch(query)
     while stop.asked == 1 and query.status["isTriggerActive"] and _last_batch(query) == running:

@@ -201,4 +201,6 @@ ModuleNotFoundError: No module named 'pyarrow'
 \tat org.apache.spark.api.python
 """
     assert failure_of_job(RuntimeError(text)) == "ModuleNotFoundError: No module named 'pyarrow'"
+    text = "An error occurred while calling o372.save.\n: org.apache.spark.SomeException: no such format\n\tat org"
+    assert failure_of_job(RuntimeError(text)) == "org.apache.spark.SomeException: no such format"
     assert failure_of_job(RuntimeError("Java gateway process exited\nmore")) == "Java gateway process exited"

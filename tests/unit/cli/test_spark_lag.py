@@ -15,6 +15,8 @@ from kafwire.cli import main
 from kafwire.testing import EmbeddedKafka
 from tests.support.spark_checkpoint import write_batch
 
+PARTITIONS = [TopicPartition("a", 0), TopicPartition("a", 1)]
+
 
 @pytest.fixture
 def kafka() -> Iterator[EmbeddedKafka]:
@@ -59,8 +61,8 @@ def test_unknown_numbers_are_dashes_and_exit_code_1(kafka: EmbeddedKafka, tmp_pa
 
 
 def test_the_offsets_of_a_group(kafka: EmbeddedKafka) -> None:
-    with kafwire.Consumer(kafka.bootstrap, assign=[("a", 0), ("a", 1)], group_id="g") as consumer:
-        consumer.commit({TopicPartition("a", 0): 4, TopicPartition("a", 1): 9})
+    with kafwire.Consumer(kafka.bootstrap, assign=PARTITIONS, group_id="g") as consumer:
+        consumer.commit(dict(zip(PARTITIONS, (4, 9), strict=True)))
     result = run(kafka, "--group", "g")
     assert lines(result)[1:3] == [["a", "0", "4", "10", "6"], ["a", "1", "9", "10", "1"]]
     assert lines(run(kafka, "--group", "none"))[-1] == ["nothing", "is", "committed"]
