@@ -1,4 +1,4 @@
-"""What `kafwire spark doctor` finds out, as findings. Pure but for `cluster_findings`, which asks a client."""
+"""The findings of `kafwire spark doctor`. Pure but for `cluster_findings`, which asks a client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from kafwire import protocol
-from kafwire.errors import ConfigError, KafkaError
+from kafwire.errors import ConfigError, KafkaError, broker_error
 
 if TYPE_CHECKING:
     from kafwire import Client
@@ -51,7 +51,7 @@ class SparkFinding:
 
 
 def java_finding(text: str | None, path: str) -> SparkFinding:
-    """Judge what `java -version` prints; None if there is no such program."""
+    """Judge the output of `java -version`; None if there is no such program."""
     if text is None:
         return SparkFinding("java", "WRONG", "driver", f"{path} does not exist", "install a JDK 17 and set JAVA_HOME")
     found = _JAVA.search(text)
@@ -90,7 +90,7 @@ def package_findings(
 def executor_findings(
     probes: Sequence[Mapping[str, Any]], executors: int | None, driver: Mapping[str, str | None]
 ) -> Iterator[SparkFinding]:
-    """Judge what the tasks saw. `executors` is the number of executors that Spark has, None if that is not known."""
+    """Judge the reports of tasks. `executors` is the number of executors that Spark has, None if that is not known."""
     places = {probe["executor"]: probe for probe in probes}
     seen = f"the check ran in {len(places)} executor(s): {', '.join(sorted({p['host'] for p in places.values()}))}"
     if executors is not None and len(places) < executors:
@@ -145,14 +145,24 @@ def options_findings(given: Mapping[str, str]) -> Iterator[SparkFinding]:
 
 
 def cluster_findings(
-    client: Client, *, reads: Iterable[str], writes: Iterable[str], exactly_once: bool
+    client: Client,
+    *,
+    reads: Iterable[str] = (),
+    writes: Iterable[str] = (),
+    group: str = "",
+    exactly_once: bool = False,
 ) -> Iterator[SparkFinding]:
-    """Ask a cluster what this user may do with topics, and for the limits of transactions."""
+    """Ask a cluster for the operations that this user may do, and for the limit of transactions."""
     for topic in reads:
         yield _topic_finding(client, topic, {"Read": _READ, "Describe": _DESCRIBE})
     for topic in writes:
         yield _topic_finding(client, topic, {"Write": _WRITE, "Describe": _DESCRIBE})
+    if group:
+        yield _group_finding(client, group)
     if exactly_once:
+        seen = "brokers do not list the operations that are allowed on them"
+        change = "allow Write and Describe on the prefix of the sink's transactional ids"
+        yield SparkFinding("acl", "?", "transactional ids", seen, change)
         yield _limit_finding(client)
 
 
@@ -175,20 +185,35 @@ def _topic_finding(client: Client, topic: str, needed: Mapping[str, int]) -> Spa
     except KafkaError as error:
         return SparkFinding("acl", "?", where, " ".join(str(error).split()))
     if found.error_code:
-        from kafwire.errors import broker_error
-
         refusal = broker_error(found.error_code, "looking the topic up", api="Metadata", topic=topic)
         return SparkFinding(
             "acl", "WRONG", where, " ".join(str(refusal).split()), "create it, or allow Describe by an ACL"
         )
-    allowed = found.topic_authorized_operations
+    return _acl_finding(where, found.topic_authorized_operations, needed, f"--topic {topic}")
+
+
+def _group_finding(client: Client, group: str) -> SparkFinding:
+    """Read commits the offsets of `commitGroup`."""
+    where = f"group {group}"
+    try:
+        (place,) = client.call(protocol.FindCoordinatorRequest(key_type=0, coordinator_keys=[group])).coordinators
+        if place.error_code:
+            raise broker_error(place.error_code, "looking for the coordinator", api="FindCoordinator")
+        message = protocol.DescribeGroupsRequest(groups=[group], include_authorized_operations=True)
+        (found,) = client.call(message, broker=place.node_id).groups
+    except KafkaError as error:
+        return SparkFinding("acl", "?", where, " ".join(str(error).split()))
+    return _acl_finding(where, found.authorized_operations, {"Read": _READ}, f"--group {group}")
+
+
+def _acl_finding(where: str, allowed: int, needed: Mapping[str, int], resource: str) -> SparkFinding:
     if allowed == _NOT_SAID:
         return SparkFinding("acl", "?", where, "the broker does not say which operations are allowed")
     missing = [name for name, number in needed.items() if not allowed & 1 << number]
     if missing:
-        changes = [f"kafka-acls.sh --add --operation {name} --topic {topic}" for name in missing]
-        return SparkFinding("acl", "WRONG", where, f"{' and '.join(missing)} is not allowed", "; ".join(changes))
-    return SparkFinding("acl", "ok", where, f"{' and '.join(needed)} are allowed")
+        changes = [f"kafka-acls.sh --add --operation {name} {resource}" for name in missing]
+        return SparkFinding("acl", "WRONG", where, f"not allowed: {', '.join(missing)}", "; ".join(changes))
+    return SparkFinding("acl", "ok", where, f"allowed: {', '.join(needed)}")
 
 
 def _limit_finding(client: Client) -> SparkFinding:

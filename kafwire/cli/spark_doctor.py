@@ -135,19 +135,32 @@ def _cluster(options: Mapping[str, Any], query: Mapping[str, str]) -> Iterator[S
     from kafwire.errors import ConfigError, KafkaError
 
     lowered = {name.lower(): value for name, value in query.items()}
-    reads = [name.strip() for name in lowered.get("subscribe", "").split(",") if name.strip()]
     try:
         with Client(**options) as client:
             yield from cluster_findings(
                 client,
-                reads=reads,
+                reads=_topics(lowered),
                 writes=[lowered["topic"]] if "topic" in lowered else [],
+                group=lowered.get("commitgroup", ""),
                 exactly_once=lowered.get("delivery") in ("exactly-once", "atomic"),
             )
             yield SparkFinding("cluster", "ok", "driver", f"cluster {client.metadata([]).cluster_id} responds")
     except (KafkaError, ConfigError) as error:
         change = "run 'kafwire doctor' for the step that fails"
         yield SparkFinding("cluster", "WRONG", "driver", " ".join(str(error).split()), change)
+
+
+def _topics(query: Mapping[str, str]) -> list[str]:
+    """The topics that the options name; none for a pattern."""
+    from kafwire.errors import ConfigError
+    from kafwire.spark.offsets import parse_partitions
+
+    try:
+        assigned = parse_partitions("assign", query["assign"]) if "assign" in query else ()
+    except ConfigError:  # a finding of its own
+        assigned = ()
+    named = [name.strip() for name in query.get("subscribe", "").split(",") if name.strip()]
+    return list(dict.fromkeys([*named, *(place.topic for place in assigned)]))
 
 
 def _executors(

@@ -60,7 +60,7 @@ def run(file: Path, master: str | None, confs: tuple[str, ...], plot: str | None
     report = JobReport()
 
     def on_batch(batch: Mapping[str, Any]) -> None:
-        report.batches.append(batch)
+        report.add(batch)
         say(batch_line(batch), err=True)
 
     began = time.monotonic()

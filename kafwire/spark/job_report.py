@@ -1,11 +1,10 @@
-"""What a job has done: its batches as a summary table and as a plot of the throughput.
+"""The report of a job: its batches as a summary table and as a plot of the throughput.
 
 Pure, but for `draw`, which writes a picture and needs matplotlib.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,29 +12,45 @@ if TYPE_CHECKING:
 
 _BARS = 16
 _WIDTH = 40
+_MOST = 2000  # batches that are kept
 
 
-@dataclass(slots=True)
 class JobReport:
-    """The batches of a job, as `listen` reports them; a batch job has one. `seconds` are those of the whole run."""
+    """The batches of a job, as `listen` reports them; a batch job has one. `seconds` are those of the whole run.
 
-    batches: list[Mapping[str, Any]] = field(default_factory=list)
-    seconds: float = 0.0
+    `batches` are those of the plots: beyond a limit, two that follow each other become one, so that a job may run on.
+    """
+
+    def __init__(self) -> None:
+        self.batches: list[Mapping[str, Any]] = []
+        self.seconds = 0.0
+        self._count = self._rows = 0
+        self._busy = self._longest = 0.0
+
+    def add(self, batch: Mapping[str, Any]) -> None:
+        """Take in a batch."""
+        self._count += 1
+        self._rows += batch["rows"]
+        self._busy += batch["seconds"]
+        self._longest = max(self._longest, batch["seconds"])
+        self.batches.append(batch)
+        if len(self.batches) > _MOST:
+            last = self.batches.pop()  # which is shown as it is
+            pairs = zip(self.batches[::2], self.batches[1::2], strict=True)
+            self.batches = [*(_both(first, second) for first, second in pairs), last]
 
     def summary(self) -> list[tuple[str, str]]:
         """Names and values of the table at the end."""
-        rows = sum(batch["rows"] for batch in self.batches)
-        busy = sum(batch["seconds"] for batch in self.batches)
         lines = [
-            ("batches", f"{len(self.batches):,}"),
-            ("rows", f"{rows:,}"),
+            ("batches", f"{self._count:,}"),
+            ("rows", f"{self._rows:,}"),
             ("seconds, with Spark's start", f"{self.seconds:.1f}"),
-            ("seconds in batches", f"{busy:.1f}"),
-            ("rows/s in batches", f"{rows / busy:,.0f}" if busy > 0 else "-"),
+            ("seconds in batches", f"{self._busy:.1f}"),
+            ("rows/s in batches", f"{self._rows / self._busy:,.0f}" if self._busy > 0 else "-"),
         ]
         if self.batches:
-            spans = sorted(batch["seconds"] for batch in self.batches)
-            lines.append(("seconds of a batch, median and longest", f"{spans[len(spans) // 2]:.2f}, {spans[-1]:.2f}"))
+            spans = f"{self._busy / self._count:.2f}, {self._longest:.2f}"
+            lines.append(("seconds of a batch, mean and longest", spans))
             for topic, numbers in self.batches[-1]["topics"].items():
                 behind = numbers["seconds_behind"]
                 lag = f"{numbers['backlog']:,} offsets" + ("" if behind is None else f", {behind:.1f} s")
@@ -74,9 +89,10 @@ def batch_line(batch: Mapping[str, Any]) -> str:
 
 
 def draw(report: JobReport, path: str, title: str) -> None:
-    """Write the throughput of each batch, and what is unread after it, as a picture. `ImportError`: no matplotlib."""
+    """Write the throughput of each batch, and the backlog after it, as a picture. `ImportError`: no matplotlib."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
@@ -86,7 +102,7 @@ def draw(report: JobReport, path: str, title: str) -> None:
     axes.set_title(title)
     axes.set_xlabel("batch")
     axes.set_ylabel("rows/s")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     topics = sorted({topic for batch in report.batches for topic in batch["topics"]})
     if topics:
         behind = axes.twinx()
@@ -106,3 +122,10 @@ def _gaps(values: Sequence[Any]) -> list[float]:
 def _span(group: Sequence[tuple[Any, Any, Any]]) -> str:
     first, last = group[0][0], group[-1][0]
     return str(first) if first == last else f"{first}-{last}"
+
+
+def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Two batches as one, with the number of the first and the lag of the second."""
+    rows, seconds = first["rows"] + second["rows"], first["seconds"] + second["seconds"]
+    rate = rows / seconds if seconds > 0 else None
+    return {**second, "batch": first["batch"], "rows": rows, "seconds": seconds, "rows_per_second": rate}

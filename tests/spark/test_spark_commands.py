@@ -78,19 +78,18 @@ def test_ctrl_c_stops_after_the_running_batch_and_the_next_run_goes_on(
         spark.master = "local[2]"
         report.plot = "{tmp_path}/plot.png"
         """
-    process = command("run", write(tmp_path / "job.toml", text.replace("TRIGGER", "1 s").replace("LIMIT", "10")))
+    process = command("run", write(tmp_path / "job.toml", text.replace("TRIGGER", "1 hour").replace("LIMIT", "10")))
     try:
-        until(lambda: len(list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))) > 1, "two batches", LONGEST_S)
+        until((tmp_path / "checkpoint" / "offsets" / "0").exists, "the first batch runs", LONGEST_S)
         process.send_signal(signal.SIGINT)
         code, out, err = finish(process)
     finally:
         process.kill()
     assert code == 130, err
     assert "stopping after the running batch" in err
-    commits, offsets = (len(list((tmp_path / "checkpoint" / name).glob("[0-9]*"))) for name in ("commits", "offsets"))
-    assert commits == offsets
-    assert out.splitlines()[0].split() == ["batches", str(commits)]
-    assert out.count("#") > 10
+    assert (tmp_path / "checkpoint" / "commits" / "0").exists()
+    assert out.splitlines()[0].split() == ["batches", "1"]
+    assert out.count("#") == 40
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
     text = text.replace("TRIGGER", "available-now").replace("LIMIT", "1000")
     run(spark, read_job(text, {}), lambda batch: None, Stop())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from kafwire.spark.group_commits import GroupCommits
 from kafwire.spark.job import Stop, run
 from kafwire.spark.job_file import read_job
 from kafwire.testing import EmbeddedKafka
+from tests.support.doc_blocks import blocks
 
 pytestmark = pytest.mark.timeout(300)  # the first of them starts the session
 Do = Callable[[str], list[Mapping[str, Any]]]
@@ -104,6 +107,24 @@ def test_parquet_through_json_and_sql_becomes_a_topic(kafka: EmbeddedKafka, do: 
     assert found == [(b"JFK", b"100"), (b"LGA", b"90")]
 
 
+def test_the_query_of_the_document_runs(kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> None:
+    (block,) = [block for block in blocks("toml") if block.document == "spark" and "[sql]" in block.text]
+    documented = read_job(block.text, {"KAFKA_PASSWORD": "secret"})
+    kafka.create_topic("flights", partitions=1)
+    kafka.append("flights", [b'{"origin": "JFK", "delay": %d}' % delay for delay in (10, 20)], partition=0)
+    options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": "flights"}
+    job = replace(
+        documented,
+        trigger="batch",
+        watermark=None,
+        source=replace(documented.source, options=options),
+        sink=replace(documented.sink, format="parquet", path=str(tmp_path / "rows"), options={}),
+    )
+    run(spark, job, lambda _: None, Stop())
+    (value,) = values(tmp_path / "rows")
+    assert json.loads(value)["delay"] == 15.0
+
+
 def test_a_stream_of_files_and_a_table_find_their_schemas(do: Do, spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"value": [b"1", b"2"]}), tmp_path / "in" / "one.parquet")
@@ -134,5 +155,8 @@ def test_what_spark_or_the_columns_refuse_is_raised(kafka: EmbeddedKafka, do: Do
         do(job.replace("COLUMNS", "offset int, timestamp string, n int").replace("FORMAT", "parquet"))
     with pytest.raises(Exception, match="nosuch"):
         do(job.replace("COLUMNS", "n int").replace("FORMAT", "nosuch"))
+    kafka.append("plain", [b"nonsense"], partition=0)
+    with pytest.raises(Exception, match="MALFORMED_RECORD"):
+        do(job.replace('"COLUMNS"', '"n int"\ndecode.bad = "error"').replace("FORMAT", "parquet"))
     with pytest.raises(AnalysisException, match="no such topic: missing"):
         do(job.replace("COLUMNS", "n int").replace("FORMAT", "parquet").replace("plain", "missing"))

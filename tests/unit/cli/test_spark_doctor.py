@@ -138,7 +138,9 @@ def test_a_probe_without_kafwire_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_driver_the_options_and_the_cluster_are_checked(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     write_batch(tmp_path, 0, {"a": {"0": 4}})
-    result = run(kafka, "-J", "--option", "subscribe=a", "--checkpoint", str(tmp_path))
+    result = run(
+        kafka, "-J", "--option", 'assign={"a": [0]}', "--option", "commitGroup=g", "--checkpoint", str(tmp_path)
+    )
     steps = found(result)
     assert set(steps) == {"java", "packages", "options", "checkpoint", "acl", "cluster"}
     assert {each["state"] for each in steps.values()} == {"ok"}, result.stdout
@@ -169,26 +171,32 @@ def test_a_cluster_that_does_not_respond() -> None:
     assert result.exit_code == 1
 
 
+class Allowed:
+    """A client whose broker allows some operations."""
+
+    def __init__(self, client: Client, bits: int) -> None:
+        self._client, self._bits = client, bits
+
+    def call(self, message: Any, **where: Any) -> Any:
+        response = self._client.call(message, **where)
+        for topic in getattr(response, "topics", ()):
+            topic.topic_authorized_operations = self._bits
+        for group in getattr(response, "groups", ()):
+            group.authorized_operations = self._bits
+        return response
+
+
 def test_operations_that_are_not_allowed_come_with_the_command(kafka: EmbeddedKafka) -> None:
-    class Allowed:
-        """A client whose broker allows some operations."""
-
-        def __init__(self, client: Client, bits: int) -> None:
-            self._client, self._bits = client, bits
-
-        def call(self, message: Any, **where: Any) -> Any:
-            answer = self._client.call(message, **where)
-            answer.topics[0].topic_authorized_operations = self._bits
-            return answer
-
     with Client(kafka.bootstrap) as client:
         some: Any = Allowed(client, 1 << 8)
-        (finding,) = cluster_findings(some, reads=["a"], writes=[], exactly_once=False)
-        assert (finding.state, finding.seen) == ("WRONG", "Read is not allowed")
-        assert finding.change == "kafka-acls.sh --add --operation Read --topic a"
+        topic, group = cluster_findings(some, reads=["a"], group="g")
+        assert (topic.state, topic.seen) == ("WRONG", "not allowed: Read")
+        assert topic.change == "kafka-acls.sh --add --operation Read --topic a"
+        assert (group.state, group.change) == ("WRONG", "kafka-acls.sh --add --operation Read --group g")
         silent: Any = Allowed(client, -(1 << 31))
-        (finding,) = cluster_findings(silent, reads=[], writes=["a"], exactly_once=False)
-        assert finding.state == "?"
+        assert [each.state for each in cluster_findings(silent, writes=["a"], group="g")] == ["?", "?"]
+        everything: Any = Allowed(client, 0x7FFF)
+        assert [each.state for each in cluster_findings(everything, writes=["a"], group="g")] == ["ok", "ok"]
 
 
 def test_the_reason_of_a_failed_job_is_the_worker_s_exception() -> None:

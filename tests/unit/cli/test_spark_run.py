@@ -1,16 +1,24 @@
-"""`kafwire spark run --check`: job files and checkpoints, without a session."""
+"""`kafwire spark run` without a session: job files, checkpoints, and the report of a job that is played."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from click.testing import CliRunner, Result
 
 pytest.importorskip("pyspark", exc_type=ImportError)
 
-from kafwire.cli import main
+from kafwire.cli import main, spark_session
+from kafwire.errors import ConfigError
+from kafwire.spark.job import Stop
 from tests.support.spark_checkpoint import write_batch, write_start
 
 
@@ -60,3 +68,92 @@ def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "pip install 'kafwire[plot]'" in check(tmp_path, "--plot", str(tmp_path / "plot.png")).stderr
     monkeypatch.setitem(sys.modules, "pyspark", None)
     assert "this command needs PySpark: pip install 'kafwire[spark]'" in check(tmp_path).stderr
+
+
+Play = Callable[[Callable[[dict[str, Any]], object], Stop], None]
+
+
+def played(folder: Path, monkeypatch: pytest.MonkeyPatch, play: Play) -> Result:
+    """The command, whose job is `play`."""
+    sessions: list[MagicMock] = []
+
+    def session(*_: Any, hide_traceback: bool) -> MagicMock:
+        assert hide_traceback
+        sessions.append(MagicMock())
+        return sessions[-1]
+
+    def run(_spark: object, _job: object, report: Callable[[dict[str, Any]], object], stop: Stop) -> None:
+        play(report, stop)
+
+    monkeypatch.setattr("kafwire.cli.spark_run.session", session)
+    monkeypatch.setattr("kafwire.spark.job.run", run)
+    check(folder)
+    result = CliRunner().invoke(main, ["spark", "run", str(folder / "archive.toml")])
+    sessions[0].stop.assert_called_once_with()
+    return result
+
+
+BATCH = {"batch": 0, "rows": 10, "seconds": 2.0, "rows_per_second": 5.0, "topics": {}}
+
+
+def test_each_batch_is_a_line_and_the_summary_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = played(tmp_path, monkeypatch, lambda report, _stop: report(BATCH) and None)
+    assert result.stderr == "batch 0: 10 rows in 2.00 s, 5/s\n"
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines[:2] == [["batches", "1"], ["rows", "10"]]
+    assert lines[-1] == ["0", "#" * 40, "5", "rows/s"]
+    assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (ConfigError("option x is wrong"), "option x is wrong"),
+        (RuntimeError("Job aborted\nTraceback\nValueError: no such row\n\tat org"), "ValueError: no such row"),
+    ],
+)
+def test_a_job_that_fails_says_why_in_one_line_and_what_it_has_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, line: str
+) -> None:
+    def play(report: Callable[[dict[str, Any]], object], _stop: Stop) -> None:
+        report(BATCH)
+        raise error
+
+    result = played(tmp_path, monkeypatch, play)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == f"kafwire: spark run: {line}"
+    assert result.stdout.startswith("batches")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_asks_for_a_stop_and_a_second_one_for_it_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    asked: list[int] = []
+
+    def play(_report: object, stop: Stop) -> None:
+        for _ in range(2):
+            os.kill(os.getpid(), number)
+            asked.append(stop.asked)
+
+    before = signal.getsignal(number)
+    result = played(tmp_path, monkeypatch, play)
+    assert (asked, result.exit_code) == ([1, 2], code)
+    assert result.stderr == "stopping after the running batch; once more stops at once\n"
+    assert signal.getsignal(number) is before
+
+
+def test_a_session_hides_tracebacks_of_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    builder = MagicMock()
+    for step in ("appName", "master", "config"):
+        getattr(builder, step).return_value = builder
+    monkeypatch.setattr("pyspark.sql.SparkSession", SimpleNamespace(builder=builder))
+    monkeypatch.delenv("SPARK_HIDE_TRACEBACK", raising=False)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    spark_session.session("name", "local[2]", {"a": "b"}, hide_traceback=False)
+    assert "SPARK_HIDE_TRACEBACK" not in os.environ
+    spark_session.session("name", "local[2]", {"a": "b"}, hide_traceback=True)
+    assert os.environ.pop("SPARK_HIDE_TRACEBACK") == "1"
+    builder.config.assert_any_call("spark.executorEnv.SPARK_HIDE_TRACEBACK", "1")
+    builder.config.assert_any_call("a", "b")
+    builder.master.assert_called_with("local[2]")
