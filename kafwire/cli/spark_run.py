@@ -81,24 +81,25 @@ def _run(job: Job, master: str | None, conf: Mapping[str, str], on_batch: Any) -
     from kafwire.spark import job as jobs
 
     stop = jobs.Stop()
+    came: list[int] = []
     try:
         spark = session(job.name, master, conf, hide_traceback=True)
         try:
-            with _stopped_by_signals(stop) as numbers:  # after the session, which has a handler that kills all tasks
+            with _stopped_by_signals(stop, came):  # after the session, which has a handler that kills all tasks
                 jobs.run(spark, job, on_batch, stop)
         finally:
             spark.stop()
     except ConfigError as error:
         return 1, str(error)
     except Exception as error:  # noqa: BLE001 - Spark raises many classes, of Java too
-        return 1, failure_of_job(error)
-    return (128 + numbers[0] if numbers else 0), ""
+        if len(came) < 2:  # a second signal ends the batch by an error
+            return 1, failure_of_job(error)
+    return (128 + came[0] if came else 0), ""
 
 
 @contextmanager
-def _stopped_by_signals(stop: Stop) -> Iterator[list[int]]:
-    """Have Ctrl-C and SIGTERM ask for the stop; yields the numbers of those that came."""
-    came: list[int] = []
+def _stopped_by_signals(stop: Stop, came: list[int]) -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM ask for the stop; `came` gets the numbers of those that came."""
 
     def ask(number: int, _frame: FrameType | None) -> None:
         if not came:
@@ -107,11 +108,11 @@ def _stopped_by_signals(stop: Stop) -> Iterator[list[int]]:
         stop.ask()
 
     if threading.current_thread() is not threading.main_thread():  # which alone may have handlers
-        yield came
+        yield
         return
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield came
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -34,10 +34,13 @@ class Stop:
 
     def __init__(self) -> None:
         self.asked = 0
+        self.at_once: Callable[[], object] | None = None  # ends a call that looks at nothing meanwhile
 
     def ask(self) -> None:
         """Ask once more."""
         self.asked += 1
+        if self.asked > 1 and self.at_once is not None:
+            self.at_once()
 
 
 def run(spark: SparkSession, job: Job, report: Report, stop: Stop) -> None:
@@ -49,6 +52,7 @@ def run(spark: SparkSession, job: Job, report: Report, stop: Stop) -> None:
     if job.is_stream:
         _run_stream(spark, job, frame, report, stop)
     else:
+        stop.at_once = spark.sparkContext.cancelAllJobs
         _run_batch(job, frame, report)
 
 
@@ -86,9 +90,10 @@ def _decoded(frame: DataFrame, decode: Decode) -> DataFrame:
         raise ConfigError(f"decode.column={decode.column!r}: the source has the columns {', '.join(frame.columns)}")
     mode = "FAILFAST" if decode.fails else "PERMISSIVE"
     decoded = sf.from_json(sf.col(decode.column).cast("string"), decode.schema, {"mode": mode}).alias("_decoded")
-    kept = [name for name in frame.columns if name != decode.column]
+    names = [name for name in frame.columns if name != decode.column]
+    kept = [f"`{name}`" for name in names]  # a name may have a dot
     whole = frame.select(*kept, decoded)
-    twice = sorted(set(kept) & set(whole.select("_decoded.*").columns))
+    twice = sorted(set(names) & set(whole.select("_decoded.*").columns))
     if twice:
         raise ConfigError(
             f"decode.json has the columns {', '.join(twice)}, as the source has: leave them out of source.columns"

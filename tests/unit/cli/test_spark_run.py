@@ -135,12 +135,23 @@ def test_a_signal_asks_for_a_stop_and_a_second_one_for_it_at_once(
         for _ in range(2):
             os.kill(os.getpid(), number)
             asked.append(stop.asked)
+        raise RuntimeError("Job 3 cancelled")
 
     before = signal.getsignal(number)
     result = played(tmp_path, monkeypatch, play)
     assert (asked, result.exit_code) == ([1, 2], code)
     assert result.stderr == "stopping after the running batch; once more stops at once\n"
     assert signal.getsignal(number) is before
+
+
+def test_a_second_request_ends_a_call_that_looks_at_nothing() -> None:
+    ended: list[bool] = []
+    stop = Stop()
+    stop.at_once = lambda: ended.append(True)
+    stop.ask()
+    assert ended == []
+    stop.ask()
+    assert ended == [True]
 
 
 def test_a_session_hides_tracebacks_of_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
