@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kafwire.cli.connection import client_options, settings_options, timeout_ms, timeout_option
+from kafwire.cli.doctor import quiet
 from kafwire.cli.output import JsonWriter, say
 from kafwire.cli.spark_session import NAME_AND_VALUE, default_master, named_values, needed, session
 
@@ -66,16 +67,17 @@ def doctor(
     conf = named_values("--conf", confs)
     writer = JsonWriter(pretty=False) if as_json else None
     wrong = False
-    logging.getLogger("kafwire").setLevel(logging.ERROR)  # the findings say what the clients would log
-    for finding in _findings(servers, options, query, checkpoint, None if no_executors else (master, conf)):
-        wrong |= finding.state == "WRONG"
-        if writer is not None:
-            writer.write(asdict(finding))
-            writer.flush()
-            continue
-        say(f"{finding.state:5}  {finding.step:12}  {finding.where}: {finding.seen}")
-        if finding.change:
-            say(f"{'':19}  -> {finding.change}")
+    findings = _findings(servers, options, query, checkpoint, None if no_executors else (master, conf))
+    with quiet(), closing(findings):
+        for finding in findings:
+            wrong |= finding.state == "WRONG"
+            if writer is not None:
+                writer.write(asdict(finding))
+                writer.flush()
+                continue
+            say(f"{finding.state:5}  {finding.step:12}  {finding.where}: {finding.seen}")
+            if finding.change:
+                say(f"{'':19}  -> {finding.change}")
     return int(wrong)
 
 
@@ -85,9 +87,9 @@ def _findings(
     query: Mapping[str, str],
     checkpoint: str | None,
     job: tuple[str | None, Mapping[str, str]] | None,
-) -> Iterator[SparkFinding]:
+) -> Generator[SparkFinding, None, None]:
     from kafwire.cli import spark_diagnosis as diagnosis
-    from kafwire.spark.executor_probe import Probe
+    from kafwire.cli.spark_probe import Probe
 
     here = Probe((), {}, 0.0).look()
     yield diagnosis.java_finding(*_java())
@@ -174,15 +176,15 @@ def _executors(
 
     from kafwire.bootstrap import parse_servers
     from kafwire.cli import spark_diagnosis as diagnosis
+    from kafwire.cli import spark_probe
     from kafwire.secret import Secret
-    from kafwire.spark import executor_probe
 
     plain = {name: value.reveal() if isinstance(value, Secret) else value for name, value in options.items()}
     for name in ("bootstrap_servers", "default_api_timeout_ms"):
         plain.pop(name, None)
-    probe = executor_probe.Probe(tuple(parse_servers(servers)), plain, timeout_ms() / 1000)
+    probe = spark_probe.Probe(tuple(parse_servers(servers)), plain, timeout_ms() / 1000)
     cloudpickle: Any = untyped
-    cloudpickle.register_pickle_by_value(executor_probe)  # kafwire need not be on an executor
+    cloudpickle.register_pickle_by_value(spark_probe)  # kafwire need not be on an executor
     try:
         spark = session("kafwire spark doctor", master or default_master("local[2]"), conf, hide_traceback=False)
         try:
@@ -200,6 +202,6 @@ def _executors(
         yield diagnosis.SparkFinding("executors", "WRONG", "cluster", seen, change)
         return
     finally:
-        cloudpickle.unregister_pickle_by_value(executor_probe)
+        cloudpickle.unregister_pickle_by_value(spark_probe)
     yield from diagnosis.executor_findings(probes, executors, packages)
     yield from diagnosis.traceback_finding(probes)

@@ -70,7 +70,7 @@ def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "this command needs PySpark: pip install 'kafwire[spark]'" in check(tmp_path).stderr
 
 
-Play = Callable[[Callable[[dict[str, Any]], object], Stop], None]
+Play = Callable[[Callable[[dict[str, Any]], object], Stop], object]
 
 
 def played(folder: Path, monkeypatch: pytest.MonkeyPatch, play: Play) -> Result:
@@ -97,7 +97,7 @@ BATCH = {"batch": 0, "rows": 10, "seconds": 2.0, "rows_per_second": 5.0, "topics
 
 
 def test_each_batch_is_a_line_and_the_summary_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = played(tmp_path, monkeypatch, lambda report, _stop: report(BATCH) and None)
+    result = played(tmp_path, monkeypatch, lambda report, _stop: report(BATCH))
     assert result.stderr == "batch 0: 10 rows in 2.00 s, 5/s\n"
     lines = [line.split() for line in result.stdout.splitlines()]
     assert lines[:2] == [["batches", "1"], ["rows", "10"]]

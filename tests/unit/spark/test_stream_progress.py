@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
-from typing import Any
 
 import pytest
 
 from kafwire.spark.stream_progress import ProgressHistory
 from kafwire.types import TopicPartition
-
-
-def report(
-    at_s: float, end: dict[str, Any], latest: dict[str, Any] | None, start: dict[str, Any] | None = None, **fields: Any
-) -> dict[str, Any]:
-    """A report of a batch with one source, planned `at_s` seconds after a fixed time, which took two seconds."""
-    when = dt.datetime(2026, 11, 27, 20, tzinfo=dt.UTC) + dt.timedelta(seconds=at_s)
-    source = {"startOffset": start, "endOffset": end, "latestOffset": latest}
-    return {
-        "id": "id",
-        "runId": "run",
-        "name": None,
-        "batchId": 3,
-        "batchDuration": 2000,
-        "numInputRows": 30,
-        "timestamp": when.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z",
-        "sources": [source],
-        **fields,
-    }
+from tests.support.spark_progress import report
 
 
 def test_the_lag_is_that_of_the_worst_partition_and_the_backlog_of_all() -> None:
