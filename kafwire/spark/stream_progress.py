@@ -154,7 +154,7 @@ class ProgressHistory:
         None if the partition was longer in the first note already.
         """
         ends = self._ends.get(place, [])
-        if not ends or ends[0][1] > offset:
+        if not ends:
             return None
         if ends[-1][1] <= offset:
             del ends[:-1]
