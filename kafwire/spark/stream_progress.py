@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kafwire.spark.stream_offsets import Offsets
     from kafwire.types import TopicPartition
 
-# Ends that are kept of each partition; beyond, every second one is dropped.
+# Ends that are kept of each partition; beyond, those that lie near each other in time are dropped.
 _MOST_ENDS = 512
 
 
@@ -145,7 +145,7 @@ class ProgressHistory:
             return None
         ends.append((at_s, offset))
         if len(ends) > _MOST_ENDS:
-            del ends[1:-1:2]
+            ends[:] = _thinned(ends)
         return None if before is None else (offset - before[1]) / (at_s - before[0])
 
     def _behind(self, place: TopicPartition, at_s: float, offset: int) -> float | None:
@@ -164,6 +164,17 @@ class ProgressHistory:
                 del ends[:number]
                 return at_s - (time + (after - time) * (offset - low) / (high - low))
         return None
+
+
+def _thinned(ends: list[tuple[float, int]]) -> list[tuple[float, int]]:
+    """At most half as many, evenly in time; the first and the last are among them."""
+    (first, _), (last, _) = ends[0], ends[-1]
+    least = (last - first) / (_MOST_ENDS // 2 - 1)
+    kept = ends[:1]
+    for end in ends[1:-1]:
+        if end[0] - kept[-1][0] >= least:
+            kept.append(end)
+    return [*kept, ends[-1]]
 
 
 def _lowest(sources: Any, field: str) -> Offsets:
