@@ -50,7 +50,20 @@ MAY_BE_SKIPPED = [
             "no PostgreSQL here|could not import 'psycopg",
             "a server is of Debian's packages, its drivers an extra",
         )
-        for where in ("tests/integration/test_outbox_postgresql", "tests/integration/test_database_offsets_postgresql")
+        for where in (
+            "tests/integration/test_outbox_postgresql",
+            "tests/integration/test_database_offsets_postgresql",
+            "tests/integration/test_spark_database_postgresql",
+        )
+    ),
+    *(
+        (where, "could not import 'pyspark'|could not import 'matplotlib'", "extras, which the group `unit` leaves out")
+        for where in (
+            "tests/unit/cli/test_spark_doctor.py",
+            "tests/unit/cli/test_spark_run.py",
+            "tests/unit/spark/test_job_report.py",
+            "tests/unit/spark/test_listener.py",
+        )
     ),
     (
         "tests/unit/producer/test_partitioner_hashes.py::",

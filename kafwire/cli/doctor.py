@@ -15,7 +15,7 @@ from kafwire.cli.output import JsonWriter, pretty_option, say
 if TYPE_CHECKING:
     from kafwire.cli.diagnosis import Finding
 
-__all__ = ["command"]
+__all__ = ["command", "quiet"]
 
 _HELP = """Check a broker step by step: its name, a connection, TLS and login where -X or -F say so, the protocol,
 versions, the addresses that the cluster advertises, and, with a topic of its own that is deleted again, a record there
@@ -64,7 +64,7 @@ def command(
     writer = JsonWriter(pretty) if as_json else None
     wrong = False
     # Closed in any case: it deletes the topic that it has made.
-    with _quiet(), closing(examine(*servers[0], timeout_ms() / 1000, options, writes=not no_write)) as findings:
+    with quiet(), closing(examine(*servers[0], timeout_ms() / 1000, options, writes=not no_write)) as findings:
         for finding in findings:
             wrong |= not finding.ok
             if writer is not None:
@@ -77,7 +77,7 @@ def command(
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """What the clients would log, the findings say."""
     log = logging.getLogger("kafwire")
     level = log.level

@@ -194,15 +194,19 @@ class Groups:
         """The numbers of a topic's partitions. Raises `BrokerError` where there is no such topic."""
         return sorted(self._client.partitions_for(topic))
 
-    def ends(self, partitions: Iterable[TopicPartition], when: Any) -> dict[TopicPartition, int]:
-        """Offsets by time, of the partitions that still exist and whose leaders respond; see `unavailable`."""
-        wanted = list(partitions)
-        there = {
+    def existing(self, topics: Iterable[str]) -> set[TopicPartition]:
+        """The partitions of those topics that exist."""
+        return {
             TopicPartition(topic.name, part.partition_index)
-            for topic in self._client.metadata({where.topic for where in wanted}).topics
+            for topic in self._client.metadata(set(topics)).topics
             if not topic.error_code
             for part in topic.partitions
         }
+
+    def ends(self, partitions: Iterable[TopicPartition], when: Any) -> dict[TopicPartition, int]:
+        """Offsets by time, of the partitions that still exist and whose leaders respond; see `unavailable`."""
+        wanted = list(partitions)
+        there = self.existing({where.topic for where in wanted})
         for where in wanted:
             self.unavailable.pop(where, None)
         available = [where for where in wanted if where in there]

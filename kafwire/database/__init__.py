@@ -1,21 +1,23 @@
-"""Kafka beside the user's own database, by any DB-API 2.0 connection (PEP 249): `DatabaseOffsets`.
+"""Kafka beside the user's own database, by any DB-API 2.0 connection (PEP 249): offsets, and batches of Spark.
 
 No database's driver is imported here: the user opens the connections.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kafwire.database.batches import BatchGapError, DatabaseBatches
     from kafwire.database.offsets import DatabaseOffsets
 
-__all__ = ["DatabaseOffsets"]
+__all__ = ["BatchGapError", "DatabaseBatches", "DatabaseOffsets"]
+
+_MODULES = {"BatchGapError": "batches", "DatabaseBatches": "batches", "DatabaseOffsets": "offsets"}
 
 
 def __getattr__(name: str) -> object:
-    if name == "DatabaseOffsets":
-        from kafwire.database.offsets import DatabaseOffsets
-
-        return DatabaseOffsets
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

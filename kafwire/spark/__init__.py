@@ -10,17 +10,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kafwire.spark.data_loss import AvailableNowError, DataLossError
+    from kafwire.spark.database_sink import to_database
+    from kafwire.spark.listener import listen
     from kafwire.spark.sessions import read, read_stream
     from kafwire.spark.source import KafwireDataSource
 
-__all__ = ["AvailableNowError", "DataLossError", "KafwireDataSource", "read", "read_stream"]
+__all__ = ["AvailableNowError", "DataLossError", "KafwireDataSource", "listen", "read", "read_stream", "to_database"]
 
 _MODULES = {
     "AvailableNowError": "data_loss",
     "DataLossError": "data_loss",
     "KafwireDataSource": "source",
+    "listen": "listener",
     "read": "sessions",
     "read_stream": "sessions",
+    "to_database": "database_sink",
 }
 
 

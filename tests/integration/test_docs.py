@@ -128,6 +128,6 @@ def test_every_block_is_found() -> None:
     """None is indented, or fenced in another way, which would hide it from these tests."""
     fences = sum(line.lstrip().startswith(("```", "~~~")) for file in DOCS for line in file.read_text().splitlines())
     assert fences == 2 * sum(
-        len(list(blocks(language))) for language in ("python", "", "console", "sh", "properties", "json", "sql")
+        len(list(blocks(language))) for language in ("python", "", "console", "sh", "properties", "json", "sql", "toml")
     )
     assert ROOT / "README.md" in DOCS

@@ -1,0 +1,162 @@
+"""Jobs in a session, on the embedded broker: to files, to a topic, and what fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import kafwire
+from kafwire import TopicPartition
+from kafwire.errors import ConfigError
+from kafwire.spark.group_commits import GroupCommits
+from kafwire.spark.job import Stop, run
+from kafwire.spark.job_file import read_job
+from kafwire.testing import EmbeddedKafka
+from tests.support.doc_blocks import blocks
+
+pytestmark = pytest.mark.timeout(300)  # the first of them starts the session
+Do = Callable[[str], list[Mapping[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[EmbeddedKafka]:
+    with EmbeddedKafka() as running:
+        yield running
+
+
+@pytest.fixture
+def do(spark: SparkSession, kafka: EmbeddedKafka) -> Do:
+    """Run a job file, and return the reports of its batches."""
+
+    def run_text(text: str) -> list[Mapping[str, Any]]:
+        batches: list[Mapping[str, Any]] = []
+        given = f'kafka.bootstrap.servers = "{kafka.bootstrap}"\n{text}'
+        run(spark, read_job(given, {}), batches.append, Stop())
+        return batches
+
+    return run_text
+
+
+def committed(kafka: EmbeddedKafka, group: str, topic: str) -> dict[TopicPartition, int]:
+    commits = GroupCommits(group, {"bootstrap_servers": kafka.bootstrap})
+    try:
+        return commits.committed([TopicPartition(topic, number) for number in range(2)])
+    finally:
+        commits.close()
+
+
+def values(folder: Path) -> list[Any]:
+    return sorted(value for file in folder.glob("*.parquet") for value in pq.read_table(file)["value"].to_pylist())
+
+
+def test_a_topic_becomes_an_archive_and_its_last_batch_is_committed_for_the_group(
+    kafka: EmbeddedKafka, do: Do, tmp_path: Path
+) -> None:
+    kafka.create_topic("archived", partitions=2)
+    for number in range(100):
+        kafka.append("archived", [b"%d" % number], partition=number % 2)
+    batches = do(
+        f"""
+        checkpoint = "{tmp_path}/checkpoint"
+        [source]
+        subscribe = "archived"
+        columns = ["value"]
+        options = {{ startingOffsets = "earliest", maxOffsetsPerTrigger = 40, commitGroup = "archive" }}
+        [sink]
+        path = "{tmp_path}/rows"
+        format = "parquet"
+        """
+    )
+    assert [(batch["batch"], batch["rows"]) for batch in batches] == [(0, 40), (1, 40), (2, 20)]
+    assert [batch["topics"]["archived"]["backlog"] for batch in batches] == [60, 20, 0]
+    assert values(tmp_path / "rows") == sorted(b"%d" % number for number in range(100))
+    places = [TopicPartition("archived", number) for number in range(2)]
+    assert committed(kafka, "archive", "archived") == dict.fromkeys(places, 50)
+
+
+def test_parquet_through_json_and_sql_becomes_a_topic(kafka: EmbeddedKafka, do: Do, tmp_path: Path) -> None:
+    kafka.create_topic("filled", partitions=1)
+    texts = [f'{{"origin": "{"JFK" if n % 2 else "LGA"}", "delay": {n}}}' for n in range(20)] + ["nonsense"]
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"value": texts, "n": range(21)}), tmp_path / "in" / "one.parquet")
+    (batch,) = do(
+        f"""
+        trigger = "batch"
+        source = {{ path = "{tmp_path}/in", format = "parquet" }}
+        decode.json = "origin string, delay int"
+        sink.topic = "filled"
+        [sql]
+        query = '''
+            SELECT origin AS key, CAST(sum(delay) AS string) AS value
+            FROM source WHERE origin IS NOT NULL GROUP BY origin
+        '''
+        """
+    )
+    assert batch["rows"] == 2
+    with kafwire.scan(kafka.bootstrap, "filled") as scan:
+        found = sorted((record.key, record.value) for batch in scan.batches() for record in batch)
+    assert found == [(b"JFK", b"100"), (b"LGA", b"90")]
+
+
+def test_the_query_of_the_document_runs(kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> None:
+    (block,) = [block for block in blocks("toml") if block.document == "spark" and "[sql]" in block.text]
+    documented = read_job(block.text, {"KAFKA_PASSWORD": "secret"})
+    kafka.create_topic("flights", partitions=1)
+    kafka.append("flights", [b'{"origin": "JFK", "delay": %d}' % delay for delay in (10, 20)], partition=0)
+    options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": "flights"}
+    job = replace(
+        documented,
+        trigger="batch",
+        watermark=None,
+        source=replace(documented.source, options=options),
+        sink=replace(documented.sink, format="parquet", path=str(tmp_path / "rows"), options={}),
+    )
+    run(spark, job, lambda _: None, Stop())
+    (value,) = values(tmp_path / "rows")
+    assert json.loads(value)["delay"] == 15.0
+
+
+def test_a_stream_of_files_and_a_table_find_their_schemas(do: Do, spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"value": [b"1", b"2"]}), tmp_path / "in" / "one.parquet")
+    stream = f"""
+        checkpoint = "{tmp_path}/checkpoint"
+        source = {{ path = "{tmp_path}/in", format = "parquet" }}
+        sink = {{ path = "{tmp_path}/rows", format = "parquet" }}
+        """
+    with pytest.raises(ConfigError, match=r"table \[kafka\] has no effect"):
+        do(stream)
+    run(spark, read_job(stream, {}), lambda _: None, Stop())
+    assert values(tmp_path / "rows") == [b"1", b"2"]
+    spark.read.parquet(str(tmp_path / "rows")).createOrReplaceTempView("rows_view")
+    table = f"trigger = 'batch'\nsource.table = 'rows_view'\nsink = {{ path = '{tmp_path}/again', format = 'parquet' }}"
+    run(spark, read_job(table, {}), lambda _: None, Stop())
+    assert values(tmp_path / "again") == [b"1", b"2"]
+
+
+def test_what_spark_or_the_columns_refuse_is_raised(kafka: EmbeddedKafka, do: Do, tmp_path: Path) -> None:
+    kafka.create_topic("plain", partitions=1)
+    job = f"""
+        trigger = "batch"
+        source.subscribe = "plain"
+        sink = {{ path = "{tmp_path}/rows", format = "FORMAT" }}
+        decode.json = "COLUMNS"
+        """
+    with pytest.raises(ConfigError, match="decode.json has the columns offset, timestamp, as the source has"):
+        do(job.replace("COLUMNS", "offset int, timestamp string, n int").replace("FORMAT", "parquet"))
+    with pytest.raises(Exception, match="nosuch"):
+        do(job.replace("COLUMNS", "n int").replace("FORMAT", "nosuch"))
+    kafka.append("plain", [b"nonsense"], partition=0)
+    with pytest.raises(Exception, match="MALFORMED_RECORD"):
+        do(job.replace('"COLUMNS"', '"n int"\ndecode.bad = "error"').replace("FORMAT", "parquet"))
+    with pytest.raises(AnalysisException, match="no such topic: missing"):
+        do(job.replace("COLUMNS", "n int").replace("FORMAT", "parquet").replace("plain", "missing"))
