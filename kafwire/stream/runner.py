@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from kafwire.errors import AuthorizationError, ConfigError, KafkaError
+from kafwire.errors import AuthorizationError, CommitFailedError, ConfigError, KafkaError
 from kafwire.records._records import Batch, Record
 from kafwire.runtime.interfaces import Clock, Random
 from kafwire.stream.cancellation import is_cancelled
@@ -209,8 +209,13 @@ class StreamRun:
 
     async def _last_commit(self) -> None:
         if self._cycle is None and self.schedule.has_completed:
-            await self.source.commit()
-            self.counters.commits += 1
+            self.schedule.on_commit()
+            try:
+                await self.source.commit()
+            except CommitFailedError as error:
+                log.warning("kafwire: a stream lost partitions while it stopped: %s", error)
+            else:
+                self.counters.commits += 1
 
     # --- partitions -------------------------------------------------------------------------------------------------
 
