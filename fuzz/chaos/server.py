@@ -98,7 +98,7 @@ def fill(bootstrap: str, chance: random.Random) -> None:
 def main() -> None:
     """Serve until the input ends."""
     seed = int(sys.argv[1])
-    with EmbeddedKafka(security="SSL", configs={"auto.create.topics.enable": True}) as kafka:
+    with EmbeddedKafka(security="SSL", plain=True, configs={"auto.create.topics.enable": True}) as kafka:
         fill(kafka.direct, random.Random(f"{seed}/fill"))
         listeners = kafka.ask(lambda state: dict(state.nodes[1].addresses))
         secured = kafka.bootstrap

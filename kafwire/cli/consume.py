@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -188,19 +189,13 @@ def _print(
                 if left is not None:
                     rows = min(rows, left)
                     left -= rows
-                if unbuffered:
-                    for row in range(rows):
-                        sink.write(b"".join(renderer.render(batch, row, row + 1)))
-                        sink.flush()
-                        if written is not None:
-                            written.note(batch, row + 1)
-                else:
-                    for text in renderer.render(batch, 0, rows):
-                        sink.write(text)
-                    sink.flush()
+                steps = range(1, rows + 1) if unbuffered else (rows,)
+                first = 0
+                for end in steps:
+                    note = None if written is None else partial(written.note, batch, end)
+                    sink.write(renderer.render(batch, first, end), note)
+                    first = end
                 tell(reading.done)
-                if written is not None:
-                    written.note(batch, rows)
                 if left == 0:
                     break
         tell(reading.done)

@@ -139,8 +139,10 @@ cdef class FetchBuffer:
         kw_queue_seal(self.queue)
 
     def queued_bytes(self, *, bint starved=False):
-        """What the buffers of the frames take that are queued or being decoded; with `starved`, the notifier is notified when the
-        next of their slices is done."""
+        """Return the capacity of the frames that are queued or being decoded.
+
+        With `starved`, the next slice that is done wakes the notifier.
+        """
         return kw_queue_bytes(self.queue, starved)
 
     def compact(self):

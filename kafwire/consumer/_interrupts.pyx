@@ -43,7 +43,7 @@ cdef void watch_begin(InterruptWatch *watch) noexcept:
 
 
 cdef void watch_thread(InterruptWatch *watch) noexcept nogil:
-    # Before the first wait: a SIGINT that is not counted would be noticed by no thread while the main thread waits in C.
+    # Before the first wait: no thread would notice a SIGINT that is not counted while the main thread waits in C.
     if not watch.is_watching and not is_main(watch) and PyGILState_GetThisThreadState() is NULL:
         watch.is_watching = True
         watch.seen = kw_interrupts_count()

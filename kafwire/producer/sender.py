@@ -187,7 +187,7 @@ class Sender:
         """Records of callbacks that waited for their topic are in its queues, or have failed."""
         if error is not None and self.transactions is not None:
             self.transactions.batch_failed(error, numbered=False)
-        self._pump(everything=self._flushes > 0)
+        self.pump(everything=self._flushes > 0)
         if self.transactions is not None:
             self.transactions.on_progress()
 
@@ -203,11 +203,12 @@ class Sender:
 
     def on_wake(self) -> None:
         """A batch was closed, a first one opened, or time has passed."""
-        self._pump(everything=False)
+        self.pump(everything=False)
         if self.transactions is not None:
             self.transactions.on_progress()
 
-    def _pump(self, *, everything: bool) -> None:
+    def pump(self, *, everything: bool) -> None:
+        """Seal and send what is due; with `everything`, also batches that linger."""
         if self._turns.is_stopped:
             return
         self._topics.refresh_if_stale()
@@ -337,7 +338,7 @@ class Sender:
         if self.accumulator.passes:
             return False
         deferred = self.deferred.batches  # before the pump: a record that is placed meanwhile is in its queue then
-        self._pump(everything=True)
+        self.pump(everything=True)
         return not deferred and not self._sent_or_queued() and not self.accumulator.budget.callbacks_due
 
     def drop_unsent(self, error: KafkaError) -> bool:
@@ -373,7 +374,7 @@ class Sender:
         self._flushes += 1
         try:
             deferred = self.deferred.batches  # before the pump, as in `drain`
-            self._pump(everything=True)
+            self.pump(everything=True)
             await wait_for([*self._sent_or_queued(), *deferred], timeout_s)
         finally:
             self._flushes -= 1

@@ -188,8 +188,8 @@ cdef class Context:
 
     def __cinit__(
         self, *, trusted=None, certificates=None, bytes key=None, bytes password=None,
-        revoked=None, bytes ciphers=None, bytes suites=None, tuple versions=(2, 3), bint verify=True, bint verify_name=True,
-        bint kernel=False,
+        revoked=None, bytes ciphers=None, bytes suites=None, tuple versions=(2, 3), bint verify=True,
+        bint verify_name=True, bint kernel=False,
     ):
         cdef kw_tls_settings settings
         cdef char reason[KW_REASON_SIZE]
@@ -237,7 +237,7 @@ cdef class Context:
         return bool(kw_tls_allows_kernel(self.context))
 
     def take_common_name(self):
-        """The subject of a certificate that was accepted by its common name since the last call; None: there was none."""
+        """Return the subject of a certificate accepted by its common name since the last call; None without one."""
         cdef char subject[KW_REASON_SIZE]
         if not kw_tls_take_common_name(self.context, subject):
             return None

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Hashable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from kafwire.errors import AuthorizationError, ConfigError, KafkaError, KafkaTimeoutError
+from kafwire.errors import AuthorizationError, CommitFailedError, ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.records._records import Batch, Record
 from kafwire.runtime.interfaces import Clock, Random
 from kafwire.stream.cancellation import is_cancelled
@@ -242,8 +242,13 @@ class StreamRun:
 
     async def _last_commit(self) -> None:
         if self._cycle is None and self.schedule.has_completed:
-            await self._in_time(self.source.commit(), "commit")
-            self.counters.commits += 1
+            self.schedule.on_commit()
+            try:
+                await self._in_time(self.source.commit(), "commit")
+            except CommitFailedError as error:
+                log.warning("kafwire: a stream lost partitions while it stopped: %s", error)
+            else:
+                self.counters.commits += 1
 
     # --- partitions -------------------------------------------------------------------------------------------------
 

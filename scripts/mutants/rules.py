@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Area:
-    """Sources that are drawn from together; `share` is their part of a draw."""
+    """Sources that are drawn from together; a draw takes `share` of the sum of all drawn areas' shares from it."""
 
     name: str
     share: float
@@ -20,10 +20,14 @@ AREAS = (
     Area("producer", 0.18, ("kafwire/producer/**/*.py",)),
     Area("consumer", 0.18, ("kafwire/consumer/**/*.py", "kafwire/scanner/**/*.py")),
     Area("protocol", 0.06, ("kafwire/protocol/*.py", "kafwire/records/**/*.py")),
+    Area("stream", 0.12, ("kafwire/stream/**/*.py",)),
+    Area("outbox", 0.04, ("kafwire/outbox/**/*.py", "kafwire/database/**/*.py")),
+    Area("security", 0.06, ("kafwire/security/**/*.py",)),
+    Area("broker", 0.10, ("kafwire/testing/broker/**/*.py",)),
     Area("flavours", 0.10, ("kafwire/sync/**/*.py", "kafwire/aio/**/*.py")),
     Area("history", 0.07, ("kafwire/testing/history/**/*.py",)),
-    Area("cython", 0.17, ("kafwire/**/*.pyx",)),
-    Area("native", 0.08, ("kafwire/*/native/*.c", "kafwire/*/native/*.h")),
+    Area("cython", 0.24, ("kafwire/**/*.pyx",)),
+    Area("native", 0.12, ("kafwire/*/native/*.c", "kafwire/*/native/*.h")),
 )
 
 # How often a pattern is drawn, beside the others that the area has: 1 unless it is here.

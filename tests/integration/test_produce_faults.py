@@ -21,6 +21,7 @@ from kafwire.errors import (
     RecordTooLargeError,
 )
 from kafwire.producer._batch import Delivery
+from kafwire.runtime import patched
 from tests.support import scripted_broker as scripted
 from tests.support.deadlines import ended, until
 from tests.support.forks import in_child
@@ -487,7 +488,7 @@ def test_a_callback_that_waits_for_another_delivery_is_refused(broker: ScriptedB
 def test_two_threads_wait_for_the_same_batch(broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both begin to wait at the same moment; neither may take the other's alarm away."""
     meet = threading.Barrier(3)
-    real = threading.Lock
+    real = patched.allocate_lock
     results: list[object] = []
 
     def slow() -> object:
@@ -505,7 +506,7 @@ def test_two_threads_wait_for_the_same_batch(broker: ScriptedBroker, monkeypatch
             )
             for n, delivery in enumerate(deliveries)
         ]
-        monkeypatch.setattr(threading, "Lock", slow)
+        monkeypatch.setattr(patched, "allocate_lock", slow)
         for waiter in waiters:
             waiter.start()
         meet.wait(10)

@@ -343,13 +343,13 @@ def test_a_flush_waits_for_a_record_that_is_placed_while_it_begins(monkeypatch: 
         world.pass_time(61)
         callbacks.run()
         world.pass_time(1)  # the topic is known, and the callback thread has yet to place the record
-        pump = work.sender._pump
+        pump = work.sender.pump
 
         def pump_and_place(*, everything: bool) -> None:
             pump(everything=everything)
             callbacks.run()
 
-        monkeypatch.setattr(work.sender, "_pump", pump_and_place)
+        monkeypatch.setattr(work.sender, "pump", pump_and_place)
         work.flush()
         assert letters[0].done()
 

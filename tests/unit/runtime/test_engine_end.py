@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +14,7 @@ import kafwire
 from kafwire.aio.bridge import on_engine
 from kafwire.errors import KafkaError
 from kafwire.runtime.engine import NativeEngine, default_engine
-from tests.support.deadlines import until
+from tests.support.deadlines import happened, until
 from tests.support.forks import in_child
 
 SOON_S = 30.0
@@ -164,13 +163,16 @@ def test_callbacks_of_failed_deliveries_run_before_the_interpreter_ends(own: Nat
     called: list[int] = []
     producer = kafwire.Producer("127.0.0.1:9", engine=own)
 
+    broken = threading.Event()
+
     def call() -> None:
-        time.sleep(0.001)
+        happened(broken)
         called.append(len(called))
 
     for _ in range(100):
         own.callbacks.submit(call)
     break_selector(own)
+    broken.set()
     own.stop()
     assert len(called) == 100
     producer.close()

@@ -13,6 +13,7 @@ import pytest
 from kafwire.runtime.engine import NativeEngine, default_engine
 from kafwire.runtime.log import log, muted
 from kafwire.runtime.reports import LIMIT
+from tests.support.deadlines import ended
 from tests.support.forks import in_child
 
 SOON_S = 30.0
@@ -135,7 +136,7 @@ def test_a_muted_logger_drops_lines_of_the_current_thread_alone(caplog: pytest.L
     with muted("asyncio"):
         logging.getLogger("asyncio").warning("this thread")
         other.start()
-        other.join()
+        ended(other)
     logging.getLogger("asyncio").warning("later")
     assert caplog.messages == ["another thread", "later"]
 

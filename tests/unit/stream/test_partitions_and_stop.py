@@ -276,6 +276,27 @@ def test_a_revoked_partition_whose_commit_is_refused_does_not_end_the_stream() -
     assert source.committed == {TopicPartition("bills", 0): 4}
 
 
+@pytest.mark.parametrize("error", [CommitFailedError("another member has orders-0"), KafkaError("no coordinator")])
+def test_partitions_lost_before_the_last_commit_are_no_error(
+    error: KafkaError, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = MemorySource({"orders": numbered(3)}, ends=False)
+
+    async def refuse() -> None:
+        raise error
+
+    async def beside(stop: StopRequest) -> None:
+        await asyncio.sleep(1)
+        source.commit = refuse  # type: ignore[method-assign]
+        stop.request()
+
+    outcome = pytest.raises(KafkaError, match="no coordinator")
+    with contextlib.nullcontext() if isinstance(error, CommitFailedError) else outcome:
+        run_simulated(Pipeline().map(number).commit(within=60), source, MemorySink(), beside=beside)
+    lost = [line for line in caplog.messages if "another member has orders-0" in line]
+    assert len(lost) == isinstance(error, CommitFailedError)
+
+
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 @pytest.mark.parametrize("take", ["revoke", "lose"])
 def test_a_partition_that_is_taken_does_not_wait_until_its_record_is_due(take: str, guarantee: Any) -> None:
