@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         Tail,
         TopicMetadata,
         TopicPartition,
+        TransactionHandle,
     )
 
 
@@ -150,6 +151,7 @@ __all__ = [
     "TransactionAbortedError",
     "TransactionError",
     "TransactionFatalError",
+    "TransactionHandle",
     "TransactionStateError",
     "TransactionTimeoutError",
     "errors",
@@ -212,6 +214,7 @@ _HOMES = {
     "Tail": "kafwire.types",
     "TopicMetadata": "kafwire.types",
     "TopicPartition": "kafwire.types",
+    "TransactionHandle": "kafwire.types",
     "TransactionAbortableError": "kafwire.errors",
     "TransactionAbortedError": "kafwire.errors",
     "TransactionError": "kafwire.errors",
