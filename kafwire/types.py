@@ -55,16 +55,16 @@ class TransactionHandle(NamedTuple):
     Args:
         transactional_id: the producer's transactional id.
         producer_id: the id that the coordinator assigned to it.
-        epoch: the producer's epoch in this transaction.
+        producer_epoch: the producer's epoch in this transaction.
 
     Example:
-        >>> kafwire.TransactionHandle("flights-7", 1000, 0).epoch
+        >>> kafwire.TransactionHandle("flights-7", 1000, 0).producer_epoch
         0
     """
 
     transactional_id: str
     producer_id: int
-    epoch: int
+    producer_epoch: int
 
 
 class RecordMetadata(NamedTuple):

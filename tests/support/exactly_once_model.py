@@ -175,7 +175,7 @@ class World:
             return 0
         coordinator = self.get(handle.transactional_id).coordinator
         code, _ = coordinator.end(
-            Identity(handle.producer_id, handle.epoch),
+            Identity(handle.producer_id, handle.producer_epoch),
             commit=commit,
             version=2 if self.faults.version >= 2 else 1,
             new_id=self.new_id,
@@ -526,9 +526,13 @@ def check(world: World) -> None:
     error = world.stopped
     _demand(not world.faults.is_prompt, f"half committed without a fault: {error}")
     handles = {each.handle for each in error.decision.prepared}
-    _demand(bool(handles & (world.expired | world.usurped)), f"half committed by the sink itself: {error}")
+    # InitProducerId after a commit hides its outcome, too.
+    usurped = {handle.transactional_id for handle in world.usurped}
+    ended = any(handle in world.expired or handle.transactional_id in usurped for handle in handles)
+    _demand(ended, f"half committed by the sink itself: {error}")
     _demand(not handles & world.seen_ended, f"decided though a transaction had ended: {error}")
-    _demand({each.handle for each in error.unknown} <= world.usurped, f"an outcome was not looked up: {error}")
+    unknown = {each.handle.transactional_id for each in error.unknown}
+    _demand(unknown <= usurped, f"an outcome was not looked up: {error}")
     _demand(whole | {error.decision.batch} >= batches, f"other batches are not whole: {sorted(world.visible)}")
     missing = ROWS - sum(row[0] == error.decision.batch for row in world.visible)
     lost = sum(each.records for each in error.aborted)

@@ -165,7 +165,7 @@ def _unpacked(value: bytes) -> Any:
 def _packed(prefix: str, each: Prepared, topics: Mapping[str, int]) -> list[object]:
     handle = each.handle
     places = [[topics[topic], _runs(each.partitions[topic])] for topic in sorted(each.partitions)]
-    return [handle.transactional_id.removeprefix(prefix), handle.producer_id, handle.epoch, each.records, places]
+    return [handle.transactional_id.removeprefix(prefix), handle.producer_id, handle.producer_epoch, each.records, places]
 
 
 def _prepared(prefix: str, packed: list[Any], topics: list[str]) -> Prepared:

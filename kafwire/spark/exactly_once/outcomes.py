@@ -50,7 +50,7 @@ class Described:
 
     def is_open(self, handle: TransactionHandle) -> bool:
         """Whether the transaction of `handle` is open."""
-        return (self.state, self.producer_id, self.epoch) == (ONGOING, handle.producer_id, handle.epoch)
+        return (self.state, self.producer_id, self.epoch) == (ONGOING, handle.producer_id, handle.producer_epoch)
 
     def left_ms(self, now_ms: int) -> int:
         """The time until the coordinator aborts the open transaction."""
@@ -74,7 +74,7 @@ def found(handle: TransactionHandle, described: Described | None) -> Outcome:
     """The fate by DescribeTransactions, after an EndTxn(commit) that was fenced."""
     if described is None or described.producer_id != handle.producer_id:
         return Outcome.UNKNOWN
-    ahead = described.epoch - handle.epoch
+    ahead = described.epoch - handle.producer_epoch
     if described.state == COMPLETE_COMMIT and ahead == 0:
         return Outcome.COMMITTED
     # One epoch ahead: the coordinator's own abort, after the time-out or for a new producer.
