@@ -55,7 +55,8 @@ class PreparedTransactions:
 
         Brokers before Kafka 4.1 list all open transactions, and the prefix is compared here.
         """
-        await self._cluster.refresh()
+        if not self._cluster.metadata.brokers or self._cluster.is_stale:
+            await self._cluster.refresh()
         nodes = list(self._cluster.metadata.brokers)
         found = await asyncio.gather(*(self._ongoing(node, prefix) for node in nodes))
         return sorted({name for names in found for name in names if name.startswith(prefix)})

@@ -102,6 +102,11 @@ class Transactions:
         return self._logic.state
 
     @property
+    def identity(self) -> Identity | None:
+        """The producer id and epoch of the next request; None before the first initialization."""
+        return self._logic.identity
+
+    @property
     def number(self) -> int:
         """How many transactions were begun."""
         return self._logic.number

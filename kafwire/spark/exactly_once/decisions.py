@@ -65,9 +65,12 @@ def coordinator_id(sink: str) -> str:
     return f"{prefix_of(sink)}coord"
 
 
-def task_id(sink: str, run: str, partition: int, stage_attempt: int, attempt: int, batch: int) -> str:
-    """The transactional id of a task's attempt. Batches alternate between two ids, so their number is bounded."""
-    return f"{prefix_of(sink)}{run}-{partition}-{stage_attempt}.{attempt}-{batch % 2}"
+def task_id(sink: str, run: str, partition: int, launch: int, attempt: int, batch: int) -> str:
+    """The transactional id of a task's attempt. Batches alternate between two ids, so their number is bounded.
+
+    `launch` tells the attempts of a retried stage from those before.
+    """
+    return f"{prefix_of(sink)}{run}-{partition}-{launch}.{attempt}-{batch % 2}"
 
 
 def encode(sink: str, decision: Decision, part_bytes: int = PART_BYTES) -> list[Record]:
@@ -165,7 +168,13 @@ def _unpacked(value: bytes) -> Any:
 def _packed(prefix: str, each: Prepared, topics: Mapping[str, int]) -> list[object]:
     handle = each.handle
     places = [[topics[topic], _runs(each.partitions[topic])] for topic in sorted(each.partitions)]
-    return [handle.transactional_id.removeprefix(prefix), handle.producer_id, handle.producer_epoch, each.records, places]
+    return [
+        handle.transactional_id.removeprefix(prefix),
+        handle.producer_id,
+        handle.producer_epoch,
+        each.records,
+        places,
+    ]
 
 
 def _prepared(prefix: str, packed: list[Any], topics: list[str]) -> Prepared:

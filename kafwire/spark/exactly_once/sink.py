@@ -213,6 +213,7 @@ class Sink:
                 for handle, outcome in zip(handles, outcomes, strict=True)
             ]
         if any(outcome is not Outcome.COMMITTED for outcome in outcomes):
+            await self._confirm()  # the batch may be done since, by a driver that took over
             raise HalfCommittedError(self.name, decision, outcomes)
         await self._mark_done(decision)
 
@@ -253,8 +254,12 @@ class Sink:
         ]
         if not strays:
             return
-        await self._write([(f"{self.name}//0".encode(), None)])
+        await self._confirm()
         await self._cluster.end(strays, commit=False)
+
+    async def _confirm(self) -> None:
+        """Write a record without meaning, which a fenced driver cannot."""
+        await self._write([(f"{self.name}//0".encode(), None)])
 
     async def _remove_runs(self, query: str | None) -> None:
         """Remove the decisions of earlier batch writes: no later write has their ids."""

@@ -80,8 +80,14 @@ RULES = [
     (
         "the list of strays is older than a record that only the last driver can write",
         sink,
-        'await self._write([(f"{self.name}//0".encode(), None)])',
-        "pass",
+        "await self._confirm()\n        await self._cluster.end(strays",
+        "await self._cluster.end(strays",
+    ),
+    (
+        "only the last driver reports a half-committed batch",
+        sink,
+        "await self._confirm()  # the batch",
+        "pass  # the batch",
     ),
     (
         "an aborted part of a decision is an error",
@@ -100,7 +106,7 @@ RULES = [
 
 
 # Seeds that notice most of the rules, before any others.
-NOTICING = (0, 1, 3, 5, 8, 11, 41, 47, 121, 277, 316, 1691)
+NOTICING = (0, 1, 3, 5, 8, 11, 41, 47, 121, 277, 316, 1691, 133_702)
 
 
 def without(module: ModuleType, texts: str | tuple[str, ...], others: str | tuple[str, ...]) -> ModuleType:
