@@ -35,6 +35,7 @@ _COMMANDS = {
     "letters": "List the dead letters of streams, and send them back.",
     "messages": "List the messages of the protocol, or show the fields of one.",
     "produce": "Send lines or files as records, in the forms that kcat has.",
+    "spark": "Recover the exactly-once sink of a Spark job.",
     "topics": "List topics, show their partitions and offsets, create and delete them.",
 }
 

@@ -67,7 +67,7 @@ _KNOWN = {name.lower(): name for name in (*_READ, *_STREAMING, *_POLLING, *_WRIT
 
 AT_LEAST_ONCE, EXACTLY_ONCE, ATOMIC = "at-least-once", "exactly-once", "atomic"
 # The longest time that brokers allow a transaction by default (`transaction.max.timeout.ms`).
-_TRANSACTION_TIMEOUT_MS = 900_000
+TRANSACTION_TIMEOUT_MS = 900_000
 
 # kafka.* options that are refused, and what to do instead.
 _REFUSED_READING = {
@@ -250,7 +250,7 @@ def write_options(given: Mapping[str, str], *, is_stream: bool = False) -> Write
         raise ConfigError(
             f"option delivery={delivery}: transactions need kafka.acks=all and idempotence; leave both out"
         )
-    client.setdefault("transaction_timeout_ms", _TRANSACTION_TIMEOUT_MS)
+    client.setdefault("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)
     sink = own["sink"].strip()
     state_topic = own.get("stateTopic", f"kafwire-sink-{sink}").strip()
     if not state_topic:

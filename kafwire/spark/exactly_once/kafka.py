@@ -101,10 +101,10 @@ class KafkaCoordination:
         limit_s = ClientConfig.build(self._client_options).default_api_timeout_ms / 1000
         if now - self._waiting_since > limit_s:
             raise KafkaTimeoutError(
-                f"another program's transaction has been open in the state topic {self._place.topic} for {limit_s:g} s, "
-                f"so the sink {self._sink} cannot see its decisions: only the sink may write to that topic"
+                f"a transaction of another program has been open in the state topic {self._place.topic} for "
+                f"{limit_s:g} s and hides decisions of the sink {self._sink}: only the sink may write to that topic"
             )
-        time.sleep(_LOOK_AGAIN_S)
+        time.sleep(_LOOK_AGAIN_S)  # noqa: ASYNC251 - no event loop runs these coroutines
 
     async def read(self, end: int) -> Sequence[Record]:
         """See `Coordination`."""

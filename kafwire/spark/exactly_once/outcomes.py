@@ -97,6 +97,7 @@ class HalfCommittedError(KafkaError):
         fates = list(zip(decision.prepared, outcomes, strict=True))
         self.sink = sink
         self.decision = decision
+        self.outcomes = tuple(outcomes)
         self.aborted = tuple(each for each, outcome in fates if outcome is Outcome.ABORTED)
         self.unknown = tuple(each for each, outcome in fates if outcome is Outcome.UNKNOWN)
         said = [

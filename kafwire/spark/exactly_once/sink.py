@@ -226,6 +226,12 @@ class Sink:
         now_ms = self._cluster.now_ms()
         for each in prepared:
             state = described.get(each.handle.transactional_id)
+            if state is not None and state.is_open(each.handle) and 2 * state.left_ms(now_ms) < state.timeout_ms:
+                log.warning(
+                    "batch %d took more than half of kafka.transaction.timeout.ms=%d: make batches smaller "
+                    "(maxOffsetsPerTrigger), or they fail",
+                    *(batch, state.timeout_ms),
+                )
             if state is None or not state.is_open(each.handle):
                 why = f"its transaction {each.handle.transactional_id} is no longer open: it timed out, or was aborted"
             elif state.left_ms(now_ms) < self._margin_ms:
