@@ -96,7 +96,7 @@ def recover(
 
 
 def _rows(failure: HalfCommittedError) -> list[tuple[str, ...]]:
-    found = []
+    found: list[tuple[str, ...]] = []
     for each, outcome in zip(failure.decision.prepared, failure.outcomes, strict=True):
         for topic, numbers in sorted(each.partitions.items()):
             place = (topic, ",".join(map(str, numbers)))

@@ -139,8 +139,9 @@ class ExactlyOnceStreamWriter(TransactionalWriter, DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Ready:
         """Write a task's rows into a transaction, and leave it open."""
         context = TaskContext.get()
-        query = context and context.getLocalProperty("sql.streaming.queryId")
-        batch = context and context.getLocalProperty("streaming.sql.batchId")
+        assert context is not None
+        query = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
         if not query or batch is None:
             raise KafkaError("Spark gave this task no query id and batch id: is it a task of a stream?")
         return self.write_rows(iterator, query, int(batch))

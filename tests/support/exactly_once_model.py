@@ -448,7 +448,7 @@ def run_schedule(seed: int, protocol: ModuleType = sink) -> World:
         if world.attempts and (not running or chance.random() < 0.5):
             chosen = chance.randrange(len(world.attempts))
             if not _advance(world.attempts[chosen]):
-                world.attempts.pop(chosen)
+                del world.attempts[chosen]
             continue
         if not running:
             continue
@@ -478,7 +478,7 @@ def _drain(world: World) -> None:
     while world.attempts:
         world.disturb()
         if not _advance(world.attempts[-1]):
-            world.attempts.pop()
+            del world.attempts[-1]
     last = world.protocol.Sink(SINK, SimulatedCoordination(world), MARGIN).plan(QUERY)
     while _advance(last):
         world.disturb()
