@@ -16,7 +16,7 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.coordinator import COORDINATOR, COORDINATOR_ERRORS
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import ERROR_CODES, BrokerError, KafkaConnectionError, ProtocolError, broker_error
+from kafwire.errors import ERROR_CODES, BrokerError, KafkaConnectionError, broker_error
 from kafwire.types import TransactionHandle
 
 TRANSACTION = 1  # the coordinator's kind of key
@@ -140,23 +140,17 @@ class PreparedTransactions:
         return by_node
 
     async def _find(self, names: Sequence[str]) -> None:
-        """Look up the coordinators of transactional ids, in one request where the broker takes lists."""
+        """Look up the coordinators of transactional ids, in one request: every broker that describes them takes lists."""
         if not names:
             return
         request: Any = protocol.FindCoordinatorRequest
-        try:
-            response = await self._cluster.call(request(key_type=TRANSACTION, coordinator_keys=list(names)))
-            entries = [(entry.key, entry) for entry in response.coordinators]
-        except ProtocolError:  # a broker before Kafka 2.8 takes one key
-            entries = [
-                (name, await self._cluster.call(request(key_type=TRANSACTION, key=name), version=3)) for name in names
-            ]
-        for name, entry in entries:
+        response = await self._cluster.call(request(key_type=TRANSACTION, coordinator_keys=list(names)))
+        for entry in response.coordinators:
             if entry.error_code:
-                raise _error(entry.error_code, name, "FindCoordinator")
+                raise _error(entry.error_code, entry.key, "FindCoordinator")
             if not self._cluster.listens(entry.node_id, entry.host, entry.port):
                 self._cluster.believe(entry.node_id, entry.host, entry.port)
-            self._nodes[name] = entry.node_id
+            self._nodes[entry.key] = entry.node_id
 
     async def _open(self, node: int) -> BrokerConnection:
         connection = self._cluster.connection(node, COORDINATOR)

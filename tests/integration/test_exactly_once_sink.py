@@ -141,6 +141,20 @@ def test_a_decided_batch_is_rolled_forward(make: Callable[..., Job], ended: int)
     assert job.committed() == {0: 30}
 
 
+def test_an_old_copy_of_a_checkpoint_is_refused(make: Callable[..., Job]) -> None:
+    job = make()
+    for batch in range(2):
+        plan = job.plan()
+        job.commit(batch, job.write(batch), plan)
+    plan = make().plan()
+    assert plan.is_done("q", 1)
+    assert not plan.is_done("q", 2)
+    with pytest.raises(
+        BatchAbortedError, match="batch 0 of query q is older than batch 1, which the sink has committed"
+    ):
+        plan.is_done("q", 0)
+
+
 def test_abort_after_a_failed_commit_commits_a_decided_batch(make: Callable[..., Job]) -> None:
     job = make()
     job.plan()

@@ -41,7 +41,7 @@ def run(cluster: KafkaCluster, topic: str, folder: Path, step: str) -> int:
         finally:
             if program.poll() is None:
                 os.killpg(program.pid, signal.SIGKILL)
-                program.wait()
+                program.wait(LONGEST_S)
 
 
 @pytest.mark.timeout((len(STEPS) + 1) * LONGEST_S)

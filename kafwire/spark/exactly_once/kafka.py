@@ -6,6 +6,7 @@ that it has read.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -109,6 +110,9 @@ class KafkaCoordination:
     async def read(self, end: int) -> Sequence[Record]:
         """See `Coordination`."""
         place = self._place
+        if end < self._next:  # the topic was recreated
+            self._state.clear()
+            self._next = 0
         start = max(self._next, self._made.offsets([place], "earliest")[place])
         if start < end:
             with self._made.scan(
@@ -189,7 +193,8 @@ class KafkaCoordination:
     def _drop_coordinator(self) -> None:
         producer, self._coordinator = self._coordinator, None
         if producer is not None:
-            producer.close(0.0)
+            with contextlib.suppress(KafkaError):  # records that it gives up are those of a decision that failed
+                producer.close(0.0)
 
     def _prepare(self) -> None:
         """Check the sink once, before its first batch: the state topic, time-outs, permissions."""

@@ -191,7 +191,7 @@ def test_write_options() -> None:
         ({"kafka.key.serializer": "X"}, "cast the column to string or binary"),
         ({"kafka.value.serializer": "X"}, "cast the column to string or binary"),
         ({"kafka.partitioner.class": "X"}, "write a `partition` column"),
-        ({"kafka.transactional.id": "X"}, "at-least-once"),
+        ({"kafka.transactional.id": "X"}, "the option sink"),
         ({"kafka.acks": "2"}, 'allowed: "all", 1, 0'),
         ({"tpic": "a"}, "unknown option 'tpic': did you mean topic?"),
         ({"zzzzzz": "a"}, "unknown option 'zzzzzz': options of the client begin with kafka."),
@@ -253,7 +253,7 @@ def test_a_transactional_write() -> None:
     options = write_options(
         {**WRITE, "delivery": "Atomic", "sink": "s", "statetopic": "x", "kafka.transaction.timeout.ms": "5000"}
     )
-    assert (options.state_topic, options.client["transaction_timeout_ms"]) == ("x", 5000)
+    assert (options.state_topic, options.client["transaction_timeout_ms"]) == ("x", "5000")
     assert write_options(WRITE, is_stream=True).sink is None
 
 
