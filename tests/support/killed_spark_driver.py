@@ -34,7 +34,6 @@ class KilledSource(KafwireDataSource):
 
         options = dict(self.options)
         step, group, sink = options.pop("groupidprefix"), int(options.pop("queryname")), options["sink"]
-        self.options = type(self.options)(options) if not isinstance(self.options, dict) else options
 
         def kill() -> None:
             os.killpg(group, signal.SIGKILL)
@@ -69,7 +68,7 @@ class KilledSource(KafwireDataSource):
             KafkaCoordination.write = killing_write  # type: ignore[method-assign]
             KafkaCoordination.end = killing_end  # type: ignore[method-assign]
             KafkaCoordination.ongoing = killing_ongoing  # type: ignore[method-assign]
-        return KafwireDataSource(self.options).streamWriter(schema, overwrite)
+        return KafwireDataSource(options).streamWriter(schema, overwrite)
 
 
 def main(bootstrap: str, topic: str, checkpoint: str, step: str = "") -> None:
