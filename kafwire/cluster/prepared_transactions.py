@@ -140,7 +140,7 @@ class PreparedTransactions:
         return by_node
 
     async def _find(self, names: Sequence[str]) -> None:
-        """Look up the coordinators of transactional ids, in one request: every broker that describes them takes lists."""
+        """Look up the coordinators of transactional ids. Every broker that describes transactions takes lists."""
         if not names:
             return
         request: Any = protocol.FindCoordinatorRequest
