@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         Tail,
         TopicMetadata,
         TopicPartition,
+        TransactionHandle,
     )
 
 
@@ -157,6 +158,7 @@ __all__ = [
     "TransactionAbortedError",
     "TransactionError",
     "TransactionFatalError",
+    "TransactionHandle",
     "TransactionStateError",
     "TransactionTimeoutError",
     "UnknownSchemaError",
@@ -223,6 +225,7 @@ _HOMES = {
     "Tail": "kafwire.types",
     "TopicMetadata": "kafwire.types",
     "TopicPartition": "kafwire.types",
+    "TransactionHandle": "kafwire.types",
     "TransactionAbortableError": "kafwire.errors",
     "TransactionAbortedError": "kafwire.errors",
     "TransactionError": "kafwire.errors",

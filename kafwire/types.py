@@ -27,6 +27,7 @@ __all__ = [
     "Tail",
     "TopicMetadata",
     "TopicPartition",
+    "TransactionHandle",
 ]
 
 
@@ -44,6 +45,26 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+class TransactionHandle(NamedTuple):
+    """An open transaction that its producer has given away: `Producer.detach` returns it.
+
+    EndTxn with these three values commits or aborts the transaction, from any process.
+
+    Args:
+        transactional_id: the producer's transactional id.
+        producer_id: the id that the coordinator assigned to it.
+        producer_epoch: the producer's epoch in this transaction.
+
+    Example:
+        >>> kafwire.TransactionHandle("flights-7", 1000, 0).producer_epoch
+        0
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
 
 
 class RecordMetadata(NamedTuple):
@@ -114,7 +135,7 @@ class ConsumerGroupMetadata(NamedTuple):
 
 
 # As the `__module__` of those below, which a NamedTuple's body may not have.
-for _named_tuple in (TopicPartition, RecordMetadata, ConsumerGroupMetadata):
+for _named_tuple in (TopicPartition, RecordMetadata, ConsumerGroupMetadata, TransactionHandle):
     _named_tuple.__module__ = "kafwire"
 del _named_tuple
 

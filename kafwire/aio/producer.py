@@ -35,7 +35,7 @@ from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
 from kafwire.timeouts import timeout_of
-from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition
+from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition, TransactionHandle
 
 log = logging.getLogger("kafwire")
 
@@ -324,6 +324,10 @@ class AsyncProducer:
     async def abort_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Drop what was not sent, and abort, as `Producer.abort_transaction` does."""
         await self._run(self._transactional().abort(timeout_of(timeout)))
+
+    async def detach(self, timeout: float | None = None) -> TransactionHandle:  # noqa: ASYNC109
+        """Flush, and give the open transaction away, as `Producer.detach` does."""
+        return await self._run(self._transactional().detach(timeout_of(timeout)))
 
     async def send_offsets(
         self,

@@ -42,7 +42,7 @@ from kafwire.producer.offset_topics import BY_NAME, FIRST_VERSION_WITH_TOPIC_IDS
 from kafwire.producer.sequencer import Identity
 from kafwire.producer.transaction_state import Meaning, State
 from kafwire.runtime.log import log
-from kafwire.types import ConsumerGroupMetadata
+from kafwire.types import ConsumerGroupMetadata, TransactionHandle
 
 TRANSACTION = 1  # the coordinator's kind of key
 # The last versions of version 1 of transactions; those after them change what a request does (KIP-890).
@@ -100,6 +100,11 @@ class Transactions:
     def state(self) -> State:
         """Where the producer stands."""
         return self._logic.state
+
+    @property
+    def identity(self) -> Identity | None:
+        """The producer id and epoch of the next request; None before the first initialization."""
+        return self._logic.identity
 
     @property
     def number(self) -> int:
@@ -170,6 +175,22 @@ class Transactions:
         self._logic.abort()
         await self._end(timeout_s, "abort_transaction()", State.ABORTING)
 
+    async def detach(self, timeout_s: float | None = None) -> TransactionHandle:
+        """Send what is buffered, and give the open transaction away: nothing is sent by this producer any more."""
+        self._logic.detach()
+        self._look()
+        self._go_on()
+        await self._until(lambda: self.state is not State.DETACHING, timeout_s, "detach()")
+        if self.state is State.IN_TRANSACTION:
+            self._records.accumulator.send_gate = None
+            raise TransactionStateError(
+                f"cannot detach: the transaction of transactional_id {self._id!r} has no records; abort it"
+            )
+        if self.state is not State.DETACHED or self._logic.identity is None:
+            self._logic.check_open("detach")
+        assert self._logic.identity is not None
+        return TransactionHandle(self._id, self._logic.identity.producer_id, self._logic.identity.epoch)
+
     def _has_come_to(self, ending: State) -> bool:
         """Whether a call that ran out of time, and is made again, came to its end in between."""
         has_come = self._untold == (ending, self._logic.ended) and self._logic.ended == self._logic.number
@@ -190,7 +211,7 @@ class Transactions:
     async def close(self, timeout_s: float | None) -> None:
         """Abort an open transaction, see a commit through, and stop; at most `timeout_s` seconds."""
         try:
-            if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+            if self.state in (*logic.OPEN, State.DETACHING):
                 log.warning(
                     "kafwire: the producer with transactional_id %r was closed in a transaction, which is aborted",
                     self._id,
@@ -228,7 +249,10 @@ class Transactions:
 
     def on_progress(self) -> None:
         """Batches came back, or were added: what waits for the last of them may go on."""
-        if self.state in (State.COMMITTING, State.ABORTING, State.ABORTABLE_ERROR, State.FATAL_ERROR):
+        if self.state in (
+            *(State.COMMITTING, State.DETACHING),
+            *(State.ABORTING, State.ABORTABLE_ERROR, State.FATAL_ERROR),
+        ):
             self._news.set()
 
     # -- the task
@@ -278,7 +302,7 @@ class Transactions:
             await asyncio.sleep(wait / 1000)
 
     def _settled(self) -> bool:
-        if self.state is State.COMMITTING:
+        if self.state in (State.COMMITTING, State.DETACHING):
             return self._records.drain()
         if self.state is State.ABORTING:
             return self._records.drop_unsent(self._aborted())
@@ -295,7 +319,7 @@ class Transactions:
     def _look(self) -> None:
         """What follows from the state for those who send."""
         self._records.identity = self._logic.identity
-        self._records.accumulator.is_committing = self.state is State.COMMITTING
+        self._records.accumulator.is_committing = self.state in (State.COMMITTING, State.DETACHING)
         if self.state is not State.IN_TRANSACTION:
             self._records.accumulator.send_gate = self._refusal
 

@@ -54,12 +54,16 @@ class State(Enum):
     IN_TRANSACTION = "in a transaction"
     COMMITTING = "committing"
     ABORTING = "aborting"
+    DETACHING = "detaching its transaction"
+    DETACHED = "without its transaction, which was detached"
     ABORTABLE_ERROR = "in a transaction that failed"
     FATAL_ERROR = "at its end"
 
 
 # A transaction has begun, and may be ended.
 OPEN = (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
+# Records and offsets of the transaction are on their way.
+SENDING = (State.IN_TRANSACTION, State.COMMITTING, State.DETACHING)
 
 
 class Meaning(IntEnum):
@@ -195,6 +199,8 @@ class Transaction:
         if self.state is State.UNINITIALIZED:
             self.error = None
             self.state = State.INITIALIZING
+        if self.state in (State.DETACHING, State.DETACHED):
+            raise self._wrong("initialize")
         self._check_fatal()
 
     def begin(self, version: int) -> bool:
@@ -236,11 +242,17 @@ class Transaction:
         self._check_fatal()
         if self.state is State.ABORTING:
             return
-        if self.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+        if self.state not in (State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.DETACHING):
             raise self._wrong("abort")
         self.state = State.ABORTING
         self._pending.clear()
         self._offsets.clear()
+
+    def detach(self) -> None:
+        """Send what is left, and leave the transaction open. Raises `TransactionStateError`, `TransactionError`."""
+        if self.state not in (State.DETACHING, State.DETACHED):
+            self.check_open("detach")
+            self.state = State.DETACHING
 
     def check_open(self, what: str) -> None:
         """Raise unless records and offsets may be added now."""
@@ -265,7 +277,7 @@ class Transaction:
 
     def admits(self, where: Partition) -> bool:
         """Whether a batch may be sent to a partition now. One that is not in the transaction yet will be added."""
-        if self.state not in (State.IN_TRANSACTION, State.COMMITTING):
+        if self.state not in SENDING:
             return False
         if self.version >= 2:
             self._is_open = True
@@ -285,7 +297,7 @@ class Transaction:
         if numbered:
             self._needs_epoch = True
         meaning = _FATAL_FOR_BATCHES.get(error.code, Meaning.ABORT) if isinstance(error, BrokerError) else Meaning.ABORT
-        if self.state in (State.IN_TRANSACTION, State.COMMITTING):
+        if self.state in SENDING:
             self._fail(meaning, error, "a batch was not delivered")
         if not isinstance(error, BrokerError) or error.code not in _REFUSED_EPOCH:
             return error
@@ -299,7 +311,7 @@ class Transaction:
         """What has to be asked now; None: nothing. `settled`: no record of the transaction is on its way any more."""
         if self.state is State.INITIALIZING:
             return Initialize(self.identity)
-        if self.state in (State.IN_TRANSACTION, State.COMMITTING):
+        if self.state in SENDING:
             if self._pending:
                 return AddPartitions(tuple(self._pending))
             if self._offsets:
@@ -307,6 +319,8 @@ class Transaction:
                 if self.version < 2 and group_id not in self._groups:
                     return AddOffsets(group_id)
                 return self._offsets[0]
+        if settled and self.state is State.DETACHING:
+            self._leave_open()
         if not settled or self.state not in (State.COMMITTING, State.ABORTING):
             return None
         if self._is_open and (self.state is State.COMMITTING or not self._is_unknown):
@@ -428,6 +442,13 @@ class Transaction:
         elif isinstance(action, End):
             self._end(identity)
 
+    def _leave_open(self) -> None:
+        """The transaction is complete, and another process ends it. An empty one cannot be ended from there."""
+        if self._is_open:
+            self.state = State.DETACHED
+        else:
+            self.state = State.IN_TRANSACTION
+
     def _end(self, identity: Identity | None) -> None:
         """The transaction is over; with version 2 the coordinator has given the next one's identity."""
         fresh = identity is not None and identity not in {NO_PRODUCER, self.identity}
@@ -460,6 +481,8 @@ _ADVICE = {
     State.IN_TRANSACTION: "commit or abort it first",
     State.COMMITTING: "call commit_transaction() again to wait for its outcome",
     State.ABORTING: "call abort_transaction() again to wait for its outcome",
+    State.DETACHING: "call detach() again to wait for its handle",
+    State.DETACHED: "the handle that detach() returned ends it; close this producer",
     State.ABORTABLE_ERROR: "abort it first",
     State.FATAL_ERROR: "close it and make a new one",
 }

@@ -17,6 +17,7 @@ from kafwire.config import ProducerConfig, ScanConfig, from_config
 from kafwire.errors import ConfigError
 from kafwire.secret import Secret
 from kafwire.similar_names import similar
+from kafwire.spark.exactly_once.decisions import check_sink_name
 from kafwire.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions, parse_timestamps
 
 if TYPE_CHECKING:
@@ -54,8 +55,19 @@ _STREAMING = (
 )
 # A batch read ignores these silently, as Spark's own does.
 _POLLING = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs")
-_WRITE = ("topic",)
-_KNOWN = {name.lower(): name for name in (*_READ, *_STREAMING, *_POLLING, *_WRITE)}
+_WRITE = ("topic", "delivery", "sink", "stateTopic")
+# Options of Spark's own, which it hands to the sink of a stream too.
+_QUERY = (
+    "checkpointLocation",
+    "queryName",
+    "asyncProgressTrackingEnabled",
+    "asyncProgressTrackingCheckpointIntervalMs",
+)
+_KNOWN = {name.lower(): name for name in (*_READ, *_STREAMING, *_POLLING, *_WRITE, *_QUERY)}
+
+AT_LEAST_ONCE, EXACTLY_ONCE, ATOMIC = "at-least-once", "exactly-once", "atomic"
+# The longest time that brokers allow a transaction by default (`transaction.max.timeout.ms`).
+TRANSACTION_TIMEOUT_MS = 900_000
 
 # kafka.* options that are refused, and what to do instead.
 _REFUSED_READING = {
@@ -71,7 +83,7 @@ _REFUSED_WRITING = {
     "partitioner.class": "a Java class does not run here: write a `partition` column, or name one of kafwire's in "
     "kafka.partitioner; keys are placed as Java's default partitioner does",
     "interceptor.classes": "Java interceptors do not run here: transform the DataFrame",
-    "transactional.id": "the batch sink is at-least-once and opens no transaction: leave it out",
+    "transactional.id": "the sink makes its own from the option sink: leave it out",
 }
 _REFUSED = {
     "metric.reporters": "a Java class does not run here: leave it out",
@@ -159,10 +171,15 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """A batch write. `topic` overrides the column of that name; `client` goes to `kafwire.Producer`."""
+    """A write. `topic` overrides the column of that name; `client` goes to `kafwire.Producer`.
+
+    With transactions, `sink` names who writes, and `state_topic` keeps its decisions; both are None without.
+    """
 
     client: Mapping[str, Any] = field(repr=False)  # passwords are among it
     topic: str | None
+    sink: str | None = None
+    state_topic: str | None = None
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
@@ -216,9 +233,10 @@ def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end:
     )
 
 
-def write_options(given: Mapping[str, str]) -> WriteOptions:
-    """Check the options of a batch write; raises `ConfigError`."""
+def write_options(given: Mapping[str, str], *, is_stream: bool = False) -> WriteOptions:
+    """Check the options of a write; raises `ConfigError`."""
     own, kafka = sort_out(given)
+    delivery = _delivery(own, is_stream=is_stream)
     reading = [name for name in own if name in _READ and name != "includeHeaders"]
     if reading:
         log.warning("options that concern reading are ignored by a write: %s", ", ".join(sorted(reading)))
@@ -226,7 +244,41 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     if topic == "":
         raise ConfigError("option topic is empty: name a topic, or leave it out and write a `topic` column")
     client = _client("writing", kafka, ProducerConfig, _REFUSED_WRITING, _NO_EFFECT_WRITING)
-    return WriteOptions(client=client, topic=topic)
+    if delivery == AT_LEAST_ONCE:
+        return WriteOptions(client=client, topic=topic)
+    if client.get("enable_idempotence") is False or str(client.get("acks", "all")) not in ("all", "-1"):
+        raise ConfigError(
+            f"option delivery={delivery}: transactions need kafka.acks=all and idempotence; leave both out"
+        )
+    client.setdefault("transaction_timeout_ms", TRANSACTION_TIMEOUT_MS)
+    sink = own["sink"].strip()
+    state_topic = own.get("stateTopic", f"kafwire-sink-{sink}").strip()
+    if not state_topic:
+        raise ConfigError("option stateTopic is empty: name the topic of the sink's decisions, or leave it out")
+    return WriteOptions(client=client, topic=topic, sink=sink, state_topic=state_topic)
+
+
+def _delivery(own: Mapping[str, str], *, is_stream: bool) -> str:
+    """The guarantee of a write, with the options that it needs."""
+    better, other = (EXACTLY_ONCE, ATOMIC) if is_stream else (ATOMIC, EXACTLY_ONCE)
+    if own.get("delivery", "").strip().lower() == other:
+        kind = "a stream" if is_stream else "a batch write"
+        raise ConfigError(f"option delivery={other}: {kind} takes {AT_LEAST_ONCE} or {better}")
+    delivery = _one_of(own, "delivery", (AT_LEAST_ONCE, better))
+    if delivery == AT_LEAST_ONCE:
+        for name in ("sink", "stateTopic"):
+            if name in own:
+                raise ConfigError(f"option {name} needs delivery={better}")
+        return delivery
+    if "sink" not in own:
+        raise ConfigError(f"option delivery={delivery} needs the option sink: a name that no other query has")
+    check_sink_name(own["sink"].strip())
+    if own.get("asyncProgressTrackingEnabled", "").strip().lower() == "true":
+        raise ConfigError(
+            f"option delivery={delivery}: with asyncProgressTrackingEnabled Spark may replay a batch with other "
+            "records; leave that option out"
+        )
+    return delivery
 
 
 def includes_headers(given: Mapping[str, str]) -> bool:

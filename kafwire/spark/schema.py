@@ -53,6 +53,7 @@ _WRITABLE: dict[str, tuple[DataType, ...]] = {
     "headers": (_HEADERS,),
     "topic": (StringType(),),
     "partition": (IntegerType(),),
+    "timestamp": (TimestampType(),),
 }
 
 

@@ -15,7 +15,12 @@ from kafwire.spark.schema import check_read_schema, check_write_schema, full_sch
 from kafwire.spark.stream_options import stream_options
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, DataSourceWriter
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
 
@@ -107,9 +112,39 @@ class KafwireDataSource(DataSource):
         Raises:
             ConfigError: an option or a column is unknown or has a bad value, or `overwrite` is true.
         """
-        from kafwire.spark.writer import KafwireWriter
-
         if overwrite:
             raise ConfigError('a topic cannot be overwritten: use mode("append")')
         options = write_options(self.options)
-        return KafwireWriter(options, check_write_schema(schema, options.topic))
+        columns = check_write_schema(schema, options.topic)
+        if options.sink is not None:
+            from kafwire.spark.transactional_writer import AtomicWriter
+
+            return AtomicWriter(options, columns)
+        from kafwire.spark.writer import KafwireWriter
+
+        return KafwireWriter(options, columns)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """Make a writer of a stream, of the columns in a schema. Spark calls it.
+
+        Args:
+            schema: the columns.
+            overwrite: whether the output mode is "complete"; a topic can only be appended to.
+
+        Returns:
+            The writer.
+
+        Raises:
+            ConfigError: an option or a column is unknown or has a bad value, or `overwrite` is true.
+        """
+        if overwrite:
+            raise ConfigError('a topic cannot be overwritten: use outputMode("append") or "update"')
+        options = write_options(self.options, is_stream=True)
+        columns = check_write_schema(schema, options.topic)
+        if options.sink is not None:
+            from kafwire.spark.transactional_writer import ExactlyOnceStreamWriter
+
+            return ExactlyOnceStreamWriter(options, columns)
+        from kafwire.spark.writer import KafwireStreamWriter
+
+        return KafwireStreamWriter(options, columns)

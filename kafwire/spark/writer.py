@@ -1,4 +1,5 @@
-"""The batch writer: each task hands its Arrow batches to its process's producer and waits until all is acknowledged.
+"""The writers without transactions: each task hands its Arrow batches to its process's producer, and waits until the
+brokers have acknowledged all.
 
 At least once: a task that is tried again writes its records again, and nothing written can be taken back.
 """
@@ -10,7 +11,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kafwire.errors import KafkaError
 from kafwire.spark import processes
@@ -36,7 +37,7 @@ class Written(WriterCommitMessage):
     records: Mapping[str, int]
 
 
-class KafwireWriter(DataSourceArrowWriter):
+class AcknowledgedRows:
     """Writes the columns `columns` of a DataFrame with the producer that `options` describe."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[str]) -> None:
@@ -73,16 +74,36 @@ class KafwireWriter(DataSourceArrowWriter):
             raise
         return Written(dict(records))
 
+
+class KafwireWriter(AcknowledgedRows, DataSourceArrowWriter):
+    """The writer of a batch."""
+
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log what was written."""
+        """Log the number of records."""
         log.info("wrote %s", _summary(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Log what the tasks that ended well had written: it stays in the topic."""
-        log.warning(
-            "the write failed; %s stay in Kafka, besides what failed tasks wrote, and a retry writes them again",
-            _summary(messages),
-        )
+        """Log the records of the tasks that ended well: they stay in the topic."""
+        _log_failure(messages)
+
+
+class KafwireStreamWriter(AcknowledgedRows, DataSourceStreamArrowWriter):
+    """The writer of a stream."""
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Log the number of records."""
+        log.info("batch %d: wrote %s", batchId, _summary(messages))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
+        """Log the records of the tasks that ended well: they stay in the topic."""
+        _log_failure(messages)
+
+
+def _log_failure(messages: Sequence[WriterCommitMessage | None]) -> None:
+    log.warning(
+        "the write failed; %s stay in Kafka, besides what failed tasks wrote, and a retry writes them again",
+        _summary(messages),
+    )
 
 
 def _summary(messages: Sequence[WriterCommitMessage | None]) -> str:

@@ -23,7 +23,7 @@ from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
 from kafwire.sync.transaction import TransactionBlock
 from kafwire.timeouts import timeout_of
-from kafwire.types import ConsumerGroupMetadata, TopicPartition
+from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
 
 
 class Producer(RecordSender):
@@ -320,6 +320,34 @@ class Producer(RecordSender):
             ...     producer.abort_transaction()
         """
         self._engine.run(self._transactional().abort, timeout_of(timeout))
+
+    def detach(self, timeout: float | None = None) -> TransactionHandle:
+        """Flush, and give the open transaction away: another process commits or aborts it by its handle.
+
+        The transaction stays open at its coordinator until that, or until `transaction_timeout_ms`. This producer
+        sends nothing any more: it can only be closed, which leaves the transaction open.
+
+        Args:
+            timeout: seconds to wait; by default `max_block_ms`.
+
+        Returns:
+            The handle.
+
+        Raises:
+            ConfigError: the producer has no `transactional_id`.
+            TransactionAbortableError: a record or an offset could not be sent. Abort the transaction.
+            TransactionStateError: there is no transaction, or it has no records.
+            TransactionTimeoutError: time ran out. Call this again to wait for the handle, or abort the transaction.
+            TransactionFatalError: close the producer.
+
+        Example:
+            >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:
+            ...     producer.begin_transaction()
+            ...     delivery = producer.send(topic, b"EWR-IAH")
+            ...     handle = producer.detach()
+            >>> request = kafwire.protocol.EndTxnRequest(**handle._asdict(), committed=True)
+        """
+        return self._engine.run(self._transactional().detach, timeout_of(timeout))
 
     def send_offsets(
         self,

@@ -191,7 +191,7 @@ def test_write_options() -> None:
         ({"kafka.key.serializer": "X"}, "cast the column to string or binary"),
         ({"kafka.value.serializer": "X"}, "cast the column to string or binary"),
         ({"kafka.partitioner.class": "X"}, "write a `partition` column"),
-        ({"kafka.transactional.id": "X"}, "at-least-once"),
+        ({"kafka.transactional.id": "X"}, "the option sink"),
         ({"kafka.acks": "2"}, 'allowed: "all", 1, 0'),
         ({"tpic": "a"}, "unknown option 'tpic': did you mean topic?"),
         ({"zzzzzz": "a"}, "unknown option 'zzzzzz': options of the client begin with kafka."),
@@ -237,3 +237,45 @@ def test_reading_options_on_a_write_are_ignored_with_a_warning(caplog: pytest.Lo
     assert [record.getMessage() for record in caplog.records] == [
         "options that concern reading are ignored by a write: subscribe"
     ]
+
+
+# --- transactions
+
+
+WRITE = {"kafka.bootstrap.servers": "b:1", "topic": "t"}
+
+
+def test_a_transactional_write() -> None:
+    given = {**WRITE, "delivery": "exactly-once", "sink": "flights", "checkpointlocation": "/c"}
+    options = write_options(given, is_stream=True)
+    assert (options.sink, options.state_topic) == ("flights", "kafwire-sink-flights")
+    assert options.client["transaction_timeout_ms"] == 900_000
+    options = write_options(
+        {**WRITE, "delivery": "Atomic", "sink": "s", "statetopic": "x", "kafka.transaction.timeout.ms": "5000"}
+    )
+    assert (options.state_topic, options.client["transaction_timeout_ms"]) == ("x", "5000")
+    assert write_options(WRITE, is_stream=True).sink is None
+
+
+@pytest.mark.parametrize(
+    ("given", "is_stream", "said"),
+    [
+        ({"delivery": "exactly-once"}, True, "delivery=exactly-once needs the option sink"),
+        ({"delivery": "exactly-once", "sink": "s"}, False, "a batch write takes at-least-once or atomic"),
+        ({"delivery": "atomic", "sink": "s"}, True, "a stream takes at-least-once or exactly-once"),
+        ({"delivery": "twice"}, True, "option delivery='twice': allowed: at-least-once, exactly-once"),
+        ({"sink": "s"}, True, "option sink needs delivery=exactly-once"),
+        ({"delivery": "atomic", "sink": "a b"}, False, "option sink='a b'"),
+        ({"delivery": "atomic", "sink": "s", "stateTopic": " "}, False, "option stateTopic is empty"),
+        ({"delivery": "atomic", "sink": "s", "kafka.acks": "1"}, False, "need kafka.acks=all"),
+        (
+            {"delivery": "exactly-once", "sink": "s", "asyncProgressTrackingEnabled": "true"},
+            True,
+            "with asyncProgressTrackingEnabled Spark may replay",
+        ),
+        ({"kafka.transactional.id": "x"}, True, "makes its own from the option sink"),
+    ],
+)
+def test_a_transactional_write_that_is_refused(given: dict[str, str], is_stream: bool, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        write_options(WRITE | given, is_stream=is_stream)

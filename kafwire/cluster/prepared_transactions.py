@@ -1,0 +1,167 @@
+"""Transactions of other producers, by handle: EndTxn, DescribeTransactions and ListTransactions.
+
+The version of EndTxn follows the finalised level of `transaction.version`, not ApiVersions: version 5 is for level 2,
+and raises the epoch on any other. Requests go to all coordinators in parallel. Each of them gets the EndTxn requests of
+its transactions over one connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafwire import protocol
+from kafwire.cluster.broker_connection import BrokerConnection
+from kafwire.cluster.cluster import Cluster
+from kafwire.cluster.coordinator import COORDINATOR, COORDINATOR_ERRORS
+from kafwire.error_codes import ErrorCode
+from kafwire.errors import ERROR_CODES, BrokerError, KafkaConnectionError, broker_error
+from kafwire.types import TransactionHandle
+
+TRANSACTION = 1  # the coordinator's kind of key
+FEATURE = "transaction.version"
+FIRST_LEVEL_WITH_EPOCHS = 2
+LAST_END_TXN = 4  # before that level
+FIRST_WITH_PATTERN = 2
+_SPECIAL = "\\.+*?()|[]{}^$"
+
+
+class PreparedTransactions:
+    """The transactions of a cluster, from outside of their producers. Lives on the engine."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._nodes: dict[str, int] = {}
+
+    async def end(self, handles: Sequence[TransactionHandle], *, commit: bool) -> list[int]:
+        """EndTxn of each handle. Returns error codes; passing errors are retried until `default_api_timeout_ms`."""
+        return list(await asyncio.gather(*(self._end(handle, commit=commit) for handle in handles)))
+
+    async def describe(self, transactional_ids: Sequence[str]) -> dict[str, Any]:
+        """The states of those transactional ids that exist, by id. Raises `BrokerError`."""
+        found: dict[str, Any] = {}
+        missing = list(dict.fromkeys(transactional_ids))
+
+        async def attempt() -> None:
+            by_node = await self._by_node(name for name in missing if name not in found)
+            await asyncio.gather(*(self._describe(node, names, found) for node, names in by_node.items()))
+
+        await self._cluster.retrying(attempt, "DescribeTransactions")
+        return {name: state for name, state in found.items() if state is not None}
+
+    async def ongoing(self, prefix: str) -> list[str]:
+        """The transactional ids with this prefix that have an open transaction, of all brokers. Raises `BrokerError`.
+
+        Brokers before Kafka 4.1 list all open transactions, and the prefix is compared here.
+        """
+        if not self._cluster.metadata.brokers or self._cluster.is_stale:
+            await self._cluster.refresh()
+        nodes = list(self._cluster.metadata.brokers)
+        found = await asyncio.gather(*(self._ongoing(node, prefix) for node in nodes))
+        return sorted({name for names in found for name in names if name.startswith(prefix)})
+
+    async def _end(self, handle: TransactionHandle, *, commit: bool) -> int:
+        name = handle.transactional_id
+
+        async def attempt() -> int:
+            connection = await self._coordinator(name)
+            level = self._cluster.feature(FEATURE)
+            version = connection.version_of(
+                protocol.EndTxnRequest, at_most=None if level >= FIRST_LEVEL_WITH_EPOCHS else LAST_END_TXN
+            )
+            message = protocol.EndTxnRequest(**handle._asdict(), committed=commit)
+            try:
+                code = int((await connection.call(message, version=version)).error_code)
+            except (KafkaConnectionError, TimeoutError):
+                self._nodes.pop(name, None)
+                raise
+            self._retry(code, name, "EndTxn")
+            return code
+
+        return await self._cluster.retrying(attempt, f"EndTxn of {name!r}")
+
+    async def _describe(self, node: int, names: Sequence[str], found: dict[str, Any]) -> None:
+        try:
+            connection = await self._open(node)
+            response = await connection.call(protocol.DescribeTransactionsRequest(transactional_ids=list(names)))
+        except (KafkaConnectionError, TimeoutError):
+            for name in names:
+                self._nodes.pop(name, None)
+            raise
+        problem: BrokerError | None = None
+        for state in response.transaction_states:
+            name, code = state.transactional_id, state.error_code
+            try:
+                self._retry(code, name, "DescribeTransactions")
+                if code and code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    raise _error(code, name, "DescribeTransactions")
+            except BrokerError as error:
+                problem = error
+            else:
+                found[name] = None if code else state
+        if problem is not None:
+            raise problem
+
+    async def _ongoing(self, node: int, prefix: str) -> list[str]:
+        async def attempt() -> list[str]:
+            connection = await self._open(node)
+            request: Any = protocol.ListTransactionsRequest
+            version = connection.version_of(request)
+            message = request(state_filters=["Ongoing"])
+            if version >= FIRST_WITH_PATTERN:
+                message.transactional_id_pattern = pattern_of(prefix)
+            response = await connection.call(message, version=version)
+            if response.error_code:
+                raise broker_error(response.error_code, "listing open transactions", api="ListTransactions")
+            return [state.transactional_id for state in response.transaction_states]
+
+        return await self._cluster.retrying(attempt, "ListTransactions")
+
+    def _retry(self, code: int, name: str, api: str) -> None:
+        """Raise for a code that another attempt may not get."""
+        if code in COORDINATOR_ERRORS:
+            self._nodes.pop(name, None)
+        known = ERROR_CODES.get(code)
+        if known is not None and known.retriable:
+            raise _error(code, name, api)
+
+    async def _coordinator(self, name: str) -> BrokerConnection:
+        if name not in self._nodes:
+            await self._find([name])
+        return await self._open(self._nodes[name])
+
+    async def _by_node(self, names: Any) -> Mapping[int, list[str]]:
+        wanted = list(names)
+        await self._find([name for name in wanted if name not in self._nodes])
+        by_node: dict[int, list[str]] = {}
+        for name in wanted:
+            by_node.setdefault(self._nodes[name], []).append(name)
+        return by_node
+
+    async def _find(self, names: Sequence[str]) -> None:
+        """Look up the coordinators of transactional ids. Every broker that describes transactions takes lists."""
+        if not names:
+            return
+        request: Any = protocol.FindCoordinatorRequest
+        response = await self._cluster.call(request(key_type=TRANSACTION, coordinator_keys=list(names)))
+        for entry in response.coordinators:
+            if entry.error_code:
+                raise _error(entry.error_code, entry.key, "FindCoordinator")
+            if not self._cluster.listens(entry.node_id, entry.host, entry.port):
+                self._cluster.believe(entry.node_id, entry.host, entry.port)
+            self._nodes[entry.key] = entry.node_id
+
+    async def _open(self, node: int) -> BrokerConnection:
+        connection = self._cluster.connection(node, COORDINATOR)
+        await connection.open()
+        return connection
+
+
+def pattern_of(prefix: str) -> str:
+    """The RE2 pattern of all names with a prefix."""
+    return "".join(f"\\{each}" if each in _SPECIAL else each for each in prefix) + ".*"
+
+
+def _error(code: int, name: str, api: str) -> BrokerError:
+    return broker_error(code, f"asking the coordinator of {name!r}", api=api, transactional_id=name)
