@@ -140,12 +140,13 @@ def open_reading(client: "Client", wanted: Wanted, options: Mapping[str, Any], *
     from kafwire.config import ScanConfig
 
     given = {"auto_offset_reset": "error", **options}
+    found, late = partitions_of(client, wanted), dict[TopicPartition, KafkaError]()
+    available = available_offsets(client, found, "latest", late)  # an error if no partition can be read
     if not ends:
+        warn_late("consume", late)
         return _Endless(_consumer(client, wanted, given))
     scan_options = only(options, ScanConfig)
     del scan_options["bootstrap_servers"]
-    found, late = partitions_of(client, wanted), dict[TopicPartition, KafkaError]()
-    available = available_offsets(client, found, "latest", late)
 
     def scan(partitions: Collection[TopicPartition] | None) -> Any:
         return _scan(client, wanted, scan_options, given["auto_offset_reset"], partitions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from typing import Any, Protocol, Self
 
@@ -15,6 +16,9 @@ class TransactionGuard(Protocol):
 
     def went(self, named: Iterable[Partition]) -> list[Partition]:
         """See `TransactionMember.went`."""
+
+    def topic_ids(self, named: Iterable[Partition]) -> dict[str, uuid.UUID]:
+        """See `TransactionMember.topic_ids`."""
 
     def before(self) -> ConsumerGroupMetadata:
         """Return the member that owned all partitions whose records an open transaction may hold."""
@@ -39,6 +43,10 @@ class TransactionMember(ConsumerGroupMetadata):
         its transaction is aborted, and the next one holds none of its records.
         """
         return self._guard.went(named)
+
+    def topic_ids(self, named: Iterable[Partition]) -> dict[str, uuid.UUID]:
+        """Return the ids of the topics whose records the consumer reads. A producer's own metadata may be older."""
+        return self._guard.topic_ids(named)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process cannot ask the consumer: there, the coordinator has to refuse the member that was.

@@ -7,12 +7,14 @@ where the group has committed; what is revoked is committed as far as it is proc
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
 
 from kafwire import protocol
+from kafwire.cluster.metadata import NO_TOPIC_ID
 from kafwire.config import DEFAULT_ASSIGNORS, OF_CLASSIC_MEMBERS, ConsumerConfig, no_effect
 from kafwire.consumer.assignment import Assignment
 from kafwire.consumer.awaited_partitions import AwaitedPartitions
@@ -82,7 +84,7 @@ class GroupMembership:
         self._matching: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._is_told = False
-        self.transactions = TransactionIdentity(self.current_member, self._is_owned)
+        self.transactions = TransactionIdentity(self.current_member, self._is_owned, self._topic_id_of)
         self._owned: dict[TopicPartition, PartitionOwnership] = {}  # of the partitions that are assigned
         self._awaited = AwaitedPartitions(self._cluster, self.group_id, self._read)
         self._match_ms: float = config.metadata_max_age_ms  # up to the next listing of topics for a pattern
@@ -342,6 +344,10 @@ class GroupMembership:
     def _is_owned(self, where: Partition) -> bool:
         ownership = self._owned.get(TopicPartition(*where))
         return ownership is not None and ownership.is_owned
+
+    def _topic_id_of(self, where: Partition) -> uuid.UUID | None:
+        cursor = self._fetcher.cursors.get(TopicPartition(*where))
+        return None if cursor is None or cursor.topic_id == NO_TOPIC_ID else cursor.topic_id
 
     def fenced(self) -> None:
         """See `CommittingMember`."""

@@ -26,6 +26,7 @@ producer aborts the transaction for any of them (`producer/transaction_state.py`
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -46,11 +47,15 @@ class TransactionIdentity:
     """Of one member. For any thread."""
 
     def __init__(
-        self, current_member: Callable[[], ConsumerGroupMetadata], is_owned: Callable[[Partition], bool]
+        self,
+        current_member: Callable[[], ConsumerGroupMetadata],
+        is_owned: Callable[[Partition], bool],
+        topic_id_of: Callable[[Partition], uuid.UUID | None],
     ) -> None:
         """`current_member` is the member as the coordinator knows it, or knew it last."""
         self._current_member = current_member
         self._is_owned = is_owned
+        self._topic_id_of = topic_id_of
         self._lock = allocate_lock()
         self._gone: dict[TopicPartition, _Gone] = {}
         self._reported: set[TopicPartition] = set()  # of these: `processed()` has returned their offsets
@@ -101,6 +106,10 @@ class TransactionIdentity:
                 self._hidden.discard(where)
             self._unsent.difference_update(wanted)
             return list(found)
+
+    def topic_ids(self, named: Iterable[Partition]) -> dict[str, uuid.UUID]:
+        """See `TransactionMember.topic_ids`."""
+        return {where[0]: topic_id for where in named if (topic_id := self._topic_id_of(where)) is not None}
 
     def before(self) -> ConsumerGroupMetadata:
         """See `TransactionGuard`."""

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kafwire.cluster.metadata import NO_TOPIC_ID
+from kafwire.cluster.transaction_member import TransactionMember
 from kafwire.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -43,9 +44,10 @@ class OffsetTopics:
         names = list(dict.fromkeys(topic for topic, _ in action.offsets))
         if self._action is not action:
             self._action, self._ids, self._is_doubted = action, BY_NAME, False
-            if missing := [name for name in names if self._known(name) is None]:
+            read = action.group.topic_ids(action.offsets) if isinstance(action.group, TransactionMember) else {}
+            if missing := [name for name in names if name not in read and self._known(name) is None]:
                 await self._cluster.refresh(missing)
-            known = {name: topic_id for name in names if (topic_id := self._known(name)) is not None}
+            known = {name: topic_id for name in names if (topic_id := read.get(name) or self._known(name)) is not None}
             self._ids = known if len(known) == len(names) else BY_NAME
         elif self._is_doubted:
             await self._cluster.refresh(names)

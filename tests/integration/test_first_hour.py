@@ -194,11 +194,14 @@ def test_a_frame_there_and_back(user: User, address: str, topic_name: str, code:
         ("kafwire.Consumer('localhost', topic='t')", ["unknown option 'topic'", "'topics'"]),
         (
             "kafwire.Producer('localhost', **{'message.timeout.ms': 60000})",
-            ["'message.timeout.ms'", "delivery.timeout.ms"],
+            ["'message.timeout.ms'", "'delivery_timeout_ms'"],
         ),
         ("kafwire.Producer({'bootstrap.servers': 'localhost'})", ["from_config"]),
         (
-            "kafwire.Producer.from_config({'bootstrap.servers': 'localhost', 'message.timeout.ms': 5})",
+            (
+                "kafwire.Producer.from_config("
+                "{'bootstrap.servers': 'localhost', 'message.timeout.ms': 5, 'request.timeout.ms': 9})"
+            ),
             ["message.timeout.ms=5", "linger.ms", "request.timeout.ms"],
         ),
         (

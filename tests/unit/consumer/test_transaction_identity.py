@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 
 from kafwire.consumer.transaction_identity import TransactionIdentity
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+TOPIC_ID = uuid.UUID(int=7)
 
 
 class Member:
@@ -17,7 +21,9 @@ class Member:
         self.generation = 1
         self.owned = {P, Q}
         self.identity = TransactionIdentity(
-            lambda: ConsumerGroupMetadata("g", self.generation, "m"), lambda where: where in self.owned
+            lambda: ConsumerGroupMetadata("g", self.generation, "m"),
+            lambda where: where in self.owned,
+            lambda where: TOPIC_ID if where in self.owned else None,
         )
 
     def loses(self, where: TopicPartition, offset: int = 7, *, is_shared: bool = False) -> None:
@@ -114,3 +120,8 @@ def test_a_metadata_that_leaves_the_process_is_that_of_the_member_before_anythin
     assert type(sent) is ConsumerGroupMetadata
     assert sent.generation_id == 1
     assert repr(member.identity.tell()) == repr(ConsumerGroupMetadata("g", 4, "m"))
+
+
+def test_topics_have_the_ids_that_the_consumer_reads() -> None:
+    member = Member()
+    assert member.identity.tell().topic_ids([P, ("unknown", 0)]) == {P.topic: TOPIC_ID}

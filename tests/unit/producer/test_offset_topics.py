@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from kafwire.cluster.metadata import NO_TOPIC_ID
+from kafwire.cluster.transaction_member import TransactionMember
 from kafwire.errors import ErrorCode, TransactionAbortableError
 from kafwire.testing.simulation.kafka import Call
+from kafwire.types import ConsumerGroupMetadata
 from tests.support.simulated import World
-from tests.support.transactional_producer import Transacting, refusal, refuse
+from tests.support.transactional_producer import IN, Transacting, refusal, refuse
 
 
 @pytest.fixture
@@ -93,6 +95,39 @@ def test_offsets_of_a_deleted_topic_do_not_go_to_the_next_of_its_name(world: Wor
     work.abort()
     world.pass_time(1)
     assert work.offset is None
+
+
+class Guard:
+    """A consumer that owns all, and reads one topic."""
+
+    def __init__(self, topic_id: uuid.UUID) -> None:
+        self.topic_id = topic_id
+
+    def went(self, named: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
+        del named
+        return []
+
+    def topic_ids(self, named: Iterable[tuple[str, int]]) -> dict[str, uuid.UUID]:
+        return {topic: self.topic_id for topic, _ in named}
+
+    def before(self) -> ConsumerGroupMetadata:
+        return ConsumerGroupMetadata("g")
+
+
+def test_the_consumer_knows_a_recreated_topic_before_the_producer_does(world: World) -> None:
+    work = Transacting(world)
+    work.begin()
+    work.send_offsets(7)
+    work.commit()
+    world.create_topic("in", partitions=1)  # in place of the old one, which the producer's metadata have
+    recreated = world.topics["in"].topic_id
+    work.begin()
+    member = TransactionMember.of(ConsumerGroupMetadata("g"), Guard(recreated))
+    world.run(work.transactions.send_offsets({IN: 1}, member, None))
+    work.commit()
+    world.pass_time(1)
+    assert sent(world)[1:] == [(6, "", recreated)]
+    assert work.offset == 1
 
 
 @pytest.mark.parametrize("code", [ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND])
