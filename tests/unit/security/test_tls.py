@@ -32,6 +32,7 @@ from kafwire.security.client_security import ClientSecurity
 from kafwire.security.tls import Tls
 from tests.support import certificates
 from tests.support.certificates import Authority, Identity
+from tests.support.deadlines import until
 from tests.support.socket_server import SocketServer
 from tests.support.tls_server import TlsServer, Trickle, answer_frames, server_context
 
@@ -303,9 +304,13 @@ def test_a_certificate_without_names_is_reported_once(client: Client, caplog: py
 
             client.run(connect())
             client.run(given_up(connection))
-    said = [message for message in caplog.messages if "has no subjectAltName" in message]
-    assert len(said) == 1
-    assert "the certificate CN=localhost of a broker" in said[0]
+
+    def said() -> list[str]:
+        return [message for message in caplog.messages if "has no subjectAltName" in message]
+
+    until(said, "the line is logged")
+    assert len(said()) == 1
+    assert "the certificate CN=localhost of a broker" in said()[0]
 
 
 @pytest.mark.usefixtures("kind")
