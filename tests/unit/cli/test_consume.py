@@ -66,7 +66,7 @@ class World:
         return FakeClient(self)
 
     def is_lost(self, where: TopicPartition, on_error: Any) -> bool:
-        """Whether a partition has no leader. A lookup without `on_error` waits for it, or fails."""
+        """True for a partition without a leader. A lookup without `on_error` waits for it, or fails."""
         if where not in self.lost:
             return False
         error = KafkaTimeoutError(f"{where.topic}-{where.partition} has no leader")
