@@ -346,6 +346,14 @@ def test_a_partition_without_a_leader_is_read_after_the_others(
     assert "client" in world.closed
 
 
+@pytest.mark.parametrize("arguments", ["orders", "orders -e"])
+def test_a_read_fails_if_no_partition_has_a_leader(world: World, arguments: str) -> None:
+    world.lost, world.comes_back = set(ORDERS), False
+    result = run(*arguments.split())
+    assert (result.exit_code, result.stderr) == (1, "kafwire: orders-0 has no leader\n")
+    assert "consumer" not in world.asked
+
+
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_a_group_reads_a_partition_without_a_leader_after_the_others(world: World, comes_back: bool) -> None:
     world.lost, world.comes_back = {ORDERS[1]}, comes_back
