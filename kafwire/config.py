@@ -249,7 +249,7 @@ class FetchConfig(ClientConfig):
 
     # "read_committed": no records of transactions that were aborted, or are not decided yet.
     isolation_level: str = option("read_uncommitted", OneOf("read_uncommitted", "read_committed"))
-    # A bound on the buffers of what is fetched and not yet decoded; one batch that is larger by itself may pass it.
+    # Bounds the buffers of fetched records that are not decoded yet. A single batch that is larger may exceed it.
     fetch_memory: int = option(32 * MIB, number(1, 1 << 40))
     # Of one answer. A consumer takes the power of two that is not above it, as its buffers have such sizes.
     fetch_max_bytes: int = option(8 * MIB, number(1))

@@ -1,4 +1,4 @@
-"""What the client's threads do: short programs of producers, consumers, scans and Arrow streams, until time is up.
+"""The programs of the client's threads: short runs of producers, consumers, scans and Arrow streams, until time is up.
 
 Each program is drawn from the actor's own seed. Faults make it fail with a `KafkaError`, which is expected; any other
 error is a find. A program closes its clients, or drops them in a cycle for the collector.
@@ -47,7 +47,7 @@ MANY = 100_000
 
 @dataclass
 class Stage:
-    """What all actors share."""
+    """The state that all actors share."""
 
     listeners: list[dict[str, Any]]  # what clients of each are given
     until: float
@@ -56,7 +56,7 @@ class Stage:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is up."""
+        """True when the time is up."""
         return time.monotonic() >= self.until
 
     def count(self, name: str, number: int = 1) -> None:

@@ -28,7 +28,7 @@ _LEAK = re.compile(r"^(?:Direct|Indirect) leak of .*?(?=^\n|\Z)", re.MULTILINE |
 
 @dataclass
 class Outcome:
-    """What a run showed. `finds`: a line for each thing that went wrong; `report`: all that the client printed."""
+    """The outcome of a run. `finds`: a line for each thing that went wrong; `report`: all that the client printed."""
 
     counts: dict[str, int] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)

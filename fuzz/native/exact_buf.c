@@ -85,6 +85,15 @@ void kw_pool_trim(kw_pool *pool, size_t keep) {
     (void)pool;
     (void)keep;
 }
+void kw_pool_claim(kw_pool *pool, size_t more, size_t less) {
+    (void)pool;
+    (void)more;
+    (void)less;
+}
+size_t kw_pool_limit(kw_pool *pool) {
+    (void)pool;
+    return 0;
+}
 size_t kw_pool_idle_bytes(kw_pool *pool) {
     (void)pool;
     return 0;

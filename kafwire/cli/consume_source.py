@@ -251,7 +251,7 @@ def _scan(
     reset: str,
     partitions: Collection[TopicPartition] | None,
 ) -> Any:
-    """Scan what is wanted, or of that these partitions."""
+    """Scan the wanted topics, or only `partitions` of them."""
     window = wanted.window
     start: Any = "earliest"
     end: Any = "latest" if window.end_ms is None else moment(window.end_ms)

@@ -227,7 +227,7 @@ def _unreached(broker: Any, timeout_s: float) -> str | None:
 
 
 def _change_for(error: Exception) -> str:
-    """What is known to help; the error's own text has what it knows."""
+    """Return a remedy where one is known. The error's own text has its cause."""
     if isinstance(error, BrokerError):
         if isinstance(error, AuthorizationError):
             return f"allow it to this client by an ACL{_acl(error)}; --no-write leaves this step out"

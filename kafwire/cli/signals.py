@@ -11,7 +11,7 @@ __all__ = ["held", "orderly_end"]
 
 
 class _Held:
-    """Whether signals wait, and the last one that came meanwhile."""
+    """The state of `held`: `number` is the last signal that waits."""
 
     is_active = False
     number: int | None = None

@@ -374,7 +374,7 @@ class BrokerConnection:
 
     @property
     def _stage(self) -> str:
-        """What an attempt waits for, where that is not the plain connection."""
+        """The step that an attempt waits for, in words; empty for a plain connection."""
         if self._step is Step.LOG_IN and self._authentication is not None:
             return f" ({self._authentication.mechanism} authentication)"
         return " (TCP or TLS handshake)" if self._step is Step.CONNECT and self._tls is not None else ""

@@ -1,4 +1,4 @@
-"""Addresses that cannot be reached: when to say so. No clock of its own; `reachability_hints` has the words."""
+"""When a client reports an address that cannot be reached. Pure; `reachability_hints` has the texts."""
 
 from __future__ import annotations
 

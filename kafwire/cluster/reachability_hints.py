@@ -1,4 +1,4 @@
-"""What a user can change after an attempt to connect failed. Pure: the facts of the attempt come in, a text comes out.
+"""Hints for users after an attempt to connect failed. Pure: the facts of the attempt come in, a text comes out.
 
 A hint stands behind its condition. Where no condition holds, there is no hint: the error alone is true.
 """
@@ -75,7 +75,7 @@ class Problem:
 
     @property
     def hint(self) -> str:
-        """What to look at, or an empty text."""
+        """The hint of the step that failed, or an empty text."""
         return _HINTS[self.step](self)
 
 
@@ -137,7 +137,7 @@ def furthest(problems: Iterable[Problem]) -> Problem:
 
 
 def misadvertised(servers: Iterable[str], address: str) -> str:
-    """What to change where the cluster names an address at which nothing ever answered."""
+    """Return the hint for an advertised address at which no server ever responded."""
     named = ",".join(servers)
     return (
         f"{'one of ' if ',' in named else ''}{named} answered and says that this broker is at {address}, which this "
@@ -147,7 +147,7 @@ def misadvertised(servers: Iterable[str], address: str) -> str:
 
 
 def asks_for_login(*, tls: bool) -> str:
-    """What to set where the peer closed the connection, and never responded to anything but ApiVersions."""
+    """Return the hint for a peer that closed the connection, and responded to ApiVersions alone."""
     return (
         "before it responded to anything but ApiVersions: a listener that asks for a login does that; for such a one, "
         f"set security_protocol to {'SASL_SSL' if tls else 'SASL_PLAINTEXT'}, and sasl_mechanism"

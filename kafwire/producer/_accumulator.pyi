@@ -28,15 +28,8 @@ class Accumulator(Queues):
         headers: Iterable[tuple[str, bytes | None]] | None,
         timestamp_ms: int | None,
         partition: int | None,
-    ) -> Delivery | None: ...
-    def append_deferred(
-        self,
-        topic_name: str,
-        value: BytesLike | None,
-        key: BytesLike | None,
-        headers: Iterable[tuple[str, bytes | None]] | None,
-        timestamp_ms: int | None,
-        partition: int | None,
+        *,
+        is_deferred: bool = False,
     ) -> Delivery | None: ...
     def defer(
         self,

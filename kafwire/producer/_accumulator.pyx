@@ -68,19 +68,16 @@ cdef class Accumulator(Queues):
         """Encode one record: its Delivery, or None when the topic is unknown, or there is no room (`Budget.wait`)."""
         return self.put(topic_name, value, key, headers, timestamp_ms, partition)
 
-    def append_beyond(self, str topic_name, value, key, headers, timestamp_ms, partition):
+    def append_beyond(self, str topic_name, value, key, headers, timestamp_ms, partition, *, bint is_deferred=False):
         """`append` of a record that a delivery callback sent: it needs no room, and is taken while the producer closes.
 
-        A callback that waits for room would wait for itself. None: the topic is unknown.
+        A callback that waits for room would wait for itself. None: the topic is unknown. `is_deferred`: `defer` has
+        checked the record, and a commit that began since then waits for it.
         """
-        return self.put(topic_name, value, key, headers, timestamp_ms, partition, True)
-
-    def append_deferred(self, str topic_name, value, key, headers, timestamp_ms, partition):
-        """`append_beyond` of a record that `defer` has checked: a commit that began since then waits for it."""
-        return self.put(topic_name, value, key, headers, timestamp_ms, partition, True, True)
+        return self.put(topic_name, value, key, headers, timestamp_ms, partition, True, is_deferred)
 
     def defer(self, str topic_name, value, key, headers, timestamp_ms):
-        """Check a record whose topic is not known yet: (what `append_deferred` takes of it, its Delivery).
+        """Check a record whose topic is not known yet: (what `append_beyond` takes of it, its Delivery).
 
         It is charged to the budget. `ProducerBatch.follow` says what became of it.
         """

@@ -155,7 +155,7 @@ class DeferredRecords:
     ) -> tuple[Delivery | None, KafkaError | None]:
         """Append one record: its Delivery, or its error; neither where the topic is unknown."""
         try:
-            return self._accumulator.append_deferred(*record, partition), None
+            return self._accumulator.append_beyond(*record, partition, is_deferred=True), None
         except KafkaError as refusal:
             return None, refusal
         except BaseException as refusal:  # noqa: BLE001 # a partitioner's `sys.exit()` leaves no other record without an outcome

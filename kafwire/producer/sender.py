@@ -208,7 +208,7 @@ class Sender:
             self.transactions.on_progress()
 
     def pump(self, *, everything: bool) -> None:
-        """Seal and send what is due; with `everything`, also batches that linger."""
+        """Seal and send the batches that are due; with `everything`, also those that linger."""
         if self._turns.is_stopped:
             return
         self._topics.refresh_if_stale()

@@ -44,7 +44,7 @@ _SLICE_S = 1.0
 
 
 class Lock(Protocol):
-    """What both kinds of locks have in common."""
+    """The common part of both kinds of locks."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # as `_thread.lock`
         """Take the lock; return whether it was taken."""

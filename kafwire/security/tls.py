@@ -227,7 +227,7 @@ class Tls:
 
 
 def _said(error: _tls.UnusableSettings, *, has_password: bool) -> str:
-    """What is wrong with the settings, by the part that OpenSSL could not use."""
+    """Return an error that names the setting which OpenSSL could not use."""
     if error.part in {"key_password", "key_locked"} and not has_password:
         return "the private key is encrypted, and ssl_key_password is missing"
     if error.part == "key_match" and "mismatch" not in error.reason:

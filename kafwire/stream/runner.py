@@ -116,7 +116,7 @@ class StreamRun:
         self._assigning: asyncio.Task[None] | None = None
         self._committing: asyncio.Task[None] | None = None
         self._forcing: asyncio.TimerHandle | None = None
-        self._stop_at: float | None = None  # when what is in flight is cancelled
+        self._stop_at: float | None = None  # the loop time at which running calls are cancelled
         self._is_forced = self._is_committed = self._is_late = False
 
     async def run(self, stop: StopRequest) -> StreamSummary:

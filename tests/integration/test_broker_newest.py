@@ -1,4 +1,4 @@
-"""What Kafka 4.4.0 added: the embedded broker and a real one give the same responses, messages of errors included."""
+"""The additions of Kafka 4.4.0: the embedded broker and a real one give the same responses, error messages included."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def _concealed(index: bytes) -> list[tuple[int, int]]:
     ranges = []
     stops = 0
     for entry in aborted_transactions(index):
-        if stops > entry.first_offset:  # an answer that ends between the two has records of it, and nobody is told
+        if stops > entry.first_offset:  # a response that ends between the two has its records, and does not list it
             ranges.append((entry.first_offset, entry.last_offset))
         stops = max(stops, entry.last_stable_offset)
     return ranges

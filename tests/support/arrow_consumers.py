@@ -128,7 +128,7 @@ print(json.dumps([rows, *(ctypes.c_int * 2).in_dll(probe, "calls"), importlib.me
 
 @dataclass(frozen=True)
 class Reading:
-    """What a library read of a stream, and how often it called `get_next` with the GIL and without."""
+    """The rows that a library read, and how often it called `get_next` with the GIL and without."""
 
     version: str
     rows: int

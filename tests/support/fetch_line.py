@@ -15,7 +15,7 @@ COOKIE = 9
 
 
 def room(size: int) -> int:
-    """What the pool's buffer takes that holds so many bytes: a power of two, from 256 on."""
+    """The capacity of the pool's buffer for so many bytes: a power of two, from 256 on."""
     return 1 << max(8, (size - 1).bit_length())
 
 

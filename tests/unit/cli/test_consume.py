@@ -66,7 +66,7 @@ class World:
         return FakeClient(self)
 
     def is_lost(self, where: TopicPartition, on_error: Any) -> bool:
-        """Whether a partition has no leader. A lookup without `on_error` waits for it, or fails."""
+        """True for a partition without a leader. A lookup without `on_error` waits for it, or fails."""
         if where not in self.lost:
             return False
         error = KafkaTimeoutError(f"{where.topic}-{where.partition} has no leader")
@@ -344,6 +344,14 @@ def test_a_partition_without_a_leader_is_read_after_the_others(
     assert [each["start"] for each in world.scans[1:]] == [{ORDERS[1]: then}] * len(world.scans[1:])
     assert all(each["partitions"] is None for each in world.scans)
     assert "client" in world.closed
+
+
+@pytest.mark.parametrize("arguments", ["orders", "orders -e"])
+def test_a_read_fails_if_no_partition_has_a_leader(world: World, arguments: str) -> None:
+    world.lost, world.comes_back = set(ORDERS), False
+    result = run(*arguments.split())
+    assert (result.exit_code, result.stderr) == (1, "kafwire: orders-0 has no leader\n")
+    assert "consumer" not in world.asked
 
 
 @pytest.mark.parametrize("comes_back", [True, False])

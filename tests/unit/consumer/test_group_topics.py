@@ -215,7 +215,7 @@ def test_a_recreated_topic_is_read_again_within_its_absence(
 
 
 def test_a_single_topic_of_a_pattern_that_is_recreated_is_read_again(protocol: dict[str, Any]) -> None:
-    """It was away while the leader assigned, and the pattern matches the same names before and after."""
+    """The topic was deleted while the leader assigned; the pattern matches the same names before and after."""
     with GroupWorld(partitions=2, brokers=BROKERS) as group:
 
         async def main() -> None:

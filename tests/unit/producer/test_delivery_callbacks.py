@@ -223,7 +223,7 @@ def test_a_wrong_value_is_refused_within_a_callback(value: Any, what: str) -> No
 
 
 def in_a_callback(world: ClusterWorld, calls: Callable[[kafwire.Producer], Any], **options: Any) -> list[Any]:
-    """What `calls` returned or raised within a delivery callback; the producer is closed then."""
+    """The result or the error of `calls` within a delivery callback; the producer is closed then."""
     found: list[Any] = []
     with kafwire.Producer(world.bootstrap, engine=world.engine, **options) as producer:
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -47,6 +47,19 @@ def fails(world: ClusterWorld) -> None:
     world.state.interceptors.insert(0, hang)
 
 
+async def closing_beside(it: Any, call: Coroutine[Any, Any, Any]) -> Callable[[], Awaitable[None]]:
+    """Begin a call, and return how the client is closed while that waits."""
+    waiting = asyncio.ensure_future(call)
+    await asyncio.sleep(0.5)
+
+    async def close() -> None:
+        await it.close(TIMEOUT_S)
+        with suppress(KafkaError):
+            await waiting
+
+    return close
+
+
 async def client(world: ClusterWorld) -> Callable[[], Awaitable[None]]:
     it = kafwire.AsyncClient(world.bootstrap, engine=world.engine)
     await it.metadata()
@@ -87,15 +100,7 @@ async def committing(world: ClusterWorld) -> Callable[[], Awaitable[None]]:
     it = consumer(world, group_id="g")
     assert await it.poll(30.0)
     fails(world)
-    call = asyncio.ensure_future(it.commit())
-    await asyncio.sleep(0.5)
-
-    async def close() -> None:
-        await it.close(TIMEOUT_S)
-        with suppress(KafkaError):
-            await call
-
-    return close
+    return await closing_beside(it, it.commit())
 
 
 async def joining(world: ClusterWorld, **options: Any) -> Callable[[], Awaitable[None]]:
@@ -103,30 +108,14 @@ async def joining(world: ClusterWorld, **options: Any) -> Callable[[], Awaitable
     it = consumer(world, group_id="g", **options)
     await it.start()
     fails(world)
-    call = asyncio.ensure_future(it.poll(600.0))
-    await asyncio.sleep(0.5)
-
-    async def close() -> None:
-        await it.close(TIMEOUT_S)
-        with suppress(KafkaError):
-            await call
-
-    return close
+    return await closing_beside(it, it.poll(600.0))
 
 
 async def starting(world: ClusterWorld) -> Callable[[], Awaitable[None]]:
     """No broker responds to the first request."""
     fails(world)
     it = consumer(world, group_id="g")
-    call = asyncio.ensure_future(it.poll(600.0))
-    await asyncio.sleep(0.5)
-
-    async def close() -> None:
-        await it.close(TIMEOUT_S)
-        with suppress(KafkaError):
-            await call
-
-    return close
+    return await closing_beside(it, it.poll(600.0))
 
 
 async def slow_handler(world: ClusterWorld) -> Callable[[], Awaitable[None]]:
@@ -157,30 +146,14 @@ async def share(world: ClusterWorld) -> Callable[[], Awaitable[None]]:
 async def share_that_starts(world: ClusterWorld) -> Callable[[], Awaitable[None]]:
     fails(world)
     it = kafwire.AsyncShareConsumer(world.bootstrap, topics="t", group_id="s", engine=world.engine)
-    call = asyncio.ensure_future(it.poll(600.0))
-    await asyncio.sleep(0.5)
-
-    async def close() -> None:
-        await it.close(TIMEOUT_S)
-        with suppress(KafkaError):
-            await call
-
-    return close
+    return await closing_beside(it, it.poll(600.0))
 
 
 async def share_that_commits(world: ClusterWorld) -> Callable[[], Awaitable[None]]:
     it = kafwire.AsyncShareConsumer(world.bootstrap, topics="t", group_id="s", engine=world.engine)
     assert await it.poll(30.0)
     fails(world)
-    call = asyncio.ensure_future(it.commit())
-    await asyncio.sleep(0.5)
-
-    async def close() -> None:
-        await it.close(TIMEOUT_S)
-        with suppress(KafkaError):
-            await call
-
-    return close
+    return await closing_beside(it, it.commit())
 
 
 async def producer(world: ClusterWorld) -> Callable[[], Awaitable[None]]:
@@ -194,15 +167,7 @@ async def producer(world: ClusterWorld) -> Callable[[], Awaitable[None]]:
 async def producer_of_an_unknown_topic(world: ClusterWorld) -> Callable[[], Awaitable[None]]:
     fails(world)
     it = kafwire.AsyncProducer(world.bootstrap, engine=world.engine)
-    call = asyncio.ensure_future(it.send("t", b"v"))
-    await asyncio.sleep(0.5)
-
-    async def close() -> None:
-        await it.close(TIMEOUT_S)
-        with suppress(KafkaError):
-            await call
-
-    return close
+    return await closing_beside(it, it.send("t", b"v"))
 
 
 async def transaction(world: ClusterWorld) -> Callable[[], Awaitable[None]]:
@@ -212,29 +177,13 @@ async def transaction(world: ClusterWorld) -> Callable[[], Awaitable[None]]:
     await it.begin_transaction()
     await it.send_and_wait("t", b"v")
     fails(world)
-    call = asyncio.ensure_future(it.commit_transaction())
-    await asyncio.sleep(0.5)
-
-    async def close() -> None:
-        await it.close(TIMEOUT_S)
-        with suppress(KafkaError):
-            await call
-
-    return close
+    return await closing_beside(it, it.commit_transaction())
 
 
 async def producer_that_begins(world: ClusterWorld) -> Callable[[], Awaitable[None]]:
     fails(world)
     it = kafwire.AsyncProducer(world.bootstrap, engine=world.engine, transactional_id="x")
-    call = asyncio.ensure_future(it.init_transactions())
-    await asyncio.sleep(0.5)
-
-    async def close() -> None:
-        await it.close(TIMEOUT_S)
-        with suppress(KafkaError):
-            await call
-
-    return close
+    return await closing_beside(it, it.init_transactions())
 
 
 CLASSIC = {"group_protocol": "classic"}
@@ -299,7 +248,7 @@ def test_a_client_closes_at_once(world: ClusterWorld) -> None:
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_a_stream_stops_before_kubernetes_loses_patience(world: ClusterWorld, guarantee: Any, is_busy: bool) -> None:
-    """What is in flight, the commit, the hooks and the source's end share one time."""
+    """Running calls, the last commit, the hooks and the end of the source share one limit."""
 
     async def main() -> None:
         seen, read = list[object](), world.loop.create_future()
