@@ -133,6 +133,7 @@ class BrokerConnection:
         self._heard_ms = self._used_ms = -1.0e12
         self._idle: asyncio.TimerHandle | None = None
         self.versions: dict[int, tuple[int, int]] = {}
+        self._negotiated: dict[type[Any], int] = {}  # by request class, as `version_of` found it in `versions`
         self.features: tuple[int, dict[str, int]] = (-1, {})  # finalised ones, and the epoch of that news (KIP-584)
         self.muted_until_ms = 0.0
         self._socket: Connection | None = None
@@ -517,6 +518,7 @@ class BrokerConnection:
             await asyncio.sleep(response.throttle_time_ms / 1000)
         self._check_greeted(request, response)
         self.versions = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
+        self._negotiated.clear()
         levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
         self.features = (response.finalized_features_epoch, levels)
         if self._authentication is not None:  # SASL follows at once; others look at `muted_until_ms`
@@ -541,13 +543,19 @@ class BrokerConnection:
 
     def version_of(self, request: type[Any], *, at_most: int | None = None) -> int:
         """The negotiated version of a request class; the connection must be ready."""
-        return versions.choose(
+        known = None if at_most is not None else self._negotiated.get(request)
+        if known is not None:
+            return known
+        version = versions.choose(
             request.__name__,
             (max(request.min_version, versions.least(request.api_key)), request.max_stable_version),
             request.api_key,
             self.versions,
             at_most=at_most,
         )
+        if at_most is None:
+            self._negotiated[request] = version
+        return version
 
     @property
     def socket(self) -> object:

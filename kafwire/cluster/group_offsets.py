@@ -90,6 +90,7 @@ class GroupOffsets:
         self.member = member
         self.coordination = Coordinator(cluster, group_id)
         self._committing = asyncio.Lock()
+        self._commits = 0  # that hold the lock or wait for it
 
     @property
     def coordinator(self) -> int | None:
@@ -215,6 +216,22 @@ class GroupOffsets:
 
         limit_ms = self._cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self._cluster.engine.now_ms() + limit_ms
+        self._commits += 1
+        try:
+            await self._take_turn(wanted, limit_ms)
+            try:
+                left_ms = max(1.0, deadline - self._cluster.engine.now_ms())
+                await self._until_done("OffsetCommit", wanted, done, attempt, left_ms)
+            finally:
+                self._committing.release()
+        finally:
+            self._commits -= 1
+
+    async def _take_turn(self, wanted: Iterable[Partition], limit_ms: float) -> None:
+        """Take the lock of commits, behind all earlier commits."""
+        if self._commits == 1:  # the lock is free: no timer is needed
+            await self._committing.acquire()
+            return
         try:
             async with asyncio.timeout(limit_ms / 1000):
                 await self._committing.acquire()
@@ -223,11 +240,6 @@ class GroupOffsets:
                 f"committing {self._what(wanted)} did not begin within {limit_ms / 1000:g} s: an earlier commit is "
                 "still waiting for the group's coordinator"
             ) from None
-        try:
-            left_ms = max(1.0, deadline - self._cluster.engine.now_ms())
-            await self._until_done("OffsetCommit", wanted, done, attempt, left_ms)
-        finally:
-            self._committing.release()
 
     async def _until_done(
         self,

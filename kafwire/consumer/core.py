@@ -301,7 +301,7 @@ class ConsumerCore:
         if self.membership is not None and self.membership.handlers.are_running:
             return hand.passed()
         if hand.is_read_by(hand.caller()):
-            return [*hand.passed(), *hand.in_hand()]
+            return hand.in_hand()
         self.commits.ledger.warn_not_covered(hand.in_hand(), hand.reader_kind)
         return hand.passed()
 

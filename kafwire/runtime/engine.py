@@ -70,8 +70,7 @@ class NativeEngine:
         self.transport = NativeTransport(self._native)
         self._loop.add_reader(self._native.fileno(), self.transport.dispatch)
         self._members: weakref.WeakSet[Member] = weakref.WeakSet()
-        # By id; a call whose task was dropped goes with it.
-        self._calls: weakref.WeakValueDictionary[int, PendingCall] = weakref.WeakValueDictionary()
+        self._calls: set[weakref.ref[PendingCall]] = set()  # a call whose task was dropped goes with it
         self._ending = False
         self._failure: BaseException | None = None  # the error that ended the engine
         self._threads = DaemonThreads()
@@ -134,13 +133,13 @@ class NativeEngine:
 
     def expect(self, call: PendingCall) -> None:
         """Fail `call` if this engine ends before `forget`. Raises `KafkaError` where it has ended."""
-        self._calls[id(call)] = call
+        self._calls.add(weakref.ref(call, self._calls.discard))
         if self._failure is not None:  # looked at second: the engine sets it before it looks at the calls
             raise self._ended()
 
     def forget(self, call: PendingCall) -> None:
         """`call` is over."""
-        self._calls.pop(id(call), None)
+        self._calls.discard(weakref.ref(call))
 
     def start(self, function: Callable[..., object], *args: object) -> bool:
         """Call `function` on the engine soon; from any thread. Whether it will be: not in a fork, nor after the end."""
@@ -250,8 +249,10 @@ class NativeEngine:
         """Fail all that waits for this engine: its loop cannot go on."""
         self._failure = error
         log.error("kafwire: the engine has ended by an error, and with it all clients on it", exc_info=error)
-        for call in list(self._calls.values()):
-            call.fail(self._ended())
+        for reference in list(self._calls):
+            call = reference()
+            if call is not None:
+                call.fail(self._ended())
         asyncio._set_running_loop(self._loop)  # members cancel timers and tasks of it
         try:
             for member in list(self._members):

@@ -27,6 +27,9 @@ from kafwire.errors import (
     RecordTooLargeError,
     broker_error,
 )
+from kafwire.spark.exactly_once.decisions import Decision, Prepared
+from kafwire.spark.exactly_once.outcomes import Outcome
+from kafwire.types import TransactionHandle
 
 
 def test_broker_error_says_what_and_where() -> None:
@@ -151,9 +154,13 @@ def all_errors() -> list[type[KafkaError]]:
     return [kind for kind in classes if kind.__module__.startswith("kafwire.")]
 
 
+TAKEN = Prepared(TransactionHandle("sink-0", 1000, 3), 2, {"flights": (0, 1)})
+OF_SPARK = {"Decision": Decision("query", 7, (TAKEN,)), "Sequence[Outcome]": [Outcome.ABORTED]}
+
+
 def made_by(kind: type[KafkaError]) -> KafkaError:
     """An error with every field set; its arguments are made by their annotations."""
-    values = {"str": "text", "int": 7, "bool": True, "float": 2.5, "KafkaError": KafkaError("inner")}
+    values = {"str": "text", "int": 7, "bool": True, "float": 2.5, "KafkaError": KafkaError("inner"), **OF_SPARK}
     arguments: dict[str, Any] = {}
     positional: list[Any] = []
     own = "__init__" in {name for each in kind.__mro__ if each.__module__.startswith("kafwire.") for name in vars(each)}

@@ -44,6 +44,7 @@ def make(kind: type[KafkaError], text: str) -> Any:
     anything: Any = kind
     needs: dict[str, dict[str, Any]] = {
         "UnknownPartition": {"topic": "t", "partition": 0},
+        "DecodeError": {"row": 0, "cause": "too short"},
         "CorruptBatchError": {"topic": "t", "partition": 0, "base_offset": 1},
         "LogTruncatedError": {"topic": "t", "partition": 0, "position": 1, "offset": 0},
         "OffsetsFencedError": {"topic": "t", "partition": 0, "offset": 1, "generation": 1},

@@ -21,6 +21,7 @@ VALUES: dict[str, Any] = {
         kafwire.TopicPartition("t", 0),
         kafwire.RecordMetadata("t", 0, 42, None),
         kafwire.CommittedOffset(3, "text"),
+        kafwire.TransactionHandle("id", 1000, 3),
         kafwire.ConsumerGroupMetadata("g", 3, "member"),
         BROKER,
         PARTITION,
