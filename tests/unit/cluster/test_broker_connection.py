@@ -307,6 +307,17 @@ def test_a_lost_connection_fails_what_was_pending_and_the_next_call_opens_anothe
         assert len(world.connections) == 2
 
 
+def test_the_next_connection_speaks_the_versions_of_its_own_greeting() -> None:
+    with World() as world:
+        connection = make_connection(world)
+        world.nodes[1].versions["Metadata"] = (0, 9)
+        world.run(connection.call(metadata()))
+        connection.fail("the broker is upgraded")
+        world.nodes[1].versions["Metadata"] = (0, 12)
+        world.run(connection.call(metadata()))
+        assert [call.version for call in world.made("Metadata")] == [9, 12]
+
+
 def test_an_answer_that_cannot_be_read_ends_the_connection() -> None:
     async def two(connection: BrokerConnection) -> Any:
         await connection.open()
