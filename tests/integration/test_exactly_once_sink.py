@@ -10,10 +10,10 @@ import pytest
 import kafwire
 from kafwire import protocol
 from kafwire.cli import main
-from kafwire.errors import ConfigError, TransactionError
+from kafwire.errors import ConfigError, KafkaError, TransactionError
 from kafwire.spark.exactly_once import sinks
 from kafwire.spark.exactly_once.decisions import Decision, Prepared, coordinator_id, encode, task_id
-from kafwire.spark.exactly_once.kafka import KafkaCoordination
+from kafwire.spark.exactly_once.kafka import KafkaCoordination, completed
 from kafwire.spark.exactly_once.outcomes import BatchAbortedError, HalfCommittedError, OvertakenError
 from kafwire.spark.exactly_once.sink import Plan
 from kafwire.spark.options import write_options
@@ -253,3 +253,16 @@ def test_a_detached_producer_cannot_add_to_its_transaction(make: Callable[..., J
     assert job.ongoing() == [name]
     assert job.end(handle, commit=True) == 0
     assert job.committed() == {0: 1}
+
+
+def test_a_driver_that_is_fenced_while_it_writes_names_the_sink(make: Callable[..., Job]) -> None:
+    job = make()
+    job.plan()
+    coordination = KafkaCoordination(job.options)
+    completed(coordination.fence())
+    make().plan()
+    with pytest.raises(
+        KafkaError, match=f"another driver took over the sink {job.sink} while this one wrote to kafwire-"
+    ):
+        completed(coordination.write([(f"{job.sink}//0".encode(), None)]))
+    coordination.close()
