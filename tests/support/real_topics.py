@@ -20,6 +20,16 @@ from tests.support.deadlines import until
 PARKED_MS = 200
 
 
+def all_up(cluster: KafkaCluster) -> KafkaCluster:
+    """Resume and start all nodes."""
+    for node in cluster.nodes:
+        node.resume()
+        node.start(wait=False)
+    for node in cluster.nodes:
+        node.wait_ready()
+    return cluster
+
+
 def committed(cluster: KafkaCluster, topic: str) -> list[bytes]:
     """What readers of committed records see, once all markers are written: a commit is decided before that."""
     with (
