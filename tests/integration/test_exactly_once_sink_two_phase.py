@@ -32,6 +32,7 @@ def test_a_decided_batch_outlives_the_time_out(tmp_path: Path) -> None:
         copies.judge()
 
 
+@pytest.mark.long
 def test_recover_aborts_what_an_ended_sink_left_open(tmp_path: Path) -> None:
     with KafkaCluster(properties=TWO_PHASE) as cluster:
         copies = Copies(cluster, tmp_path, 18, **OPTIONS)

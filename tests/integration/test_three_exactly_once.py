@@ -18,7 +18,6 @@ from kafwire.testing import KafkaCluster
 from tests.support.real_topics import all_up
 from tests.support.sink_copies import PARTITIONS, Copies
 
-MANY = 100_000  # records: more than any test copies
 LEVELS = ["2", pytest.param("0", marks=pytest.mark.long), pytest.param("1", marks=pytest.mark.long)]
 TIMEOUT_MS = 4_000
 SHORT = {"kafka.transaction.timeout.ms": str(TIMEOUT_MS)}
@@ -138,6 +137,7 @@ def test_a_time_out_after_the_decision_stops_the_sink_with_the_partitions_named(
     assert sorted(lost) == sorted(number for number in range(9, 18) if number % PARTITIONS)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_time_out_before_the_decision_aborts_the_batch(nodes: KafkaCluster, tmp_path: Path) -> None:
     copies = Copies(nodes, tmp_path, 60, **SHORT)
@@ -151,6 +151,7 @@ def test_a_time_out_before_the_decision_aborts_the_batch(nodes: KafkaCluster, tm
     copies.judge()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_restart_with_another_number_of_tasks_repeats_nothing(nodes: KafkaCluster, tmp_path: Path) -> None:
     copies = Copies(nodes, tmp_path, 100)
@@ -163,6 +164,7 @@ def test_a_restart_with_another_number_of_tasks_repeats_nothing(nodes: KafkaClus
     assert copies.source == list(range(100))
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_killed_attempt_of_a_task_leaves_no_visible_row(nodes: KafkaCluster, tmp_path: Path) -> None:
     copies = Copies(nodes, tmp_path, 18)
@@ -173,12 +175,10 @@ def test_a_killed_attempt_of_a_task_leaves_no_visible_row(nodes: KafkaCluster, t
     assert Counter(written) - Counter(copies.copied) == Counter([0, 9]), written
 
 
-IN_COMMIT = ["write the decision", "commit the decision", "commit transaction 1", "commit the done"]
-
-
+@pytest.mark.long
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    "step", [pytest.param(step, marks=[pytest.mark.long] * (step != "commit the decision")) for step in IN_COMMIT]
+    "step", ["write the decision", "commit the decision", "commit transaction 1", "commit the done"]
 )
 def test_a_failed_commit_never_commits_half(nodes: KafkaCluster, tmp_path: Path, step: str) -> None:
     """Two of three nodes are killed in the commit, and so no coordinator can write. Spark then calls abort."""
