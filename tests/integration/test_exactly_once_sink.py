@@ -10,7 +10,7 @@ import pytest
 import kafwire
 from kafwire import protocol
 from kafwire.cli import main
-from kafwire.errors import ConfigError, KafkaError, TransactionError
+from kafwire.errors import ConfigError, ErrorCode, KafkaError, TransactionError, broker_error
 from kafwire.spark.exactly_once import sinks
 from kafwire.spark.exactly_once.decisions import Decision, Prepared, coordinator_id, encode, task_id
 from kafwire.spark.exactly_once.kafka import KafkaCoordination, completed
@@ -239,6 +239,19 @@ def test_a_state_topic_that_loses_decisions_is_refused(bootstrap: str, make: Cal
         client.create_topic(f"{name}-2", partitions=2, replication_factor=1, config={"cleanup.policy": "compact"})
         with pytest.raises(ConfigError, match="has 2 partitions, one is needed"):
             make(stateTopic=f"{name}-2").plan()
+
+
+def test_a_new_state_topic_is_not_described(make: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that lags knows no such topic for a moment."""
+
+    def refuse(_: kafwire.Client, name: str) -> dict[str, str | None]:
+        raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"describing topic {name!r}")
+
+    monkeypatch.setattr(kafwire.Client, "topic_config", refuse)
+    job = make()
+    plan = job.plan()
+    job.commit(0, job.write(0), plan)
+    assert job.committed() == {0: 30}
 
 
 def test_a_detached_producer_cannot_add_to_its_transaction(make: Callable[..., Job]) -> None:

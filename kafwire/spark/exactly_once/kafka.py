@@ -249,7 +249,7 @@ class KafkaCoordination:
             except BrokerError as error:
                 if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
-            (topic,) = client.metadata([name]).topics
+            return  # other brokers may not know the new topic yet, and its settings are the sink's
         if len(topic.partitions) > 1:
             raise ConfigError(
                 f"option stateTopic={name}: the topic has {len(topic.partitions)} partitions, one is needed"
