@@ -9,7 +9,7 @@ import pytest
 
 import kafwire
 from kafwire.testing import KafkaCluster, Security
-from tests.support.real_topics import committed
+from tests.support.real_topics import committed_at
 from tests.support.spark_application import Settings
 from tests.support.spark_processes import LONGEST_S, connect, run, standalone
 
@@ -44,7 +44,7 @@ def copy(
     kafka = options or {"kafka.bootstrap.servers": cluster.bootstrap}
     run(Settings(master, kafka, topic, str(folder), faults, conf))
     for suffix in ("batch", *faults):
-        assert sorted(map(int, committed(cluster, f"{topic}-{suffix}"))) == list(range(COUNT)), suffix
+        assert sorted(map(int, committed_at(cluster.direct, f"{topic}-{suffix}"))) == list(range(COUNT)), suffix
     for fault in faults:
         lost = written(cluster, f"{topic}-{fault}") - COUNT
         assert fault == "none" or ((folder / f"{fault}.struck").read_text() and lost >= 5), (fault, lost)

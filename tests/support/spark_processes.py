@@ -26,28 +26,30 @@ LONGEST_S = 280
 SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-def environment(address: str = "127.0.0.1") -> dict[str, str]:
-    """The environment of a process of Spark at an address of this machine."""
+def environment(address: str, memory: str) -> dict[str, str]:
+    """The environment of a process of Spark at an address of this machine; `memory` is that of a server."""
     path = os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
     return {
         **os.environ,
         "SPARK_HOME": str(HOME),
         "SPARK_LOCAL_IP": address,
         "SPARK_DAEMON_JAVA_OPTS": SMALL,
-        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_MEMORY": memory,
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": path,
     }
 
 
 @contextmanager
-def process(log: Path, *command: object, address: str = "127.0.0.1") -> Iterator[subprocess.Popen[bytes]]:
+def process(
+    log: Path, *command: object, address: str = "127.0.0.1", memory: str = "256m"
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process and all that it starts, until the end of the block."""
     with log.open("ab") as out:
         started = subprocess.Popen(
             [str(each) for each in command],
             cwd=ROOT,
-            env=environment(address),
+            env=environment(address, memory),
             stdout=out,
             stderr=out,
             start_new_session=True,
@@ -90,7 +92,8 @@ def connect(folder: Path) -> Iterator[str]:
     conf = CONF | {"spark.connect.grpc.binding.port": str(port), "spark.sql.warehouse.dir": str(folder / "tables")}
     given = [text for name, value in conf.items() for text in ("--conf", f"{name}={value}")]
     main = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2,4]")
-    with process(folder / "connect.log", HOME / "bin/spark-submit", *main, *given, "spark-internal"):
+    command = (HOME / "bin/spark-submit", *main, *given, "spark-internal")
+    with process(folder / "connect.log", *command, memory=CONF["spark.driver.memory"]):
         until(lambda: is_listening(port), "the server listens", 120)
         yield f"sc://127.0.0.1:{port}"
 
