@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -279,3 +280,29 @@ def test_a_driver_that_is_fenced_while_it_writes_names_the_sink(make: Callable[.
     ):
         completed(coordination.write([(f"{job.sink}//0".encode(), None)]))
     coordination.close()
+
+
+def test_a_driver_reads_its_own_decisions_once(make: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    job = make()
+    reads = []
+    scan = kafwire.Client.scan
+
+    def counted(self: kafwire.Client, *args: Any, **options: Any) -> kafwire.Scan:
+        reads.append(options["start"])
+        return scan(self, *args, **options)
+
+    monkeypatch.setattr(kafwire.Client, "scan", counted)
+    for batch in range(3):
+        plan = job.plan()
+        job.commit(batch, job.write(batch), plan)
+    assert reads == []
+    other = KafkaCoordination(job.options)
+    completed(other.fence())
+    completed(other.write([(f"{job.sink}/other/0".encode(), None)]))
+    other.close()
+    assert job.plan().done == {"q": 2}
+    assert len(reads) == 1
+    job.decide(3, prepared := job.write(3))
+    assert job.plan().done == {"q": 3}
+    assert job.end(prepared[0].handle, commit=True) == 0
+    assert job.committed() == dict.fromkeys(range(4), 30)

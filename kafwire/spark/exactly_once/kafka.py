@@ -138,8 +138,8 @@ class KafkaCoordination:
             raise KafkaError(f"the sink {self._sink} was not taken over")
         try:
             producer.begin_transaction()
-            for key, value in records:
-                producer.send(self._place.topic, value, key=key, partition=self._place.partition)
+            topic, partition = self._place
+            written = [producer.send(topic, value, key=key, partition=partition) for key, value in records]
             producer.commit_transaction()
         except BaseException as error:
             self._drop_coordinator()
@@ -149,6 +149,7 @@ class KafkaCoordination:
                     f"the other query, or give one of the two another `sink` name ({error})"
                 ) from error
             raise
+        self._take_in(records, [delivery.result().offset for delivery in written])
         return self._identity(producer)
 
     async def end(self, handles: Sequence[TransactionHandle], *, commit: bool) -> Sequence[int]:
@@ -176,6 +177,18 @@ class KafkaCoordination:
     def now_ms(self) -> int:
         """See `Coordination`."""
         return time.time_ns() // 1_000_000
+
+    def _take_in(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
+        """Do not read own records again, if they directly follow what was read. Their transaction's marker is behind.
+
+        No other driver writes between them and the marker: its InitProducerId waits for the marker.
+        """
+        first = self._next
+        if list(offsets) != list(range(first, first + len(offsets))):
+            return
+        for key, value in records:
+            self._keep(key, value)
+        self._next = first + len(offsets) + 1
 
     def _keep(self, key: bytes | None, value: bytes | None) -> None:
         if key is None:
