@@ -194,6 +194,9 @@ class ProducerConfig(ClientConfig):
     transactional_id: str | None = option(None, maybe(some_text))
     # A transaction that is open for longer is aborted by its coordinator, and the producer fenced.
     transaction_timeout_ms: int = option(60_000, number(1))
+    # Transactions that never time out (KIP-939), with a transactional_id. A transaction that no process ends stays open
+    # and holds back readers of committed records.
+    transaction_two_phase_commit_enable: bool = option(False, flag)
     # One of PARTITIONERS, librdkafka's names and round_robin; or a function. The default is Java's.
     partitioner: Any = option("murmur2_random", _partitioner)
     # Whether records without a key go rather where less waits to be sent (KIP-794).

@@ -176,7 +176,6 @@ ONLY: dict[str, tuple[Collection[str], str]] = {
         "a batch that is given up leaves a gap, of which its deliveries tell: look at them",
     ),
     "partitioner_rack_aware": (("false", "False"), "partitions are chosen without a look at racks: give a partitioner"),
-    "transaction_two_phase_commit_enable": (("false", "False"), "transactions cannot be prepared by this version"),
     **dict.fromkeys(
         ("ssl_truststore_type", "ssl_keystore_type"),
         (("PEM", "PKCS12", "JKS"), "a store is a PEM or PKCS#12 file"),

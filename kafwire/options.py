@@ -109,6 +109,7 @@ class ProducerOptions(ClientOptions, total=False):
     max_in_flight_requests_per_connection: int
     transactional_id: str | None
     transaction_timeout_ms: int
+    transaction_two_phase_commit_enable: bool
     partitioner: (
         Literal[
             "murmur2_random",

@@ -64,6 +64,7 @@ class Cluster:
         self._seen: set[str] = set()
         self._refreshed_ms = -1.0e12
         self._refresher = Refresher(engine, config, self._refresh)
+        self.coordinators: dict[tuple[int, str], int] = {}  # brokers, by kind of key and key
         self._responses: dict[int, int] = {}  # by broker: the number of its last metadata response
         self._elsewhere = False  # whether the next refresh asks first the brokers that have not responded lately
         self._watching: asyncio.Task[None] | None = None

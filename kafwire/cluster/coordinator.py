@@ -28,14 +28,14 @@ class Coordinator:
         self._cluster = cluster
         self._key = key
         self._key_type = key_type
+        self._place = key_type, key
         self._role = "control" if getattr(cluster.config, "single_socket", False) else COORDINATOR
-        self._node: int | None = None
         self._finding = asyncio.Lock()
 
     @property
     def node(self) -> int | None:
         """The broker that it was last found on; None: to be looked for."""
-        return self._node
+        return self._cluster.coordinators.get(self._place)
 
     async def connection(self) -> BrokerConnection:
         """The open connection of role `COORDINATOR`; with `single_socket`, the broker's only connection.
@@ -44,9 +44,9 @@ class Coordinator:
         `KafkaTimeoutError`.
         """
         async with self._finding:
-            if self._node is None:
-                self._node = await self._find()
-            node = self._node
+            node = self.node
+            if node is None:
+                node = self._cluster.coordinators[self._place] = await self._find()
         try:
             connection = self._cluster.connection(node, self._role)
             await connection.open()
@@ -58,8 +58,8 @@ class Coordinator:
 
     def forget(self, node: int) -> None:
         """It is not `node` any more, or cannot be reached there; news about an earlier one changes nothing."""
-        if self._node == node:
-            self._node = None
+        if self.node == node:
+            self._cluster.coordinators.pop(self._place, None)
 
     async def _find(self) -> int:
         cluster = self._cluster

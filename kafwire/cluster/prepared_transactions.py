@@ -8,7 +8,7 @@ its transactions over one connection.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kafwire import protocol
@@ -32,10 +32,11 @@ class PreparedTransactions:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._nodes: dict[str, int] = {}
 
     async def end(self, handles: Sequence[TransactionHandle], *, commit: bool) -> list[int]:
         """EndTxn of each handle. Returns error codes; passing errors are retried until `default_api_timeout_ms`."""
+        names = [handle.transactional_id for handle in handles]
+        await self._cluster.retrying(lambda: self._by_node(names), "FindCoordinator")
         return list(await asyncio.gather(*(self._end(handle, commit=commit) for handle in handles)))
 
     async def describe(self, transactional_ids: Sequence[str]) -> dict[str, Any]:
@@ -74,7 +75,7 @@ class PreparedTransactions:
             try:
                 code = int((await connection.call(message, version=version)).error_code)
             except (KafkaConnectionError, TimeoutError):
-                self._nodes.pop(name, None)
+                self._forget(name)
                 raise
             self._retry(code, name, "EndTxn")
             return code
@@ -87,7 +88,7 @@ class PreparedTransactions:
             response = await connection.call(protocol.DescribeTransactionsRequest(transactional_ids=list(names)))
         except (KafkaConnectionError, TimeoutError):
             for name in names:
-                self._nodes.pop(name, None)
+                self._forget(name)
             raise
         problem: BrokerError | None = None
         for state in response.transaction_states:
@@ -121,23 +122,26 @@ class PreparedTransactions:
     def _retry(self, code: int, name: str, api: str) -> None:
         """Raise for a code that another attempt may not get."""
         if code in COORDINATOR_ERRORS:
-            self._nodes.pop(name, None)
+            self._forget(name)
         known = ERROR_CODES.get(code)
         if known is not None and known.retriable:
             raise _error(code, name, api)
 
     async def _coordinator(self, name: str) -> BrokerConnection:
-        if name not in self._nodes:
-            await self._find([name])
-        return await self._open(self._nodes[name])
+        ((node, _),) = (await self._by_node([name])).items()
+        return await self._open(node)
 
-    async def _by_node(self, names: Any) -> Mapping[int, list[str]]:
+    async def _by_node(self, names: Iterable[str]) -> dict[int, list[str]]:
         wanted = list(names)
-        await self._find([name for name in wanted if name not in self._nodes])
+        known = self._cluster.coordinators
+        await self._find([name for name in wanted if (TRANSACTION, name) not in known])
         by_node: dict[int, list[str]] = {}
         for name in wanted:
-            by_node.setdefault(self._nodes[name], []).append(name)
+            by_node.setdefault(known[TRANSACTION, name], []).append(name)
         return by_node
+
+    def _forget(self, name: str) -> None:
+        self._cluster.coordinators.pop((TRANSACTION, name), None)
 
     async def _find(self, names: Sequence[str]) -> None:
         """Look up the coordinators of transactional ids. Every broker that describes transactions takes lists."""
@@ -150,7 +154,7 @@ class PreparedTransactions:
                 raise _error(entry.error_code, entry.key, "FindCoordinator")
             if not self._cluster.listens(entry.node_id, entry.host, entry.port):
                 self._cluster.believe(entry.node_id, entry.host, entry.port)
-            self._nodes[entry.key] = entry.node_id
+            self._cluster.coordinators[TRANSACTION, entry.key] = entry.node_id
 
     async def _open(self, node: int) -> BrokerConnection:
         connection = self._cluster.connection(node, COORDINATOR)

@@ -23,6 +23,7 @@ from kafwire.config import ProducerConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import (
     AuthenticationError,
+    AuthorizationError,
     BrokerError,
     ConfigError,
     KafkaConnectionError,
@@ -53,6 +54,12 @@ LAST_PRODUCE = 11
 FIRST_TXN_OFFSET_COMMIT = 5
 FIRST_END_TXN = 5
 FIRST_PRODUCE = 12
+# The version of InitProducerId with `enable2_pc`, which is not stable.
+TWO_PHASE_INIT_PRODUCER_ID = 6
+_TWO_PHASE_NEEDS = (
+    "transaction_two_phase_commit_enable=True needs brokers with unstable.api.versions.enable=true and "
+    "transaction.two.phase.commit.enable=true (KIP-939)"
+)
 # Markers are written quickly: who is told that the last transaction is still being ended need not wait for long.
 CONCURRENT_BACKOFF_MS = 20
 
@@ -125,7 +132,10 @@ class Transactions:
         self._go_on()
         await self._until(lambda: self.state is not State.INITIALIZING, timeout_s, what)
         if self.state is State.UNINITIALIZED and self._logic.error is not None:
-            raise self._logic.error.with_traceback(None)
+            error = self._logic.error.with_traceback(None)
+            if self._config.transaction_two_phase_commit_enable and isinstance(error.__cause__, AuthorizationError):
+                error.add_note(f"{_TWO_PHASE_NEEDS}, and the principal TWO_PHASE_COMMIT on the TransactionalId")
+            raise error
         self._check_fatal()
 
     async def begin(self, timeout_s: float | None = None) -> None:
@@ -454,7 +464,11 @@ class Transactions:
                 producer_id=current.producer_id,
                 producer_epoch=current.epoch,
             )
-            return message, connection.version_of(protocol.InitProducerIdRequest)
+            if not self._config.transaction_two_phase_commit_enable:
+                return message, connection.version_of(protocol.InitProducerIdRequest)
+            _check_two_phase(connection)
+            message.enable2_pc = True
+            return message, TWO_PHASE_INIT_PRODUCER_ID
         if isinstance(action, logic.AddPartitions):
             request: Any = protocol.AddPartitionsToTxnRequest
             by_topic: dict[str, list[int]] = {}
@@ -513,6 +527,18 @@ def _at_least(connection: BrokerConnection, request: type[Any], at_least: int, a
             api=request.__name__,
         )
     return version
+
+
+def _check_two_phase(connection: BrokerConnection) -> None:
+    """Raise `ProtocolError` unless the broker offers transactions without a time-out."""
+    request = protocol.InitProducerIdRequest
+    _, highest = connection.versions.get(request.api_key, (0, -1))
+    if highest < TWO_PHASE_INIT_PRODUCER_ID:
+        raise ProtocolError(
+            f"{connection.where} does not offer version {TWO_PHASE_INIT_PRODUCER_ID} of InitProducerId: "
+            f"{_TWO_PHASE_NEEDS}, or leave the option out",
+            api=request.__name__,
+        )
 
 
 def _codes(answer: Any) -> tuple[dict[tuple[str, int], int] | int, Identity | None]:

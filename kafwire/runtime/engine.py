@@ -114,7 +114,7 @@ class NativeEngine:
     @property
     def is_over(self) -> bool:
         """Whether there is nothing left to close here: in a fork, once the interpreter ends, and without an engine."""
-        return self.is_foreign or self._ending or self.has_failed
+        return self._ending or self.has_failed or self.is_foreign  # the end first: it clears modules
 
     def run(self, function: Callable[_P, Coroutine[Any, Any, _T]], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Call `function` on the engine, and wait for what its coroutine returns; an interrupt cancels it."""

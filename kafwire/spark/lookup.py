@@ -5,15 +5,15 @@ No pyspark here. `plan` and `stream_planner` decide; this module asks the cluste
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError, KafkaError, broker_error
 from kafwire.spark import processes
 from kafwire.spark.byte_limit import Sample
 from kafwire.spark.group_commits import GroupCommits
+from kafwire.spark.options import client_names
 from kafwire.spark.plan import is_wanted
 from kafwire.types import Offset, TopicPartition
 
@@ -254,8 +254,3 @@ def matches(
 def client_options(options: ReadOptions) -> dict[str, Any]:
     """Those of a scan's options that any client takes."""
     return {name: value for name, value in options.client.items() if name in client_names()}
-
-
-def client_names() -> set[str]:
-    """The options that any client takes."""
-    return {item.name for item in fields(ClientConfig)}

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from kafwire.config import ProducerConfig, ScanConfig, from_config
+from kafwire.config import ClientConfig, ProducerConfig, ScanConfig, from_config
 from kafwire.errors import ConfigError
 from kafwire.secret import Secret
 from kafwire.similar_names import similar
@@ -68,6 +68,7 @@ _KNOWN = {name.lower(): name for name in (*_READ, *_STREAMING, *_POLLING, *_WRIT
 AT_LEAST_ONCE, EXACTLY_ONCE, ATOMIC = "at-least-once", "exactly-once", "atomic"
 # The longest time that brokers allow a transaction by default (`transaction.max.timeout.ms`).
 TRANSACTION_TIMEOUT_MS = 900_000
+TWO_PHASE = "kafka.transaction.two.phase.commit.enable"
 
 # kafka.* options that are refused, and what to do instead.
 _REFUSED_READING = {
@@ -180,6 +181,7 @@ class WriteOptions:
     topic: str | None
     sink: str | None = None
     state_topic: str | None = None
+    is_two_phase: bool = False  # the tasks' transactions never time out
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
@@ -244,9 +246,13 @@ def write_options(given: Mapping[str, str], *, is_stream: bool = False) -> Write
     if topic == "":
         raise ConfigError("option topic is empty: name a topic, or leave it out and write a `topic` column")
     client = _client("writing", kafka, ProducerConfig, _REFUSED_WRITING, _NO_EFFECT_WRITING)
+    config = ProducerConfig.build(client)
+    is_two_phase = config.transaction_two_phase_commit_enable
     if delivery == AT_LEAST_ONCE:
+        if is_two_phase:
+            raise ConfigError(f"option {TWO_PHASE} needs delivery={EXACTLY_ONCE if is_stream else ATOMIC}")
         return WriteOptions(client=client, topic=topic)
-    if client.get("enable_idempotence") is False or str(client.get("acks", "all")) not in ("all", "-1"):
+    if not config.idempotent:
         raise ConfigError(
             f"option delivery={delivery}: transactions need kafka.acks=all and idempotence; leave both out"
         )
@@ -255,7 +261,7 @@ def write_options(given: Mapping[str, str], *, is_stream: bool = False) -> Write
     state_topic = own.get("stateTopic", f"kafwire-sink-{sink}").strip()
     if not state_topic:
         raise ConfigError("option stateTopic is empty: name the topic of the sink's decisions, or leave it out")
-    return WriteOptions(client=client, topic=topic, sink=sink, state_topic=state_topic)
+    return WriteOptions(client, topic, sink=sink, state_topic=state_topic, is_two_phase=is_two_phase)
 
 
 def _delivery(own: Mapping[str, str], *, is_stream: bool) -> str:
@@ -279,6 +285,11 @@ def _delivery(own: Mapping[str, str], *, is_stream: bool) -> str:
             "records; leave that option out"
         )
     return delivery
+
+
+def client_names() -> set[str]:
+    """The options that any client takes."""
+    return {item.name for item in fields(ClientConfig)}
 
 
 def includes_headers(given: Mapping[str, str]) -> bool:

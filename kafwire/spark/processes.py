@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import ConfigError
+from kafwire.spark.options import client_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 # A client that no task uses for so long is closed, with its connections.
 IDLE_S = 300.0
+_CLOSE_S = 5.0
 
 _producers: dict[tuple[object, ...], Producer] = {}
 
@@ -68,6 +70,13 @@ class IdlePool:
                 entry.idle_since = self._now()
                 self._watch(self._idle_s)
 
+    def drop(self, key: tuple[object, ...]) -> None:
+        """Close the client of `key`, and make another one for the next use."""
+        with self._lock:
+            entry = self._entries.pop(key, None)
+        if entry is not None:
+            entry.client.close()
+
     def close_idle(self) -> None:
         """Close clients that were idle for long enough; look again when the next one may be."""
         with self._lock:
@@ -107,6 +116,27 @@ def client(options: Mapping[str, Any]) -> contextlib.AbstractContextManager[Clie
             return kafwire.Client(**options)
 
     return _clients.use(_key(options), make)
+
+
+@contextlib.contextmanager
+def transactional_producer(options: Mapping[str, Any], **transaction: Any) -> Iterator[Producer]:
+    """A producer with a transactional id, for one block; all ids of this process use the connections of one client.
+
+    Without an error the block closes the producer. After an error the connections are closed too.
+    """
+    import kafwire
+
+    own = {name: value for name, value in options.items() if name in client_names()}
+    with client(own) as shared:
+        producer = kafwire.Producer._sharing(shared, {**options, **transaction})
+        try:
+            yield producer
+        except BaseException:
+            with contextlib.suppress(Exception):  # the error of the block says more
+                producer.close(_CLOSE_S)
+            _clients.drop(_key(own))
+            raise
+        producer.close(_CLOSE_S)
 
 
 def producer(options: Mapping[str, Any]) -> Producer:

@@ -15,7 +15,8 @@ from kafwire.error_codes import ErrorCode
 from kafwire.errors import BrokerError
 from kafwire.spark import processes
 from kafwire.spark.data_loss import COULD_NOT_READ_OFFSET_RANGE, START_OFFSET_RESET, Loss, data_loss, recreated
-from kafwire.spark.lookup import client_names, client_options, describe, matches, named_topics
+from kafwire.spark.lookup import client_options, describe, matches, named_topics
+from kafwire.spark.options import client_names
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, plan
 from kafwire.spark.schema import SCAN_LAYOUT, SCAN_NAMES, arrow_schema
 from kafwire.types import Offset, TopicPartition

@@ -6,10 +6,8 @@ of the tasks alone.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import uuid
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,26 +15,21 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from kafwire.errors import KafkaError
-from kafwire.spark import processes
 from kafwire.spark.exactly_once import sinks
 from kafwire.spark.exactly_once.decisions import Prepared, task_id
 from kafwire.spark.exactly_once.sink import RUN, Plan
+from kafwire.spark.exactly_once.task import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
-    from kafwire import Producer
-    from kafwire.producer._batch import BatchDelivery
     from kafwire.producer.sequencer import Identity
     from kafwire.spark.options import WriteOptions
 
 log = logging.getLogger("kafwire.spark")
 
-# Arrow batches handed over and not yet known to be acknowledged; the producer's buffer bounds their bytes.
-_IN_FLIGHT = 64
-_CLOSE_S = 5.0
 # Launches of one partition's task that have separate ids, so that a late attempt does not fence a later one.
 _LAUNCHES = 64
 
@@ -68,7 +61,7 @@ class TransactionalWriter:
         assert self.plan is not None
         prepared = None
         if not self.plan.is_done(query, batch):
-            prepared = _prepared(self.options, self.columns, iterator, self._task_id(batch))
+            prepared = prepare(self.options, self.columns, iterator, self._task_id(batch))
         return Ready(query, self.plan.identity, prepared)
 
     def _task_id(self, batch: int) -> str:
@@ -153,55 +146,3 @@ class ExactlyOnceStreamWriter(TransactionalWriter, DataSourceStreamArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Drop a batch, unless it is decided."""
         self.give_up(messages, batchId)
-
-
-def _prepared(
-    options: WriteOptions, columns: Sequence[str], iterator: Iterator[pa.RecordBatch], transactional_id: str
-) -> Prepared | None:
-    """The rows of a task in an open transaction; None without rows."""
-    records = 0
-    partitions: dict[str, set[int]] = {}
-    pending: deque[BatchDelivery] = deque()
-    producer: Producer | None = None
-
-    def settle(keep: int) -> None:
-        nonlocal records
-        while len(pending) > keep:
-            for topic, partition, _offset, count in pending.popleft().result():
-                partitions.setdefault(topic, set()).add(partition)
-                records += count
-
-    try:
-        for batch in iterator:
-            if batch.num_rows:
-                if producer is None:
-                    producer = _begun(options, transactional_id)
-                pending.append(producer.send_batch(options.topic, batch.select(columns)))
-                settle(_IN_FLIGHT)
-        if producer is None:
-            return None
-        producer.flush()
-        settle(0)
-        handle = producer.detach()
-    except BaseException as error:
-        if producer is not None:
-            with contextlib.suppress(Exception):  # the next take-over aborts what this close cannot
-                producer.close(_CLOSE_S)
-        if isinstance(error, KafkaError):
-            error.add_note(f"in the transaction {transactional_id}, after {records:,} acknowledged records of the task")
-        raise
-    producer.close(_CLOSE_S)
-    return Prepared(handle, records, {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()})
-
-
-def _begun(options: WriteOptions, transactional_id: str) -> Producer:
-    import kafwire
-
-    with processes.naming_this_host():
-        producer = kafwire.Producer(**{**options.client, "transactional_id": transactional_id})
-    try:
-        producer.begin_transaction()
-    except BaseException:
-        producer.close(0.0)
-        raise
-    return producer

@@ -21,6 +21,7 @@ from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
+from kafwire.sync.client import Client
 from kafwire.sync.transaction import TransactionBlock
 from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
@@ -58,11 +59,22 @@ class Producer(RecordSender):
         engine: Engine | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        self._config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
-        serializers = Serializers.of(self._config, blocking=True)
-        self._engine = default_engine() if engine is None else engine
-        self._cluster = Cluster(self._engine, self._config)
-        self._sender = Sender(self._cluster, self._config)
+        config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
+        self._open(Cluster(default_engine() if engine is None else engine, config), config)
+
+    @classmethod
+    def _sharing(cls, client: Client, options: Mapping[str, Any]) -> Self:
+        """Make a producer on the connections of a client, which stay open when the producer is closed."""
+        producer = cls.__new__(cls)
+        producer._open(client._cluster, ProducerConfig.build(options), is_shared=True)
+        return producer
+
+    def _open(self, cluster: Cluster, config: ProducerConfig, *, is_shared: bool = False) -> None:
+        self._config = config
+        serializers = Serializers.of(config, blocking=True)
+        self._engine = cluster.engine
+        self._cluster = cluster
+        self._sender = Sender(cluster, config, is_shared=is_shared)
         self._accumulator = self._sender.accumulator
         self._closed = False
         if serializers is not None:

@@ -11,7 +11,7 @@ import pytest
 from kafwire.testing import KafkaCluster
 from kafwire.testing.faults import FaultProxy
 from tests.support.either_kafka import either_kafka
-from tests.support.real_topics import PARKED_MS
+from tests.support.real_topics import PARKED_MS, all_up
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +37,7 @@ def _three() -> Iterator[KafkaCluster]:
         "replica.lag.time.max.ms": 3000,
         "log.cleaner.backoff.ms": 100,
         "connections.max.idle.ms": 10_000,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
     }
     racks = {node: {"broker.rack": f"r{node}"} for node in (1, 2, 3)}
     with KafkaCluster(3, properties=properties, node_properties=racks, heap="320m") as running:
@@ -46,7 +47,7 @@ def _three() -> Iterator[KafkaCluster]:
 @pytest.fixture
 def three(_three: KafkaCluster) -> KafkaCluster:
     """Three nodes, all of them up."""
-    return _all_up(_three)
+    return all_up(_three)
 
 
 @pytest.fixture(scope="session")
@@ -59,18 +60,9 @@ def _three_proxied() -> Iterator[KafkaCluster]:
 @pytest.fixture
 def three_proxied(_three_proxied: KafkaCluster) -> Iterator[KafkaCluster]:
     """Three nodes behind proxies, all of them up, and no faults; a follower's fetch waits for `PARKED_MS` at most."""
-    _all_up(_three_proxied).proxy.restart()
+    all_up(_three_proxied).proxy.restart()
     yield _three_proxied
     _three_proxied.proxy.restart()
-
-
-def _all_up(cluster: KafkaCluster) -> KafkaCluster:
-    for node in cluster.nodes:
-        node.resume()
-        node.start(wait=False)
-    for node in cluster.nodes:
-        node.wait_ready()
-    return cluster
 
 
 @pytest.fixture

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
 import kafwire
 from kafwire import protocol
 from kafwire.cli import main
-from kafwire.errors import ConfigError, TransactionError
+from kafwire.errors import ConfigError, ErrorCode, KafkaError, TransactionError, broker_error
 from kafwire.spark.exactly_once import sinks
 from kafwire.spark.exactly_once.decisions import Decision, Prepared, coordinator_id, encode, task_id
-from kafwire.spark.exactly_once.kafka import KafkaCoordination
+from kafwire.spark.exactly_once.kafka import KafkaCoordination, completed
 from kafwire.spark.exactly_once.outcomes import BatchAbortedError, HalfCommittedError, OvertakenError
 from kafwire.spark.exactly_once.sink import Plan
 from kafwire.spark.options import write_options
@@ -241,6 +242,19 @@ def test_a_state_topic_that_loses_decisions_is_refused(bootstrap: str, make: Cal
             make(stateTopic=f"{name}-2").plan()
 
 
+def test_a_new_state_topic_is_not_described(make: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that lags knows no such topic for a moment."""
+
+    def refuse(_: kafwire.Client, name: str) -> dict[str, str | None]:
+        raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"describing topic {name!r}")
+
+    monkeypatch.setattr(kafwire.Client, "topic_config", refuse)
+    job = make()
+    plan = job.plan()
+    job.commit(0, job.write(0), plan)
+    assert job.committed() == {0: 30}
+
+
 def test_a_detached_producer_cannot_add_to_its_transaction(make: Callable[..., Job]) -> None:
     job = make()
     name = task_id(job.sink, job.run, 0, 0, 0, 0)
@@ -253,3 +267,42 @@ def test_a_detached_producer_cannot_add_to_its_transaction(make: Callable[..., J
     assert job.ongoing() == [name]
     assert job.end(handle, commit=True) == 0
     assert job.committed() == {0: 1}
+
+
+def test_a_driver_that_is_fenced_while_it_writes_names_the_sink(make: Callable[..., Job]) -> None:
+    job = make()
+    job.plan()
+    coordination = KafkaCoordination(job.options)
+    completed(coordination.fence())
+    make().plan()
+    with pytest.raises(
+        KafkaError, match=f"another driver took over the sink {job.sink} while this one wrote to kafwire-"
+    ):
+        completed(coordination.write([(f"{job.sink}//0".encode(), None)]))
+    coordination.close()
+
+
+def test_a_driver_reads_its_own_decisions_once(make: Callable[..., Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    job = make()
+    reads = []
+    scan = kafwire.Client.scan
+
+    def counted(self: kafwire.Client, *args: Any, **options: Any) -> kafwire.Scan:
+        reads.append(options["start"])
+        return scan(self, *args, **options)
+
+    monkeypatch.setattr(kafwire.Client, "scan", counted)
+    for batch in range(3):
+        plan = job.plan()
+        job.commit(batch, job.write(batch), plan)
+    assert reads == []
+    other = KafkaCoordination(job.options)
+    completed(other.fence())
+    completed(other.write([(f"{job.sink}/other/0".encode(), None)]))
+    other.close()
+    assert job.plan().done == {"q": 2}
+    assert len(reads) == 1
+    job.decide(3, prepared := job.write(3))
+    assert job.plan().done == {"q": 3}
+    assert job.end(prepared[0].handle, commit=True) == 0
+    assert job.committed() == dict.fromkeys(range(4), 30)

@@ -20,14 +20,29 @@ from tests.support.deadlines import until
 PARKED_MS = 200
 
 
+def all_up(cluster: KafkaCluster) -> KafkaCluster:
+    """Resume and start all nodes."""
+    for node in cluster.nodes:
+        node.resume()
+        node.start(wait=False)
+    for node in cluster.nodes:
+        node.wait_ready()
+    return cluster
+
+
 def committed(cluster: KafkaCluster, topic: str) -> list[bytes]:
     """What readers of committed records see, once all markers are written: a commit is decided before that."""
+    return committed_at(cluster.bootstrap, topic)
+
+
+def committed_at(bootstrap: str, topic: str) -> list[bytes]:
+    """`committed`, of the cluster that is found at an address."""
     with (
-        kafwire.Consumer(cluster.bootstrap, topics=topic) as every,
-        kafwire.Consumer(cluster.bootstrap, topics=topic, isolation_level="read_committed") as decided,
+        kafwire.Consumer(bootstrap, topics=topic) as every,
+        kafwire.Consumer(bootstrap, topics=topic, isolation_level="read_committed") as decided,
     ):
         until(lambda: decided.end_offsets() == every.end_offsets(), "no transaction hangs")
-    with kafwire.scan(cluster.bootstrap, topic, isolation_level="read_committed") as found:
+    with kafwire.scan(bootstrap, topic, isolation_level="read_committed") as found:
         return sorted(pa.table(found)["value"].to_pylist())
 
 

@@ -6,22 +6,21 @@ that it has read.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.prepared_transactions import PreparedTransactions
 from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import AuthorizationError, BrokerError, ConfigError, KafkaError, KafkaTimeoutError
+from kafwire.errors import AuthorizationError, BrokerError, ConfigError, KafkaError, KafkaTimeoutError, ProtocolError
 from kafwire.producer.sequencer import Identity
-from kafwire.runtime.engine import default_engine
 from kafwire.spark import processes
 from kafwire.spark.exactly_once.decisions import Record, coordinator_id, prefix_of
 from kafwire.spark.exactly_once.outcomes import Described
-from kafwire.spark.lookup import client_names
+from kafwire.spark.options import TWO_PHASE, client_names
 from kafwire.types import Offset, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
@@ -29,10 +28,12 @@ if TYPE_CHECKING:
     from kafwire.spark.options import WriteOptions
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 # A decision is written within milliseconds. A driver that was killed in between holds readers for so long at most.
 _COORDINATOR_TIMEOUT_MS = 10_000
 _LOOK_AGAIN_S = 0.02
+_FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 _REPLICAS = 3
 
 
@@ -57,11 +58,10 @@ class KafkaCoordination:
         self._sink = options.sink
         self._place = TopicPartition(options.state_topic, 0)
         self._client_options = {name: value for name, value in options.client.items() if name in client_names()}
-        self._client: kafwire.Client | None = None
+        self._opened: kafwire.Client | None = None  # its connections serve all of the sink's requests
+        self._is_checked = False
+        self._stable: int | None = None  # a last stable offset that was not looked at
         self._coordinator: kafwire.Producer | None = None
-        self._engine = default_engine()
-        self._cluster = Cluster(self._engine, ClientConfig.build(self._client_options))
-        self._transactions = PreparedTransactions(self._cluster)
         self._next = 0  # the first offset that was not read
         self._state: dict[bytes, bytes] = {}
         self._waiting_since: float | None = None
@@ -69,30 +69,34 @@ class KafkaCoordination:
     def close(self) -> None:
         """Close all connections."""
         self._drop_coordinator()
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-        self._engine.run(self._cluster.close)
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
     async def fence(self) -> Identity:
         """See `Coordination`."""
-        self._prepare()
+        self._check()
         self._drop_coordinator()
         self._waiting_since = None
-        producer = self._coordinator = _producer(
-            self._options, coordinator_id(self._sink), timeout_ms=_COORDINATOR_TIMEOUT_MS
+        # A decision's transaction must time out: an open one hides the state topic from a driver that reads it.
+        producer = self._coordinator = self._producer(
+            coordinator_id(self._sink), timeout_ms=_COORDINATOR_TIMEOUT_MS, is_two_phase=False
         )
         with _explained(self._sink):
             producer.init_transactions()
         return self._identity(producer)
 
     async def high_watermark(self) -> int:
-        """See `Coordination`."""
-        return self._end("read_uncommitted")
+        """See `Coordination`. Asks for the last stable offset too: one that reaches the end needs no second request."""
+        end, self._stable = self._run(self._ends, "read_uncommitted", "read_committed")
+        return end
 
     async def last_stable_offset(self) -> int:
         """See `Coordination`."""
-        return self._end("read_committed")
+        stable, self._stable = self._stable, None
+        if stable is None:
+            (stable,) = self._run(self._ends, "read_committed")
+        return stable
 
     async def wait(self) -> None:
         """See `Coordination`."""
@@ -113,9 +117,9 @@ class KafkaCoordination:
         if end < self._next:  # the topic was recreated
             self._state.clear()
             self._next = 0
-        start = max(self._next, self._made.offsets([place], "earliest")[place])
+        start = self._next or self._client.offsets([place], "earliest")[place]
         if start < end:
-            with self._made.scan(
+            with self._client.scan(
                 place.topic,
                 start={place: Offset(start)},
                 end={place: Offset(end)},
@@ -134,21 +138,27 @@ class KafkaCoordination:
             raise KafkaError(f"the sink {self._sink} was not taken over")
         try:
             producer.begin_transaction()
-            for key, value in records:
-                producer.send(self._place.topic, value, key=key, partition=self._place.partition)
+            topic, partition = self._place
+            written = [producer.send(topic, value, key=key, partition=partition) for key, value in records]
             producer.commit_transaction()
-        except BaseException:
+        except BaseException as error:
             self._drop_coordinator()
+            if _is_fenced(error):
+                raise KafkaError(
+                    f"another driver took over the sink {self._sink} while this one wrote to {self._place.topic}: stop "
+                    f"the other query, or give one of the two another `sink` name ({error})"
+                ) from error
             raise
+        self._take_in(records, [delivery.result().offset for delivery in written])
         return self._identity(producer)
 
     async def end(self, handles: Sequence[TransactionHandle], *, commit: bool) -> Sequence[int]:
         """See `Coordination`."""
-        return self._engine.run(self._transactions.end, handles, commit=commit)
+        return self._run(self._transactions.end, handles, commit=commit)
 
     async def describe(self, transactional_ids: Sequence[str]) -> Mapping[str, Described]:
         """See `Coordination`."""
-        found = self._engine.run(self._transactions.describe, transactional_ids)
+        found = self._run(self._transactions.describe, transactional_ids)
         return {
             name: Described(
                 state.transaction_state,
@@ -162,11 +172,23 @@ class KafkaCoordination:
 
     async def ongoing(self, prefix: str) -> Sequence[str]:
         """See `Coordination`."""
-        return self._engine.run(self._transactions.ongoing, prefix)
+        return self._run(self._transactions.ongoing, prefix)
 
     def now_ms(self) -> int:
         """See `Coordination`."""
         return time.time_ns() // 1_000_000
+
+    def _take_in(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
+        """Do not read own records again, if they directly follow what was read. Their transaction's marker is behind.
+
+        No other driver writes between them and the marker: its InitProducerId waits for the marker.
+        """
+        first = self._next
+        if list(offsets) != list(range(first, first + len(offsets))):
+            return
+        for key, value in records:
+            self._keep(key, value)
+        self._next = first + len(offsets) + 1
 
     def _keep(self, key: bytes | None, value: bytes | None) -> None:
         if key is None:
@@ -176,13 +198,36 @@ class KafkaCoordination:
         else:
             self._state[bytes(key)] = bytes(value)
 
-    def _end(self, isolation: str) -> int:
-        return self._made.offsets([self._place], "latest", isolation_level=isolation)[self._place]
+    async def _ends(self, *isolation_levels: str) -> list[int]:
+        ask = self._client._requests.offsets
+        asked = [ask([self._place], "latest", level)() for level in isolation_levels]
+        return [found[self._place] for found in await asyncio.gather(*asked)]
 
     @property
-    def _made(self) -> kafwire.Client:
-        assert self._client is not None
-        return self._client
+    def _client(self) -> kafwire.Client:
+        if self._opened is None:
+            import kafwire
+
+            with processes.naming_this_host():
+                self._opened = kafwire.Client(**self._client_options)
+        return self._opened
+
+    def _run(self, function: Callable[_P, Coroutine[Any, Any, _T]], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return self._client._engine.run(function, *args, **kwargs)
+
+    @property
+    def _transactions(self) -> PreparedTransactions:
+        return PreparedTransactions(self._client._cluster)
+
+    def _producer(self, transactional_id: str, *, timeout_ms: int, is_two_phase: bool) -> kafwire.Producer:
+        import kafwire
+
+        own = {
+            "transactional_id": transactional_id,
+            "transaction_timeout_ms": timeout_ms,
+            "transaction_two_phase_commit_enable": is_two_phase,
+        }
+        return kafwire.Producer._sharing(self._client, {**self._options.client, **own})
 
     @staticmethod
     def _identity(producer: kafwire.Producer) -> Identity:
@@ -196,22 +241,14 @@ class KafkaCoordination:
             with contextlib.suppress(KafkaError):  # records that it gives up are those of a decision that failed
                 producer.close(0.0)
 
-    def _prepare(self) -> None:
+    def _check(self) -> None:
         """Check the sink once, before its first batch: the state topic, time-outs, permissions."""
-        if self._client is not None:
+        if self._is_checked:
             return
-        import kafwire
-
-        with processes.naming_this_host():
-            client = kafwire.Client(**self._client_options)
-        try:
-            with _explained(self._sink):
-                self._check_state_topic(client)
-                self._check_tasks()
-        except BaseException:
-            client.close()
-            raise
-        self._client = client
+        with _explained(self._sink):
+            self._check_state_topic(self._client)
+            self._check_tasks()
+        self._is_checked = True
 
     def _check_state_topic(self, client: kafwire.Client) -> None:
         name = self._place.topic
@@ -225,7 +262,7 @@ class KafkaCoordination:
             except BrokerError as error:
                 if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
-            (topic,) = client.metadata([name]).topics
+            return  # other brokers may not know the new topic yet, and its settings are the sink's
         if len(topic.partitions) > 1:
             raise ConfigError(
                 f"option stateTopic={name}: the topic has {len(topic.partitions)} partitions, one is needed"
@@ -242,11 +279,15 @@ class KafkaCoordination:
     def _check_tasks(self) -> None:
         """Take a producer id as the tasks will: the coordinator checks the time-out and the permissions."""
         timeout_ms = int(self._options.client["transaction_timeout_ms"])
-        with _producer(self._options, f"{prefix_of(self._sink)}check", timeout_ms=timeout_ms) as producer:
+        is_two_phase = self._options.is_two_phase
+        name = f"{prefix_of(self._sink)}check"
+        with self._producer(name, timeout_ms=timeout_ms, is_two_phase=is_two_phase) as producer:
             try:
                 producer.init_transactions()
             except KafkaError as error:
                 cause = error.__cause__
+                if is_two_phase and isinstance(cause, ProtocolError):
+                    raise ConfigError(f"option {TWO_PHASE}: {cause.message}") from None
                 if isinstance(cause, BrokerError) and cause.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
                     raise ConfigError(
                         f"option kafka.transaction.timeout.ms={timeout_ms} is above the brokers' "
@@ -255,12 +296,13 @@ class KafkaCoordination:
                 raise
 
 
-def _producer(options: WriteOptions, transactional_id: str, *, timeout_ms: int) -> kafwire.Producer:
-    import kafwire
-
-    given = {**options.client, "transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
-    with processes.naming_this_host():
-        return kafwire.Producer(**given)
+def _is_fenced(error: BaseException | None) -> bool:
+    """Whether another producer with the coordinator's id is the cause of an error."""
+    while error is not None:
+        if isinstance(error, BrokerError) and error.code in _FENCED:
+            return True
+        error = error.__cause__
+    return False
 
 
 class _explained:  # noqa: N801 - used as a function

@@ -139,6 +139,7 @@ class Sink:
                 "stop the other query, or give one of the two another `sink` name"
             )
         await self._check_open(batch, prepared)
+        self._warn_of_another_query(query, batch)
         decision = Decision(query, batch, tuple(prepared))
         await self._write(encode(self.name, decision))
         await self._roll_forward(decision)
@@ -220,6 +221,24 @@ class Sink:
     async def _mark_done(self, decision: Decision) -> None:
         await self._write(encode_done(self.name, decision))
         self._decisions[decision.query] = decision.done
+
+    def _warn_of_another_query(self, query: str, batch: int) -> None:
+        """Warn before the first decision of a query if its name or its checkpoint may be another query's."""
+        if query in self._decisions or query.startswith(RUN):
+            return
+        others = sorted(name for name in self._decisions if not name.startswith(RUN))
+        if others:
+            log.warning(
+                "option sink=%s: the sink has committed batches of query %s, and now commits one of query %s. Give "
+                "each query a `sink` name of its own: two running queries abort each other's batches",
+                *(self.name, ", ".join(others), query),
+            )
+        if batch:
+            log.warning(
+                "option sink=%s: batch %d is the first one of query %s with this name. If an earlier run wrote rows of "
+                "this batch, with another `sink` name or without delivery=exactly-once, they are in the topic twice",
+                *(self.name, batch, query),
+            )
 
     async def _check_open(self, batch: int, prepared: Sequence[Prepared]) -> None:
         described = await self._cluster.describe([each.handle.transactional_id for each in prepared])

@@ -71,6 +71,20 @@ def test_a_client_in_use_stays_open_and_others_are_closed() -> None:
     assert stage.timers == []
 
 
+def test_a_dropped_client_is_closed_and_made_again() -> None:
+    stage = Stage()
+    with stage.use("a") as first:
+        stage.pool.drop(("a",))
+        assert first.closed
+    stage.pool.drop(("b",))
+    with stage.use("a") as second:
+        assert second is not first
+        assert not second.closed
+    stage.pass_until(1000.0)
+    assert second.closed
+    assert stage.timers == []
+
+
 def test_a_client_that_cannot_be_made_leaves_nothing_behind() -> None:
     stage = Stage()
 
