@@ -48,7 +48,7 @@ class StreamsDriver(BrokerDriver):
         """Members that share all tasks, with nothing left to do."""
         members = [self.member(name) for name in names]
         for each in members:
-            each.join()
+            each.enter()
         for _ in range(2 * len(members) + 2):
             for each in members:
                 each.report()
@@ -84,7 +84,7 @@ class DrivenMember:
                 }
         return response
 
-    def join(self, **fields: Any) -> Any:
+    def enter(self, **fields: Any) -> Any:
         """A first heartbeat."""
         nothing: dict[str, Any] = {role: [] for role in ROLES}
         first = {"rebalance_timeout_ms": 20_000, "process_id": self.process, "topology": self.driver.topology}
@@ -92,12 +92,11 @@ class DrivenMember:
 
     def report(self) -> Any:
         """A heartbeat with the tasks of the last assignment."""
-        return self.beat(
-            **{
-                role: [HEARTBEAT.TaskIds(subtopology_id=name, partitions=indexes) for name, indexes in tasks]
-                for role, tasks in self.given.items()
-            }
-        )
+        listed: dict[str, Any] = {
+            role: [HEARTBEAT.TaskIds(subtopology_id=name, partitions=indexes) for name, indexes in tasks]
+            for role, tasks in self.given.items()
+        }
+        return self.beat(**listed)
 
     def tasks(self, role: str = "active_tasks") -> list[int]:
         """The partitions of its tasks."""

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafwire import protocol
@@ -39,7 +41,7 @@ def test_a_member_that_keeps_revoked_tasks_is_removed() -> None:
     driver = StreamsDriver()
     (first,) = driver.joined("a")
     second = driver.member("b")
-    second.join()
+    second.enter()
     assert second.tasks() == []
     first.beat()  # the response revokes two tasks
     assert len(first.tasks()) == 2
@@ -56,7 +58,7 @@ def test_a_member_that_closes_revoked_tasks_stays() -> None:
     driver = StreamsDriver()
     (first,) = driver.joined("a")
     second = driver.member("b")
-    second.join()
+    second.enter()
     first.beat()
     first.report()
     second.beat()
@@ -68,10 +70,10 @@ def test_a_member_that_closes_revoked_tasks_stays() -> None:
 def test_a_new_group_waits_for_members() -> None:
     driver = StreamsDriver(stateful=False, group_streams_initial_rebalance_delay_ms=str(DELAY_MS))
     first, second = driver.member("a"), driver.member("b")
-    joined = first.join()
+    joined = first.enter()
     text = "Assignment delayed due to the configured initial rebalance delay."
     assert (joined.member_epoch, statuses(joined)) == (1, [(DELAYED, text)])
-    assert second.join().active_tasks == []
+    assert second.enter().active_tasks == []
     driver.pass_ms(DELAY_MS)
     assert driver.group.assignment_epoch == driver.group.epoch == 3, "the timer makes the assignment"
     assert statuses(first.beat()) == []
@@ -82,7 +84,7 @@ def test_a_new_group_waits_for_members() -> None:
 def test_a_new_group_of_one_heartbeat_gets_its_assignment_with_the_second() -> None:
     driver = StreamsDriver(stateful=False, group_streams_initial_rebalance_delay_ms=str(DELAY_MS))
     first = driver.member("a")
-    first.join()
+    first.enter()
     driver.pass_ms(DELAY_MS)
     assert driver.group.assignment_epoch == 1, "the coordinator has not configured the topology again"
     assert first.beat().member_epoch == 2
@@ -94,7 +96,7 @@ def test_time_passes_between_assignments() -> None:
     (first,) = driver.joined("a")
     second = driver.member("b")
     text = "Assignment delayed due to the configured assignment interval."
-    assert statuses(second.join()) == [(DELAYED, text)]
+    assert statuses(second.enter()) == [(DELAYED, text)]
     first.report()
     assert first.tasks() == [0, 1, 2, 3]
     driver.pass_ms(10_000)
@@ -111,13 +113,13 @@ def test_a_static_member_comes_back_to_its_tasks() -> None:
     first, second = driver.member("a", instance="i1"), driver.member("b")
     for _ in range(4):
         for each in (first, second):
-            each.report() if each.epoch else each.join()
+            each.report() if each.epoch else each.enter()
     before, epoch = first.tasks(), driver.group.epoch
     assert len(before) == 2
     assert first.beat(-2).member_epoch == -2
     assert driver.group.state.value == "Reconciling"
     successor = driver.member("c", "p-a", "i1")
-    successor.join()
+    successor.enter()
     assert (successor.tasks(), driver.group.epoch) == (before, epoch)
     assert first.beat(epoch).error_code == ErrorCode.FENCED_INSTANCE_ID
 
@@ -125,12 +127,12 @@ def test_a_static_member_comes_back_to_its_tasks() -> None:
 def test_members_above_the_limit_are_refused() -> None:
     driver = StreamsDriver(group_streams_max_size="1")
     driver.joined("a")
-    refused = driver.member("b").join()
+    refused = driver.member("b").enter()
     assert (refused.error_code, refused.error_message) == (
         ErrorCode.GROUP_MAX_SIZE_REACHED,
         "The streams group has reached its maximum capacity of 1 members.",
     )
-    assert driver.member("a").join().error_code == 0
+    assert driver.member("a").enter().error_code == 0
 
 
 def test_standby_tasks_are_on_other_processes() -> None:
@@ -195,7 +197,7 @@ def test_the_broker_creates_the_internal_topics() -> None:
         ]
     )
     first = driver.member("a")
-    joined = first.join()
+    joined = first.enter()
     (status,) = statuses(joined)
     assert status[0] == Status.MISSING_INTERNAL_TOPICS
     assert described(driver).group_state == "NotReady"
@@ -215,7 +217,7 @@ def test_a_refused_internal_topic_is_named_and_tried_again_later() -> None:
     first = driver.member("a")
     missing = f"Internal topics are missing: {STORE}"
     failed = f"{missing}; Creation failed: {STORE} (Unknown topic config name: no.such)."
-    assert statuses(first.join()) == [(Status.MISSING_INTERNAL_TOPICS, missing)]
+    assert statuses(first.enter()) == [(Status.MISSING_INTERNAL_TOPICS, missing)]
     assert statuses(first.beat()) == [(Status.MISSING_INTERNAL_TOPICS, failed)]
     driver.pass_ms(10_000)  # two intervals of heartbeats
     assert statuses(first.beat()) == [(Status.MISSING_INTERNAL_TOPICS, missing)]
@@ -236,14 +238,14 @@ def test_acls_decide_which_topics_a_group_may_use() -> None:
         return acl
 
     first = driver.member("a")
-    assert first.join().error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert first.enter().error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert described(driver).error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
     allow("Read", "Group", GROUP)
-    assert first.join().error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert first.enter().error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     allow("Describe", "Topic", TOPIC)
     sight = allow("Describe", "Topic", STORE)
     denied = f"Internal topics are missing: {STORE}; Unauthorized to CREATE on topics {STORE}."
-    assert statuses(first.join()) == [(Status.MISSING_INTERNAL_TOPICS, denied)]
+    assert statuses(first.enter()) == [(Status.MISSING_INTERNAL_TOPICS, denied)]
     allow("Create", "Topic", STORE)
     first.beat()
     assert statuses(first.beat()) == []
@@ -256,7 +258,7 @@ def test_acls_decide_which_topics_a_group_may_use() -> None:
 def test_a_cluster_without_the_feature_refuses_streams_groups() -> None:
     driver = StreamsDriver()
     driver.state.features["streams.version"] = 0
-    assert driver.member("a").join().error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert driver.member("a").enter().error_code == ErrorCode.UNSUPPORTED_VERSION
     assert described(driver).error_code == ErrorCode.UNSUPPORTED_VERSION
     update = driver.ask(protocol.StreamsGroupTopologyDescriptionUpdateRequest(group_id=GROUP))
     assert (update.error_code, update.error_message) == (
@@ -283,7 +285,7 @@ def test_an_earlier_epoch_commits_for_tasks_that_the_member_kept() -> None:
     driver = StreamsDriver(stateful=False)
     (first,) = driver.joined("a")
     before = first.epoch
-    driver.member("b").join()
+    driver.member("b").enter()
     first.beat()
     first.report()
     kept, lost = first.tasks(), sorted({0, 1, 2, 3} - {*first.tasks()})
@@ -310,13 +312,14 @@ def test_an_empty_streams_group_becomes_a_classic_one() -> None:
     first.beat(-1)
     assert driver.ask(join).error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert described(driver).error_message == f"Group {GROUP} is not a streams group."
-    assert first.join().member_epoch == 2, "a classic group without members becomes a streams group"
+    assert first.enter().member_epoch == 2, "a classic group without members becomes a streams group"
 
 
 def test_all_task_types_are_listed_or_none() -> None:
     driver = StreamsDriver()
     (first,) = driver.joined("a")
     for role in ROLES:
-        refused = first.beat(**{role: []})
+        alone: dict[str, Any] = {role: []}
+        refused = first.beat(**alone)
         assert refused.error_code == ErrorCode.INVALID_REQUEST
         assert refused.error_message == "If one task-type is non-null, all must be non-null."
