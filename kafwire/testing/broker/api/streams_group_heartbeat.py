@@ -42,7 +42,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
         _check(message)
         code = groups.refuses(request, message.group_id)
         if code:
-            return response(error_code=code, error_message=ErrorCode(code).message)
+            return response(error_code=code)
         found, missing = groups.streams_heartbeat(request)
     except Refusal as refusal:
         return response(error_code=refusal.code, error_message=refusal.message or None)

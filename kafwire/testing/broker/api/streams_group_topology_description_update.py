@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 def handle(state: ClusterState, request: Request) -> Answer:
     """Refuse it: `group.streams.topology.description.plugin.class` is unset by default, and no member asks then."""
     del request
-    code = ErrorCode.UNSUPPORTED_VERSION
-    text = "The broker has no streams group topology description plugin configured."
-    if not state.features.get("streams.version"):
-        text = code.message
-    return protocol.StreamsGroupTopologyDescriptionUpdateResponse(error_code=code, error_message=text)
+    response = protocol.StreamsGroupTopologyDescriptionUpdateResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    if state.features.get("streams.version"):
+        response.error_message = "The broker has no streams group topology description plugin configured."
+    return response
