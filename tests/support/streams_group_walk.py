@@ -128,6 +128,7 @@ class StreamsWalk:
 
     def play(self, steps: int) -> list[str]:
         self._random = random.Random(self.seed)
+        self._probes = 0
         self._late = f"{self.group}-late"
         known = topologies(self.group, *self.topics, self._late)
         self._shape = self._random.choice([*known, "stateful", "copartitioned"])
@@ -160,11 +161,20 @@ class StreamsWalk:
 
     def _configure(self) -> None:
         interval_ms = "15000" if self.calm else "0"
-        self._broker.configure(
-            self.group,
+        self._set(
             streams_initial_rebalance_delay_ms="0",
             streams_assignment_interval_ms=interval_ms,
             streams_num_standby_replicas=str(self._random.choice([0, 1, 1, 2])),
+        )
+
+    def _set(self, **options: str) -> None:
+        """Set options of the group. A real coordinator heeds them in order, a moment after the broker shows them."""
+        self._broker.configure(self.group, **options)
+        probe = self._probe(HEARTBEAT.Topology(subtopologies=[subtopology("0", self.topics)]))
+        interval_ms = 5000 + self._probes
+        self._broker.configure(probe.group_id, streams_heartbeat_interval_ms=str(interval_ms))
+        waiting.until(
+            lambda: self._broker.ask(probe).heartbeat_interval_ms == interval_ms, "the coordinator heeds the options"
         )
 
     def _new_member(self, number: int) -> Member:
@@ -350,7 +360,7 @@ class StreamsWalk:
     def _probe(self, topology: Any) -> Any:
         """The heartbeat of another group, which one thread coordinates with this one."""
         place = java_hash(self.group) % INTERNAL_PARTITIONS
-        self._probes = getattr(self, "_probes", 0) + 1
+        self._probes += 1
         names = (f"{self.group}-probe-{self._probes}-{number}" for number in range(10_000))
         name = next(each for each in names if java_hash(each) % INTERNAL_PARTITIONS == place)
         return HEARTBEAT(
@@ -414,11 +424,11 @@ class StreamsWalk:
             self._wrong_option()
         elif option == "tags":
             tags = self._random.choice(["", "zone", "zone,rack"])
-            self._broker.configure(self.group, streams_rack_aware_assignment_tags=tags)
+            self._set(streams_rack_aware_assignment_tags=tags)
             self._say(f"tags {tags}", "set")
         else:
             replicas = str(self._random.randrange(3))
-            self._broker.configure(self.group, streams_num_standby_replicas=replicas)
+            self._set(streams_num_standby_replicas=replicas)
             self._say(f"replicas {replicas}", "set")
 
     def _wrong_option(self) -> None:
