@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 STREAMS = "streams"
 MEMBER_EPOCHS = 9  # the version of OffsetCommit from which a generation may be a member's epoch
+INITIAL_DELAY = "initial rebalance delay"
 RACK_TAGS = "streams.rack.aware.assignment.tags"
 _NO_TASKS = Tasks()
 Members = Mapping[str, StreamsMember]
@@ -230,43 +231,57 @@ class StreamsGroup:
             or beat.validated_epoch != self._validated_epoch
             or settings != self._settings
         )
-        plan = Plan(self.epoch + bumps, self.assignment_epoch, settings=settings)
+        is_settled = not bumps and self.state is GroupState.STABLE
+        # A member that has lost tasks of its target gets them back, in an epoch without another assignment.
+        regains = is_settled and not described.has_tasks(self.targets.get(own, _NO_TASKS))
+        plan = Plan(self.epoch + (bumps or regains), self.assignment_epoch, settings=settings)
         plan.statuses += stale_topology(described, self.topology)
-        after = {name: each for name, each in self.members.items() if name != beat.holder} | {own: described}
         kept = {name: target for name, target in self.targets.items() if name != beat.holder}
         plan.targets = {**kept, own: self.targets.get(beat.holder or own, _NO_TASKS)}
-        is_settled = not bumps and self.state is GroupState.STABLE
-        if self._is_delayed():
-            plan.statuses.append(delayed("initial rebalance delay"))
-        elif plan.epoch > self.assignment_epoch and not self._may_assign():
-            plan.statuses.append(delayed("assignment interval"))
-            plan.followed = plan.targets
-        else:
-            if plan.epoch > self.assignment_epoch:
+        delay = self._delay_of(plan, regains=regains)
+        if delay is not None:
+            plan.statuses.append(delayed(delay))
+        elif plan.epoch > self.assignment_epoch:
+            plan.target_epoch, plan.assigns = plan.epoch, not regains
+            if plan.assigns:
+                after = {name: each for name, each in self.members.items() if name != beat.holder} | {own: described}
                 offsets = self.memory.offsets | ({} if beat.offsets[0] is None else {own: beat.offsets[0]})
                 plan.targets = assignment(after, beat.configured, settings[0], offsets)
-                plan.target_epoch, plan.assigns = plan.epoch, True
-            plan.followed = plan.targets
         epoch, followed = self.memory.followed
-        if epoch == plan.target_epoch and not is_settled:
+        if is_settled:
+            plan.followed = plan.targets
+        elif epoch == plan.target_epoch:
             plan.followed = followed
+        else:
+            plan.followed = {} if delay == INITIAL_DELAY else plan.targets
         return plan
+
+    def _delay_of(self, plan: Plan, *, regains: bool) -> str | None:
+        """What the next assignment waits for; None: nothing."""
+        if self._is_delayed():
+            return INITIAL_DELAY
+        waits = plan.epoch > self.assignment_epoch and not regains and not self._may_assign()
+        return "assignment interval" if waits else None
 
     def _is_delayed(self) -> bool:
         """Whether a new group waits for more members, or is about to."""
         return self._delay is not None or (self.state is GroupState.EMPTY and self._delay_ms() > 0)
 
+    def _option(self, name: str) -> int:
+        """One of the group's options that are numbers."""
+        return self._cluster.group_config_int(self.group_id, f"streams.{name}")
+
     def _delay_ms(self) -> int:
-        return self._cluster.group_config_int(self.group_id, "streams.initial.rebalance.delay.ms")
+        return self._option("initial.rebalance.delay.ms")
 
     def _may_assign(self) -> bool:
         """Whether it is long enough since the last assignment (KIP-1263)."""
-        interval_ms = self._cluster.group_config_int(self.group_id, "streams.assignment.interval.ms")
+        interval_ms = self._option("assignment.interval.ms")
         return self._assigned_ms is None or self._cluster.now_ms >= self._assigned_ms + interval_ms
 
     def _assignor_settings(self) -> tuple[int, str]:
         """The options of which a change makes another assignment: standby replicas and tags."""
-        replicas = self._cluster.group_config_int(self.group_id, "streams.num.standby.replicas")
+        replicas = self._option("num.standby.replicas")
         return replicas, ",".join(elements(self._cluster.group_config(self.group_id, RACK_TAGS)))
 
     def _end_delay(self) -> None:
@@ -306,10 +321,11 @@ class StreamsGroup:
             self._forget(beat.holder)
         self._known.put(now)
         self.epoch, self.topology, self.targets = plan.epoch, beat.topology, plan.targets
+        self.assignment_epoch = plan.target_epoch
         if plan.assigns:
-            self.assignment_epoch, self._assigned_ms = plan.epoch, self._cluster.now_ms
+            self._assigned_ms = self._cluster.now_ms
         self.memory.configured = beat.configured
-        if self._cluster.group_config_int(self.group_id, "streams.num.warmup.replicas") > 0:
+        if self._option("num.warmup.replicas") > 0:
             self.memory.followed = plan.target_epoch, dict(plan.followed)
         if now != beat.described:
             self._time_rebalance(now)
@@ -320,10 +336,7 @@ class StreamsGroup:
     def _response(self, beat: Beat, now: StreamsMember, version: int) -> Any:
         """The response to a heartbeat, without its statuses and endpoints."""
         response = protocol.StreamsGroupHeartbeatResponse
-
-        def option(name: str) -> int:
-            return self._cluster.group_config_int(self.group_id, f"streams.{name}")
-
+        option = self._option
         found = response(
             member_id=now.member_id,
             member_epoch=now.epoch,
@@ -413,7 +426,7 @@ class StreamsGroup:
 
     def _time_session(self, member_id: str) -> None:
         """Start a member's session: its next heartbeat starts it again."""
-        delay_ms = self._cluster.group_config_int(self.group_id, "streams.session.timeout.ms")
+        delay_ms = self._option("session.timeout.ms")
         self.timers.start(member_id, Limit.SESSION, delay_ms, lambda: self._remove(member_id))
 
     def _time_rebalance(self, member: StreamsMember) -> None:

@@ -88,6 +88,10 @@ class StreamsMember:
         """Whether another member runs the same tasks, active ones since the same epochs."""
         return self.active == other.active and self.standby == other.standby
 
+    def has_tasks(self, tasks: Tasks) -> bool:
+        """Whether the member runs these tasks and no others."""
+        return self.active.keys() == tasks.active and self.standby == tasks.standby
+
     def is_reconciled(self, assignment_epoch: int) -> bool:
         """Whether the member has its tasks of the group's assignment of this epoch, and no others."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch

@@ -124,6 +124,24 @@ def test_a_static_member_comes_back_to_its_tasks() -> None:
     assert first.beat(epoch).error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
+def test_a_member_regains_tasks_that_it_lost_to_its_instance_id() -> None:
+    """As in Kafka 4.4.0, where a refused heartbeat with the instance id takes the target of an unreconciled member."""
+    driver = StreamsDriver()
+    first, second = driver.member("a", instance="i1"), driver.member("b")
+    first.enter()
+    first.report()
+    second.enter()
+    assert driver.member("x", instance="i1").beat(1).error_code == ErrorCode.FENCED_INSTANCE_ID
+    first.beat()
+    assert first.tasks() == []
+    first.report()
+    second.beat()
+    epoch, assignment = driver.group.epoch, driver.group.targets
+    assert (len(second.tasks()), driver.group.state.value) == (2, "Stable")
+    assert first.beat().member_epoch == epoch + 1
+    assert (len(first.tasks()), driver.group.targets) == (2, assignment)
+
+
 def test_members_above_the_limit_are_refused() -> None:
     driver = StreamsDriver(group_streams_max_size="1")
     driver.joined("a")
