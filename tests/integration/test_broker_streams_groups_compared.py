@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 
@@ -26,8 +27,7 @@ def places(cluster: KafkaCluster) -> Iterator[tuple[str, str]]:
     with EmbeddedKafka() as embedded:
         for address in (cluster.bootstrap, embedded.bootstrap):
             with BrokerSocket(address) as broker:
-                asked = protocol.FindCoordinatorRequest(coordinator_keys=["walk"], key_type=0)
-                waiting.until(lambda: not broker.ask(asked).coordinators[0].error_code, "groups are coordinated")  # noqa: B023
+                waiting.until(partial(has_coordinator, broker), "groups are coordinated")
                 request = protocol.CreateTopicsRequest(timeout_ms=10_000)
                 request.topics = [
                     request.CreatableTopic(name=name, num_partitions=count, replication_factor=1)
@@ -35,6 +35,11 @@ def places(cluster: KafkaCluster) -> Iterator[tuple[str, str]]:
                 ]
                 assert not any(each.error_code for each in broker.ask(request).topics)
         yield cluster.bootstrap, embedded.bootstrap
+
+
+def has_coordinator(broker: BrokerSocket) -> bool:
+    asked = protocol.FindCoordinatorRequest(coordinator_keys=["walk"], key_type=0)
+    return not broker.ask(asked).coordinators[0].error_code
 
 
 def compare(places: tuple[str, str], seed: int, play: Callable[[str, str], list[str]]) -> None:
@@ -48,11 +53,11 @@ def compare(places: tuple[str, str], seed: int, play: Callable[[str, str], list[
     assert real == own, "\n".join([*real[:first], "--- real:", real[first], "--- embedded:", own[first]])
 
 
-@pytest.mark.parametrize("seed", seeds.sampled(range(40), 3, 7, 12))
+@pytest.mark.parametrize("seed", seeds.sampled(range(40), 0, 21, 24))
 def test_members_get_the_same_responses(places: tuple[str, str], seed: int) -> None:
     compare(places, seed, lambda where, group: StreamsWalk(where, group, TOPICS, seed).play(STEPS))
 
 
-@pytest.mark.parametrize("seed", seeds.sampled(range(20), 2, 3, 11))
+@pytest.mark.parametrize("seed", seeds.sampled(range(20), 1, 14))
 def test_members_that_wait_for_an_assignment_get_the_same_responses(places: tuple[str, str], seed: int) -> None:
     compare(places, seed, lambda where, group: StreamsWalk(where, group, TOPICS, seed, calm=True).play(STEPS))
