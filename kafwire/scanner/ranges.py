@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.list_offsets import EARLIEST, LATEST, Partition, Place, Time, list_offsets
@@ -21,6 +21,8 @@ from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaConnectionError, KafkaTimeoutError, broker_error
 from kafwire.integers import integer
 from kafwire.types import Offset, Tail
+
+Found = dict[Place, dict[Partition, int]]
 
 
 class Range(NamedTuple):
@@ -86,6 +88,17 @@ class Bounds:
                 raise ConfigError(f"topic {info.name!r} has partitions 0 to {max(info.partitions)}, not {partition!r}")
         return wanted
 
+    def all_partitions(self, infos: Mapping[str, TopicInfo]) -> list[Partition]:
+        """The partitions that are asked for, of all topics; `ConfigError` for one that its topic does not have."""
+        return [(topic, partition) for topic, info in infos.items() for partition in self.partitions_of(info)]
+
+    def known_partitions(self, infos: Mapping[str, TopicInfo]) -> list[Partition]:
+        """The same by infos that may be old; empty if a topic seems to lack a partition."""
+        try:
+            return self.all_partitions(infos)
+        except ConfigError:
+            return []
+
 
 async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int) -> list[tuple[Range, TopicInfo]]:
     """The exact offsets to read, as they stand now. Raises `BrokerError` for offsets that do not exist.
@@ -97,17 +110,10 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
     high watermark: that is where a transaction ends which is decided, but whose marker is not written yet.
 
     A filter by time lets reading begin where its first record is: all before that one are earlier.
-    """
-    infos = {topic: await cluster.topic(topic, fresh=True) for topic in bounds.topics}
-    wanted = [(topic, partition) for topic, info in infos.items() for partition in bounds.partitions_of(info)]
 
-    async def ask(times: Mapping[Place, Iterable[Partition]]) -> dict[Place, dict[Partition, int]]:
-        first = next(iter(times), None)
-        asked = (
-            _offsets(cluster, of, when, isolation_level=isolation_level, warns=when == first)
-            for when, of in times.items()
-        )
-        return dict(zip(times, await asyncio.gather(*asked), strict=True))
+    Of topics that the client knows, the leaders are asked while the metadata is refreshed, and asked again if that
+    brings any change: another topic of the name, more partitions, another leader.
+    """
 
     def bound_of(bound: ResolvedOffset | dict[Partition, ResolvedOffset], where: Partition) -> ResolvedOffset:
         # Who names the partitions by one of the bounds names them for both.
@@ -117,13 +123,14 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
     first = Time(bounds.window[0]) if bounds.window is not None and bounds.window[0] >= 0 else None
     # The ends before the times: or a record that arrives between the two would lie before the end, and yet, as nobody
     # had seen one of its time, not be read.
-    found = await ask({EARLIEST: wanted, LATEST: wanted})
+    infos, found = await _ends(cluster, bounds, isolation_level=isolation_level)
+    wanted = bounds.all_partitions(infos)
     times: dict[Place, dict[Partition, None]] = {}
     for where in wanted:
         for place in (bound_of(bounds.start, where), bound_of(bounds.end, where), first):
             if isinstance(place, Time):
                 times.setdefault(place, {})[where] = None
-    found |= await ask(times)
+    found |= await _ask(cluster, times, isolation_level=isolation_level)
     written = dict(found[LATEST])
     if isolation_level:
         named = [w for w in wanted if any(isinstance(bound_of(b, w), Offset) for b in (bounds.start, bounds.end))]
@@ -161,6 +168,40 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
             )
         ranges.append((Range(*where, begin, max(begin, stop)), infos[where[0]]))
     return ranges
+
+
+async def _ends(cluster: Cluster, bounds: Bounds, *, isolation_level: int) -> tuple[dict[str, TopicInfo], Found]:
+    """The topics as they are now, and both ends of each partition."""
+
+    async def ask(wanted: Iterable[Partition]) -> Found:
+        return await _ask(cluster, {EARLIEST: wanted, LATEST: wanted}, isolation_level=isolation_level)
+
+    known = {topic: cluster.metadata.topics[topic] for topic in bounds.topics if topic in cluster.metadata.topics}
+    ahead = None
+    if known.keys() == set(bounds.topics) and (partitions := bounds.known_partitions(known)):
+        ahead = asyncio.ensure_future(ask(partitions))
+        ahead.add_done_callback(_retrieve)
+    try:
+        infos = {topic: await cluster.topic(topic, fresh=True) for topic in bounds.topics}
+        wanted = bounds.all_partitions(infos)
+        return infos, await (ahead if ahead is not None and infos == known else ask(wanted))
+    finally:
+        if ahead is not None:
+            ahead.cancel()
+
+
+async def _ask(cluster: Cluster, times: Mapping[Place, Iterable[Partition]], *, isolation_level: int) -> Found:
+    first = next(iter(times), None)
+    asked = (
+        _offsets(cluster, of, when, isolation_level=isolation_level, warns=when == first) for when, of in times.items()
+    )
+    return dict(zip(times, await asyncio.gather(*asked), strict=True))
+
+
+def _retrieve(task: asyncio.Future[Any]) -> None:
+    """Take an error that no caller awaits."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _offsets(

@@ -21,7 +21,7 @@ ROUNDS, MORE_ROUNDS = 8, 100  # requests of each version of an API: every day, a
 ELR = (
     "eligible.leader.replicas.version is 1 in a new cluster, whose controller sets min.insync.replicas for the cluster"
 )
-FEATURES = "what a broker without replication, streams groups and a quorum of its own does not have"
+FEATURES = "what a broker without replication and a quorum of its own does not have"
 LISTED = {
     ("ApiVersions", "api_keys[]"): "NOT_SERVED in test_broker_newest.py",
     ("ApiVersions", "finalized_features_epoch"): "a real one is the controller's last offset when they were read",

@@ -35,7 +35,6 @@ NOT_SERVED = {
         "InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState",
         "ReadShareGroupStateSummary",
     },
-    "streams groups": {"StreamsGroupHeartbeat", "StreamsGroupDescribe", "StreamsGroupTopologyDescriptionUpdate"},
 }  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from kafwire.testing.broker.security.acls import CLUSTER_NAME, Authorizer, Opera
 from kafwire.testing.broker.storage.journal import JournalWriter, NoJournal
 from kafwire.testing.broker.timers import Timer, Timers
 from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, TOPIC_CONFIGS
-from kafwire.testing.broker.topics.group_configs import GROUP_CONFIGS
+from kafwire.testing.broker.topics.group_configs import GROUP_CONFIGS, broker_option
 from kafwire.testing.broker.topics.topics import Topic, Topics
 
 WALL_MS = 1_700_000_000_000
@@ -89,12 +89,20 @@ class ClusterState:
         self.disconnect_watchers: list[Callable[[Connection], object]] = []  # told of each connection that ends
         # The finalised levels of features, and what is supported (KIP-584): `transaction.version` 2 is KIP-890's.
         # `group.version` 1 has the consumer protocol (KIP-848), `share.version` 1 share groups (KIP-932).
-        self.features = {"metadata.version": 33, "transaction.version": 2, "group.version": 1, "share.version": 2}
+        # `streams.version` 1 has streams groups (KIP-1071).
+        self.features = {
+            "metadata.version": 33,
+            "transaction.version": 2,
+            "group.version": 1,
+            "share.version": 2,
+            "streams.version": 1,
+        }
         self.supported_features = {
             "metadata.version": (7, 33),
             "transaction.version": (0, 2),
             "group.version": (0, 1),
             "share.version": (0, 2),
+            "streams.version": (0, 1),
         }
         self.features_epoch = 1
         self.before_4 = False  # whether coordinators do as those of Kafka 3.9, or of 4.4
@@ -151,7 +159,8 @@ class ClusterState:
         own = self.group_configs.get(group_id, {}).get(name)
         if own is not None:
             return own
-        return self.config(f"group.{name}") if f"group.{name}" in BROKER_CONFIGS else GROUP_CONFIGS[name].default
+        option = broker_option(name)
+        return GROUP_CONFIGS[name].default if option is None else self.config(option)
 
     def group_config_int(self, group_id: str, name: str) -> int:
         """A group's option that is a number."""

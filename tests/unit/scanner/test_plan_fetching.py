@@ -350,6 +350,49 @@ def test_a_plan_does_not_trust_what_is_remembered_of_a_topic() -> None:
         assert [info.topic_id for _, info in found] == [world.topics["t"].topic_id]
 
 
+def test_a_warm_plan_asks_the_leaders_once_and_does_not_wait_for_the_metadata() -> None:
+    with World(brokers=3) as world:
+        rows = fill(world, "t", partitions=3)
+        warm = Scanning(world, ["t"], default_api_timeout_ms=5_000)
+        before, asked = len(world.calls), asyncio.Event()
+        world.on("ListOffsets", lambda _: asked.set())
+
+        async def late(_: Call) -> None:
+            await asked.wait()
+
+        world.on("Metadata", late)
+        found = world.run(plan_ranges(warm.cluster, Bounds(["t"], None, "earliest", "latest"), isolation_level=0))
+        assert {("t", its.partition): (its.start, its.end) for its, _ in found} == {
+            where: (0, len(its)) for where, its in rows.items()
+        }
+        assert sorted(call.name for call in world.calls[before:]) == ["ListOffsets"] * 6 + ["Metadata"]
+
+
+@pytest.mark.parametrize("early", ["other offsets", "an error", "no response"])
+def test_offsets_of_a_topic_that_changed_meanwhile_are_asked_for_again(early: str) -> None:
+    with World() as world:
+        fill(world, "t")
+        warm = Scanning(world, ["t"])
+        world.topics["t"].topic_id = uuid.uuid4()
+        before = len(world.made("ListOffsets"))
+
+        def respond(_: Call) -> Any:
+            if len(world.made("ListOffsets")) > before + 2:
+                return None
+            if early == "no response":
+                return NEVER
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED if early == "an error" else 0
+            response = protocol.ListOffsetsResponse
+            part = response.ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=77, leader_epoch=0)
+            return response(topics=[response.ListOffsetsTopicResponse(name="t", partitions=[part])])
+
+        world.on("ListOffsets", respond)
+        bounds = Bounds(["t"], None, "earliest", "latest")
+        ((found, info),) = world.run(plan_ranges(warm.cluster, bounds, isolation_level=0))
+        assert (found.start, found.end) == (0, 12)
+        assert info.topic_id == world.topics["t"].topic_id
+
+
 @pytest.mark.parametrize("code", [2, 29])
 def test_errors_that_no_retry_mends_end_the_read(code: int) -> None:
     with World() as world:

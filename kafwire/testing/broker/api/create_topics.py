@@ -31,7 +31,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
         return response(
             topics=[response.CreatableTopicResult(name=name, error_code=code, error_message=text) for name in times]
         )
-    results = [_create(state, topic, validate_only=message.validate_only) for topic in once if topic.name != RESERVED]
+    results = [create(state, topic, validate_only=message.validate_only) for topic in once if topic.name != RESERVED]
     results += [
         response.CreatableTopicResult(
             name=name, error_code=ErrorCode.INVALID_REQUEST, error_message="Duplicate topic name."
@@ -63,7 +63,8 @@ def _size_problem(state: ClusterState, topics: list[Any]) -> Problem | None:
     return None
 
 
-def _create(state: ClusterState, asked: Any, *, validate_only: bool) -> Any:
+def create(state: ClusterState, asked: Any, *, validate_only: bool) -> Any:
+    """Make a topic, if it may be made. Returns its part of the response."""
     result = protocol.CreateTopicsResponse.CreatableTopicResult(name=asked.name, error_message=None)
     problem = _name_problem(state, asked.name) or _config_problem(state, asked) or _placement_problem(state, asked)
     if problem is not None:

@@ -28,7 +28,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     code = groups.refuses(request, message.group_id)
     if code:
         return _response(request, Joined(code, ""))
-    if groups.share(message.group_id) is not None:
+    if not groups.can_be_classic(message.group_id):
         return _response(request, Joined(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ""))
     joined = groups.join_mixed(request)
     if joined is not None:

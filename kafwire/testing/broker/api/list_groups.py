@@ -31,7 +31,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
             )
             for group_id, group in groups.groups.items()
             if state.coordinator(group_id) == request.node
-            and (not states or group.state.value.lower() in states)
+            and (not states or group.state.filter_name in states)
             and (not types or group.type.value in types)
         ]
     )

@@ -13,10 +13,16 @@ class GroupState(Enum):
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"  # this and the next are of classic groups
     COMPLETING_REBALANCE = "CompletingRebalance"
-    ASSIGNING = "Assigning"  # this and the next are of consumer groups
+    ASSIGNING = "Assigning"  # this and the next are of consumer and streams groups
     RECONCILING = "Reconciling"
+    NOT_READY = "NotReady"  # of streams groups
     STABLE = "Stable"
     DEAD = "Dead"
+
+    @property
+    def filter_name(self) -> str:
+        """The name by which ListGroups filters."""
+        return "not_ready" if self is GroupState.NOT_READY else self.value.lower()
 
 
 class GroupType(Enum):
@@ -25,6 +31,7 @@ class GroupType(Enum):
     CLASSIC = "classic"
     CONSUMER = "consumer"
     SHARE = "share"
+    STREAMS = "streams"
 
 
 class Group(Protocol):

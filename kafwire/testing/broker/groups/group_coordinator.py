@@ -1,5 +1,5 @@
 """All groups of a cluster, and what their coordinators check. One group's own rules are in `classic_group.py`,
-`consumer_group.py` and `share_group.py`.
+`consumer_group.py`, `share_group.py` and `streams_group.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from kafwire.testing.broker.groups.group import Group, GroupState
 from kafwire.testing.broker.groups.mixed_members import MixedMembers, downgraded, upgraded
 from kafwire.testing.broker.groups.offsets import OffsetStore, Place
 from kafwire.testing.broker.groups.share_group import ShareGroup
+from kafwire.testing.broker.groups.streams_group import StreamsGroup
+from kafwire.testing.broker.groups.streams_topology import InternalTopic
 from kafwire.testing.broker.security.acls import Operation, ResourceType
 from kafwire.testing.broker.share.share_states import ShareStates
 from kafwire.testing.broker.topics.config_store import Refusal
@@ -118,7 +120,7 @@ class GroupCoordinator:
         group = self.groups.get(message.group_id)
         if isinstance(group, ConsumerGroup):
             found = group
-        elif message.member_epoch != 0 or isinstance(group, ShareGroup):
+        elif message.member_epoch != 0 or isinstance(group, ShareGroup | StreamsGroup):
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, _why_not(message, is_there=group is not None))
         elif isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY:
             found = upgraded(self._state, group)
@@ -176,6 +178,46 @@ class GroupCoordinator:
         if group.group_id not in self.groups:
             self._add(group)
 
+    def streams(self, group_id: str) -> StreamsGroup | None:
+        """A streams group; None: there is none of this name."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, StreamsGroup) else None
+
+    def streams_heartbeat(self, request: Request) -> tuple[Any, Sequence[InternalTopic]]:
+        """A StreamsGroupHeartbeat, for a group that may not exist yet. Returns the response, and topics to create.
+
+        Raises:
+            Refusal: nothing is changed.
+        """
+        message = request.message
+        joins, leaves = message.member_epoch == 0, message.member_epoch < 0
+        group = self.groups.get(message.group_id)
+        is_new = joins and (group is None or (isinstance(group, ClassicGroup) and group.state is GroupState.EMPTY))
+        if not is_new and not isinstance(group, StreamsGroup):
+            kind = "Group" if leaves else "Streams group"
+            why = f"{kind} {message.group_id} not found." if group is None else _is_not(message.group_id, "streams")
+            raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, why)
+        found = group if isinstance(group, StreamsGroup) else StreamsGroup(self._state, message.group_id)
+        if leaves:
+            return found.leave(message), ()
+        host = f"/{request.connection.peer}"
+        response, missing = found.heartbeat(message, request.client_id or "", host, request.version)
+        if is_new:
+            if group is None:
+                response.endpoint_information_epoch = 0
+            else:
+                group.unload(tell=False)
+            self._add(found)
+            found.load()
+        return response, missing
+
+    def can_be_classic(self, group_id: str) -> bool:
+        """Whether a member may join by the classic protocol, as far as the group's type decides."""
+        group = self.groups.get(group_id)
+        if isinstance(group, StreamsGroup):
+            return group.state is GroupState.EMPTY
+        return not isinstance(group, ShareGroup)
+
     def _sight(self, request: Request) -> Callable[[str], bool]:
         """Whether the client of a request may know of a topic."""
         return lambda topic: self._state.allows(request, Operation.DESCRIBE, ResourceType.TOPIC, topic)
@@ -198,8 +240,9 @@ class GroupCoordinator:
         """A JoinGroup for a consumer group that has members. None: it is for a classic one; an empty one is gone."""
         group = self.consumer(request.message.group_id)
         if group is None or group.state is GroupState.EMPTY:
-            if group is not None:
-                self.forget_if_empty(group.group_id)
+            replaced = group or self.streams(request.message.group_id)
+            if replaced is not None:
+                self.forget_if_empty(replaced.group_id)
             return None
         group.topics_made = self._topics_made
         asked = member_of(request)
@@ -295,4 +338,8 @@ def _why_not(message: Any, *, is_there: bool) -> str:
     """Why a heartbeat is not for a group, in Kafka's words."""
     if not is_there:
         return f"{'Group' if message.member_epoch < 0 else 'Consumer group'} {message.group_id} not found."
-    return f"Group {message.group_id} is not a consumer group."
+    return _is_not(message.group_id, "consumer")
+
+
+def _is_not(group_id: str, kind: str) -> str:
+    return f"Group {group_id} is not a {kind} group."

@@ -73,4 +73,5 @@ _TOLD = {
     "DescribeGroups": (_is_asked, "groups", "group_id", ResourceType.GROUP, "authorized_operations"),
     "DescribeTopicPartitions": (lambda _: True, "topics", "name", ResourceType.TOPIC, "topic_authorized_operations"),
     "ShareGroupDescribe": (_is_asked, "groups", "group_id", ResourceType.GROUP, "authorized_operations"),
+    "StreamsGroupDescribe": (_is_asked, "groups", "group_id", ResourceType.GROUP, "authorized_operations"),
 }

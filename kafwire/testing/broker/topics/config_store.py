@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.topics.config_def import LIST, ConfigDef, elements
 from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, TOPIC_CONFIGS
-from kafwire.testing.broker.topics.group_configs import GROUP_CONFIGS, group_problem
+from kafwire.testing.broker.topics.group_configs import GROUP_CONFIGS, broker_option, group_problem
 from kafwire.testing.broker.topics.topic_configs import topic_problem
 from kafwire.testing.broker.topics.topics import name_problem
 
@@ -218,9 +218,10 @@ class ConfigStore:
         own = self._state.group_configs.get(group, {})
         places = [Synonym(name, own[name], Source.GROUP)] if name in own else []
         known = GROUP_CONFIGS[name]
-        if f"group.{name}" not in BROKER_CONFIGS:
+        option = broker_option(name)
+        if option is None:
             return [*places, Synonym(name, known.default, Source.DEFAULT)]
-        return [*places, *self.of_broker(f"group.{name}")]
+        return [*places, *self.of_broker(option)]
 
 
 def changed(
