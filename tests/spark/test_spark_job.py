@@ -143,6 +143,43 @@ def test_a_stream_of_files_and_a_table_find_their_schemas(do: Do, spark: SparkSe
     assert values(tmp_path / "again") == [b"1", b"2"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "package"),
+    [("delta", "io.delta:delta-spark"), ("iceberg", "org.apache.iceberg:iceberg-spark-runtime"), ("nosuch", "its")],
+)
+@pytest.mark.parametrize("trigger", ["batch", "available-now"])
+def test_a_format_without_its_package_is_named(
+    kafka: EmbeddedKafka, do: Do, tmp_path: Path, kind: str, package: str, trigger: str
+) -> None:
+    topic = f"{kind}-{trigger}"
+    kafka.create_topic(topic, partitions=1)
+    checkpoint = "" if trigger == "batch" else f'checkpoint = "{tmp_path}/checkpoint"'
+    head = f'trigger = "{trigger}"\n{checkpoint}\n'
+    path = f'{{ path = "{tmp_path}/rows", format = "{kind}" }}'
+    jobs = [f'source.subscribe = "{topic}"\nsink = {path}', f'source = {path}\nsink.topic = "{topic}"']
+    for job in jobs:
+        with pytest.raises(ConfigError, match=f"the format '{kind}' is not in this Spark: name {package}"):
+            do(head + job)
+
+
+def test_an_archive_goes_back_into_a_topic(kafka: EmbeddedKafka, do: Do, tmp_path: Path) -> None:
+    for topic in ("kept", "restored"):
+        kafka.create_topic(topic, partitions=2)
+    for number in range(50):
+        kafka.append("kept", [b"%d" % number], partition=number % 2)
+    folder = f'{{ path = "{tmp_path}/rows", format = "parquet" }}'
+    archive = f'source = {{ subscribe = "kept", options.startingOffsets = "earliest" }}\nsink = {folder}'
+    do(f'checkpoint = "{tmp_path}/checkpoint"\n{archive}')
+    (batch,) = do(
+        f'trigger = "batch"\nsource = {folder}\nsink = {{ topic = "restored", delivery = "atomic", '
+        'options.sink = "restored" }'
+    )
+    assert batch["rows"] == 50
+    with kafwire.scan(kafka.bootstrap, "restored", isolation_level="read_committed") as scan:
+        found = sorted(int(record.value) for batch in scan.batches() for record in batch)
+    assert found == list(range(50))
+
+
 def test_what_spark_or_the_columns_refuse_is_raised(kafka: EmbeddedKafka, do: Do, tmp_path: Path) -> None:
     kafka.create_topic("plain", partitions=1)
     job = f"""
