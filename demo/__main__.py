@@ -9,7 +9,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from demo.driver import Batch
 
+Isolation = Literal["read_uncommitted", "read_committed"]
 PARTITIONS = 4
 # The driver is killed once so much of the flights is committed, and so many records of the next batch are written.
 COMMITTED_SHARE, OPEN_RECORDS = 0.3, 1_000
@@ -144,7 +145,7 @@ def wait_for_open_batch(bootstrap: str, driver: Driver) -> tuple[int, int]:
     raise driver.failure("the driver ended before it could be killed in mid-batch")
 
 
-def read(bootstrap: str, isolation_level: str, columns: Sequence[str]) -> pa.Table:
+def read(bootstrap: str, isolation_level: Isolation, columns: Sequence[str]) -> pa.Table:
     """Return columns of the topic that the stream wrote."""
     return pa.table(kafwire.scan(bootstrap, SINK, columns=columns, isolation_level=isolation_level))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from tests.support.deadlines import until
 
 ROOT = Path(__file__).parents[2]
 LONGEST_S = 400
-BATCH = {"batch": 0, "rows": 100, "seconds": 2.0, "at": 1000.0}
+BATCH = Batch(batch=0, rows=100, seconds=2.0, at=1000.0)
 
 ROWS = [
     {"carrier": "UA", "hour": 5, "dep_delay": 2, "tailnum": "N1"},
@@ -96,7 +97,7 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
     from demo import picture
 
     rows = [("UA", 5, 30, -1.5), ("UA", 7, 3, 50.0), ("AA", 6, 25, 12.0)]
-    batches = [Batch(**BATCH), Batch(batch=1, rows=300, seconds=1.0, at=1009.0)]
+    batches = [BATCH, Batch(batch=1, rows=300, seconds=1.0, at=1009.0)]
     for name in ("one.svg", "two.svg"):
         picture.draw(flights.delay_table(rows), {"UA": "United"}, batches, 1002.5, tmp_path / name)
     assert (tmp_path / "one.svg").read_text().rstrip().endswith("</svg>")
@@ -104,10 +105,10 @@ def test_the_picture_is_drawn(tmp_path: Path) -> None:
 
 
 def test_a_driver_reports_its_batches_and_is_killed(tmp_path: Path) -> None:
-    program = ("-c", f"import time; print('{json.dumps(BATCH)}', flush=True); time.sleep(600)")
+    program = ("-c", f"import time; print('{json.dumps(asdict(BATCH))}', flush=True); time.sleep(600)")
     with Driver((), tmp_path / "log", program) as driver:
         until(lambda: driver.batches, "a batch")
-        assert driver.batches == [Batch(**BATCH)]
+        assert driver.batches == [BATCH]
         assert driver.batches[0].rate == 50.0
         assert driver.is_running
     assert not driver.is_running

@@ -180,6 +180,33 @@ def test_an_archive_goes_back_into_a_topic(kafka: EmbeddedKafka, do: Do, tmp_pat
     assert found == list(range(50))
 
 
+def test_a_topic_through_sql_becomes_a_topic_exactly_once(kafka: EmbeddedKafka, do: Do, tmp_path: Path) -> None:
+    for topic in ("taken", "late"):
+        kafka.create_topic(topic, partitions=2)
+    for number in range(60):
+        text = f'{{"origin": "{"JFK" if number % 3 else "LGA"}", "delay": {number}}}'
+        kafka.append("taken", [text.encode()], partition=number % 2)
+    job = f"""
+        checkpoint = "{tmp_path}/checkpoint"
+        decode.json = "origin string, delay int"
+        [source]
+        subscribe = "taken"
+        options = {{ startingOffsets = "earliest", maxOffsetsPerTrigger = 40 }}
+        [sql]
+        query = "SELECT origin AS key, CAST(delay AS string) AS value FROM source WHERE delay >= 30"
+        [sink]
+        topic = "late"
+        delivery = "exactly-once"
+        options.sink = "late"
+        """
+    batches = do(job)
+    assert [batch["rows"] for batch in batches] == [40, 20]
+    assert do(job) == []
+    with kafwire.scan(kafka.bootstrap, "late", isolation_level="read_committed") as scan:
+        found = sorted((int(record.value), record.key) for batch in scan.batches() for record in batch)
+    assert found == [(number, b"JFK" if number % 3 else b"LGA") for number in range(30, 60)]
+
+
 def test_what_spark_or_the_columns_refuse_is_raised(kafka: EmbeddedKafka, do: Do, tmp_path: Path) -> None:
     kafka.create_topic("plain", partitions=1)
     job = f"""

@@ -31,9 +31,6 @@ class Topics:
             for number in range(count):
                 producer.send(topic, b"%d" % number, partition=partition)
 
-    def nothing(self, topic: str) -> None:
-        """Leave the topic as it is."""
-
     def append(self, topic: str) -> None:
         """Append to both partitions."""
         for partition in range(2):
@@ -81,7 +78,6 @@ class Topics:
 Event = Callable[[Topics, str], None]
 # Between two runs of one checkpoint.
 BETWEEN: dict[str, Event] = {
-    "nothing": Topics.nothing,
     "append": Topics.append,
     "partition added": Topics.grow,
     "partition added, not from 0": Topics.grow_and_drop,

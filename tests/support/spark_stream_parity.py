@@ -3,21 +3,26 @@
     python -m tests.support.spark_stream_parity BOOTSTRAP FOLDER
 
 `FOLDER` is for checkpoints. The topic `flights` has records to begin with; the program appends to it. It prints
-`{"continued": ..., "same": ..., "between": ..., "within": ..., "sinks": ...}`: the rows of each run of a shared
-checkpoint, the outcomes of both sources for the same options and for the same events, and what both sinks wrote.
+`{"continued": ..., "same": ..., "between": ..., "within": ..., "unfinished": ..., "sinks": ...}`: the rows of each run
+of a shared checkpoint, the outcomes of both sources for the same options and for the same events, the refusals of a
+checkpoint, and what both sinks wrote.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import kafwire
+from kafwire.errors import ConfigError
+from kafwire.spark.checkpoint import open_checkpoint, refuse_unfinished_start
 from tests.support.spark_connector import PACKAGE
 from tests.support.spark_stream_events import BETWEEN, COUNT, WITHIN, Topics
 
@@ -146,6 +151,28 @@ def within(spark: SparkSession, bootstrap: str, kind: str, folder: str, name: st
         return f"{type(error).__name__}: {error}"[:3000]
 
 
+def unfinished(spark: SparkSession, bootstrap: str, folder: str) -> list[Any]:
+    """A first batch of Spark's own source that fails: the refusal of its checkpoint, and the one after it has ended."""
+
+    def fail() -> None:
+        raise RuntimeError("the first batch fails")
+
+    def refusal() -> str | None:
+        try:
+            refuse_unfinished_start(open_checkpoint(folder), folder)
+        except ConfigError as error:
+            return str(error)
+        return None
+
+    starts = json.dumps({TOPIC: {"0": 7, "1": 9}})
+    frame = load(spark, bootstrap, "kafka", startingOffsets=starts).select("partition", "offset")
+    with contextlib.suppress(StreamingQueryException):
+        run(frame, folder, in_first_batch=fail)
+    before = refusal()
+    run(frame, folder)
+    return [before, refusal()]
+
+
 def sink(spark: SparkSession, bootstrap: str, kind: str, folder: str, mode: str) -> Any:
     """The keys and values that a stream wrote in three batches, or its error."""
     source, target = f"source-{kind}-{mode}", f"target-{kind}-{mode}"
@@ -186,25 +213,26 @@ def main(bootstrap: str, folder: str) -> None:
     turns = {
         kind: continued(spark, bootstrap, f"{folder}/{kind}", counted=kind == "counted") for kind in ("rows", "counted")
     }
-    events = {
-        name: {
-            "strict" if strict else "lenient": [
-                between(spark, bootstrap, kind, f"{folder}/between-{kind}-{name}-{strict}", name, strict=strict)
-                for kind in FORMATS
-            ]
-            for strict in (True, False)
-        }
-        for name in BETWEEN
-    }
+    events: dict[str, dict[str, list[Any]]] = {}
+    for name in BETWEEN:
+        for strict in (True, False):
+            if strict or any(isinstance(outcome, str) for outcome in events[name]["strict"]):
+                how = "strict" if strict else "lenient"
+                events.setdefault(name, {})[how] = [
+                    between(spark, bootstrap, kind, f"{folder}/between-{kind}-{name}-{how}", name, strict=strict)
+                    for kind in FORMATS
+                ]
     inner = {
         name: [within(spark, bootstrap, kind, f"{folder}/within-{kind}-{name}", name) for kind in FORMATS]
         for name in WITHIN
     }
+    first = unfinished(spark, bootstrap, f"{folder}/unfinished")
     sinks = {
         mode: [sink(spark, bootstrap, kind, f"{folder}/sink-{kind}-{mode}", mode) for kind in FORMATS]
         for mode in ("append", "update", "complete")
     }
-    print(json.dumps({"continued": turns, "same": same, "between": events, "within": inner, "sinks": sinks}))
+    found = {"continued": turns, "same": same, "between": events, "within": inner, "unfinished": first, "sinks": sinks}
+    print(json.dumps(found))
     spark.stop()
 
 
