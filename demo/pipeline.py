@@ -56,6 +56,7 @@ def start_spark() -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.memory", "1g")
+        .config("spark.python.authenticate.socketTimeout", "120s")  # a worker's first imports, on a busy machine
         .config("spark.driver.extraJavaOptions", " ".join(JVM_OPTIONS))
         .getOrCreate()
     )

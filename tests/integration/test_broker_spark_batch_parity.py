@@ -67,7 +67,7 @@ STRICTER_WRITES = {
     "class of Java": "option kafka.partitioner.class is not supported",
     "unknown option of a write": "unknown option 'nonsense'",
 }
-OTHERS = {"schema", "timestamp"}
+OTHERS = {"schema", "timestamp", "maxRecordsPerPartition"}
 SAME_READS = [name for name in READS if name not in {*REFUSED_READS, *STRICTER_READS, *OTHERS}]
 SAME_WRITES = [name for name in WRITES if name not in {*REFUSED_WRITES, *STRICTER_WRITES, *OTHERS}]
 pytestmark = [pytest.mark.long, pytest.mark.timeout(15 * LONGEST_S)]
@@ -130,6 +130,12 @@ def test_the_connector_refuses_a_schema_and_kafwire_reads_its_columns(found: Any
     assert "USER_SPECIFIED_AND_ACTUAL_SCHEMA_MISMATCH" in connector
     assert kafwire["columns"] == ["value"]
     assert len(kafwire["rows"]) == 20
+
+
+def test_max_records_alone_cuts_the_tasks_of_kafwire_s_batch(found: Any) -> None:
+    connector, kafwire = found["reads"]["maxRecordsPerPartition"]
+    assert kafwire["rows"] == connector["rows"]
+    assert (connector["tasks"], kafwire["tasks"]) == (2, 8)
 
 
 def test_the_connector_ignores_a_timestamp_column_and_kafwire_writes_it(found: Any) -> None:
