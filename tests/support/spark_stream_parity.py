@@ -96,6 +96,8 @@ def run(
     writer = frame.writeStream.outputMode(mode).foreachBatch(take).option("checkpointLocation", checkpoint)
     query = writer.trigger(availableNow=True).start()
     assert query.awaitTermination(LONGEST_S), "the stream did not end"
+    if not batches:  # a test that expects rows shows why there are none
+        print(f"{checkpoint} has no rows: {[report.json for report in query.recentProgress]}", file=sys.stderr)
     return batches
 
 
