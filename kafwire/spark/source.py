@@ -90,15 +90,17 @@ class KafwireDataSource(DataSource):
             schema: the columns.
 
         Returns:
-            The reader.
-
-        Raises:
-            ConfigError: an option or a column is unknown or has a bad value.
+            The reader. It raises `ConfigError` when the query starts, for an option or a column that is unknown or has
+            a bad value.
         """
-        from kafwire.spark.stream_reader import KafwireStreamReader
+        from kafwire.spark.stream_reader import KafwireStreamReader, RefusedStreamReader
 
-        options = stream_options(self.options)
-        check_read_schema(schema)
+        try:
+            options = stream_options(self.options)
+            schema = struct_type(schema)
+            check_read_schema(schema)
+        except ConfigError as error:
+            return RefusedStreamReader(error)
         return KafwireStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
