@@ -4,7 +4,7 @@
 # make test-kerberos  run the tests of GSSAPI, none of which may be skipped: they need MIT Kerberos, which .ci/run installs
 # make test-postgresql  run the tests on PostgreSQL, none of which may be skipped: .ci/run installs Debian's package
 # make test-arrow  read Arrow streams by each library that takes them, old and new releases, which it downloads
-# make demo     send the flights of 2013 through the embedded broker and Spark, and back (KAFKA=real: through Apache Kafka)
+# make demo     stream the flights of 2013 through Spark, exactly once, and kill its driver (KAFKA=real: on Apache Kafka)
 # make bench    compare the speed with other clients, on one broker (BENCH="name pattern-*": only those rows);
 #               BASE=commit: with that commit's library instead, in processes that take turns (ROUNDS=5 pairs)
 # make bench-strategies   compare the fetch strategies, in docs/fetching.md

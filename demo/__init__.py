@@ -1,1 +1,1 @@
-"""The flights of 2013 through Kafka and Spark and back: `python -m demo`."""
+"""The flights of 2013 through a stream of Spark, exactly once: `python -m demo`."""

@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
+import tempfile
 import time
-import warnings
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
 import kafwire
 from demo import flights, picture
+from demo.driver import Driver
+from demo.pipeline import SINK, SOURCE
 from kafwire.testing import EmbeddedKafka, KafkaCluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from pyspark.sql import SparkSession
+    from demo.driver import Batch
 
-FLIGHTS, DELAYS = "flights", "delays"
+Isolation = Literal["read_uncommitted", "read_committed"]
 PARTITIONS = 4
-# A short life: the quick compiler alone starts sooner than it would pay to optimise.
-JVM_OPTIONS = (
-    f"-Dlog4j2.configurationFile={(Path(__file__).parent / 'log4j2.properties').as_uri()}",
-    "-XX:TieredStopAtLevel=1",
-    "-XX:+UseSerialGC",
-)
+# The driver is killed once so much of the flights is committed, and so many records of the next batch are written.
+COMMITTED_SHARE, OPEN_RECORDS = 0.3, 1_000
+LOOK_S = 0.02
 
 
 def main() -> int:
-    """Run every step; returns 0, or 1 when the figures that came back are not those of the file."""
+    """Run every step; returns 0, or 1 when the records or figures that came back are not those of the file."""
     parser = argparse.ArgumentParser(prog="python -m demo", description="The flights of 2013 through Kafka and Spark.")
-    parser.add_argument("--picture", type=Path, default=Path("build/demo/delays.png"), help="where the PNG goes")
+    parser.add_argument("--picture", type=Path, default=Path("build/demo/flights.svg"), help="where the picture goes")
     arguments = parser.parse_args()
     began = time.monotonic()
 
@@ -50,47 +48,37 @@ def main() -> int:
         cluster.start()
         note(f"{cluster.version} at {cluster.bootstrap}" if isinstance(cluster, KafkaCluster) else cluster.bootstrap)
     try:
-        with kafwire.Client(cluster.bootstrap) as client:
-            client.create_topic(FLIGHTS, partitions=PARTITIONS)
-            client.create_topic(DELAYS, partitions=1)
-        with step(f"write them to the topic {FLIGHTS}, keyed by carrier, from Arrow") as note:
-            with kafwire.Producer(cluster.bootstrap, compression_type="lz4") as producer:
-                delivery = producer.send_batch(FLIGHTS, records)
-                producer.flush()
-                written = sum(count for _, _, _, count in delivery.result())
-            note(f"{written:,} records to {PARTITIONS} partitions")
-        with step("start Spark with two workers") as note:
-            spark = start_spark()
-            note(spark.version)
-        try:
-            with step(f"Spark: {FLIGHTS} -> mean delay per carrier and hour -> {DELAYS}, through kafwire"):
-                run_job(spark, cluster.bootstrap)
-        finally:
-            spark.stop()
-        with step(f"read {DELAYS} back with kafwire.scan()") as note:
-            found = read_delays(cluster.bootstrap)
-            note(f"{found.num_rows} rows")
+        with step(f"write them to the topic {SOURCE}, keyed by carrier, from Arrow") as note:
+            note(f"{write(cluster.bootstrap, records):,} records to {PARTITIONS} partitions")
+        with tempfile.TemporaryDirectory() as folder:
+            batches, killed_at = stream(cluster.bootstrap, Path(folder))
+        with step(f"read {SINK} back with kafwire.scan()") as note:
+            found = read(cluster.bootstrap, "read_committed", ["value"])
+            written = read(cluster.bootstrap, "read_uncommitted", ["offset"]).num_rows
+            aborted = written - found.num_rows
+            note(f"{found.num_rows:,} committed records, and {aborted:,} aborted ones of the killed driver")
     finally:
         cluster.close()
 
-    with step("compare with pyarrow's figures from the CSV file") as note:
-        expected = flights.delays(table)
-        problems = flights.differences(found, expected)
-        departures, without = sum(expected["departures"].to_pylist()), table["dep_delay"].null_count
-        if written != flights.ROWS or without != flights.WITHOUT_DEPARTURE or departures + without != flights.ROWS:
-            problems.append(f"{written:,} written, {departures:,} departures and {without:,} without: that is not all")
-        note(f"{expected.num_rows} pairs of carrier and hour, {departures:,} departures")
-    if problems:
-        print("\nThe figures differ:\n  " + "\n  ".join(problems[:20]), file=sys.stderr)
-        return 1
     names = flights.airline_names()
+    with step("compare with the CSV file") as note:
+        departures = flights.departures(found["value"])
+        delays = flights.delays(departures)
+        problems = flights.ids_that_differ(departures["id"], flights.ROWS)
+        problems += flights.names_that_differ(departures, names)
+        problems += flights.differences(delays, flights.delays(table))
+        note(f"{departures.num_rows:,} flights, {delays.num_rows} pairs of carrier and hour")
+    if problems:
+        print("\nThe topic differs from the file:\n  " + "\n  ".join(problems[:20]), file=sys.stderr)
+        return 1
     with step("draw the picture") as note:
         arguments.picture.parent.mkdir(parents=True, exist_ok=True)
-        picture.draw(found, names, arguments.picture)
+        picture.draw(delays, names, batches, killed_at, arguments.picture)
         note(str(arguments.picture))
-    print_table(found, names)
+    print_table(delays, names)
     print(
-        f"\nAll {departures:,} departures counted and all means equal to 1e-9; {time.monotonic() - began:.1f} s in all."
+        f"\nEach of the {flights.ROWS:,} flights is there once, and all means are equal to 1e-9; "
+        f"{time.monotonic() - began:.1f} s in all."
     )
     return 0
 
@@ -104,7 +92,7 @@ def step(title: str) -> Iterator[Note]:
 
 
 class Note:
-    """What a step has to say when it is done."""
+    """The result of a step."""
 
     text = ""
 
@@ -113,65 +101,53 @@ class Note:
         self.text = f": {text}"
 
 
-def start_spark() -> SparkSession:
-    """Return a local session whose workers run this interpreter and find this tree."""
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    tree = str(Path(kafwire.__file__).parents[1])
-    os.environ["PYTHONPATH"] = os.pathsep.join([tree, *filter(None, [os.environ.get("PYTHONPATH")])])
-    from pyspark.sql import SparkSession
-
-    from kafwire.spark import KafwireDataSource
-
-    spark = (
-        SparkSession.builder.master("local[2]")
-        .appName("kafwire demo")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.extraJavaOptions", " ".join(JVM_OPTIONS))
-        .getOrCreate()
-    )
-    spark.dataSource.register(KafwireDataSource)
-    return spark
+def write(bootstrap: str, records: pa.Table) -> int:
+    """Create the topics and send the flights; returns the number of acknowledged records."""
+    with kafwire.Client(bootstrap) as client:
+        client.create_topic(SOURCE, partitions=PARTITIONS)
+        client.create_topic(SINK, partitions=PARTITIONS)
+    with kafwire.Producer(bootstrap, compression_type="lz4") as producer:
+        delivery = producer.send_batch(SOURCE, records)
+        producer.flush()
+        return sum(count for _, _, _, count in delivery.result())
 
 
-def run_job(spark: SparkSession, bootstrap: str) -> None:
-    """Departures and their mean delay per carrier and scheduled hour, from one topic to the other."""
-    from pyspark.sql import functions as f
-
-    rows = (
-        spark.read.format("kafwire")
-        .schema("value binary")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", FLIGHTS)
-        .load()
-    )
-    flight = f.from_json(f.col("value").cast("string"), "carrier string, hour int, dep_delay double")
-    delays = (
-        rows.select(flight.alias("flight"))
-        .select("flight.*")
-        .where("dep_delay is not null")
-        .groupBy("carrier", "hour")
-        .agg(f.count("*").alias("departures"), f.avg("dep_delay").alias("mean_delay"))
-    )
-    (
-        delays.select(f.col("carrier").alias("key"), f.to_json(f.struct("*")).alias("value"))
-        .write.format("kafwire")
-        .mode("append")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("topic", DELAYS)
-        .save()
-    )
+def stream(bootstrap: str, folder: Path) -> tuple[list[Batch], float]:
+    """Run the stream, kill its driver in mid-batch, and run it to its end; returns its batches and the kill's time."""
+    arguments, log = (bootstrap, str(folder / "checkpoint")), folder / "driver.log"
+    with step("Spark: stream, exactly once; kill -9 the driver while a batch is open") as note:
+        with Driver(arguments, log) as first:
+            committed, uncommitted = wait_for_open_batch(bootstrap, first)
+            first.kill()
+            killed_at = time.time()
+        note(f"{committed:,} offsets of {SINK} committed, {uncommitted:,} not")
+    with step("Spark: the same again, from the checkpoint, to the end") as note:
+        with Driver(arguments, log) as second:
+            second.finish()
+        batches = [*first.batches, *second.batches]
+        seconds = sum(batch.seconds for batch in batches)
+        note(f"{len(batches)} batches, {sum(batch.rows for batch in batches) / seconds:,.0f} flights/s in them")
+    return batches, killed_at
 
 
-def read_delays(bootstrap: str) -> pa.Table:
-    """Return what Spark wrote."""
-    table = pa.table(kafwire.scan(bootstrap, DELAYS, columns=["value"]))
-    rows = [json.loads(value) for value in table["value"].to_pylist()]
-    return flights.delay_table((row["carrier"], row["hour"], row["departures"], row["mean_delay"]) for row in rows)
+def wait_for_open_batch(bootstrap: str, driver: Driver) -> tuple[int, int]:
+    """Wait until a part of the flights is committed and another batch is written in part; returns offsets of both."""
+    with kafwire.Client(bootstrap) as client:
+        places = [kafwire.TopicPartition(SINK, number) for number in range(PARTITIONS)]
+        while driver.is_running:
+            # In this order: a record below `written` that is not below `committed` is in an open transaction.
+            written = sum(client.offsets(places).values())
+            committed = sum(client.offsets(places, isolation_level="read_committed").values())
+            if committed >= COMMITTED_SHARE * flights.ROWS and written - committed >= OPEN_RECORDS:
+                return committed, written - committed
+            time.sleep(LOOK_S)
+    driver.finish()
+    raise driver.failure("the driver ended before it could be killed in mid-batch")
+
+
+def read(bootstrap: str, isolation_level: Isolation, columns: Sequence[str]) -> pa.Table:
+    """Return columns of the topic that the stream wrote."""
+    return pa.table(kafwire.scan(bootstrap, SINK, columns=columns, isolation_level=isolation_level))
 
 
 def print_table(delays: pa.Table, names: dict[str, str]) -> None:

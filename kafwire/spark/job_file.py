@@ -313,6 +313,11 @@ def _check(job: Job, *, kafka_is_given: bool) -> None:
         raise ConfigError(f"sink.mode={job.sink.mode!r} is for streams: a batch appends")
     if not job.is_stream and job.watermark is not None:
         raise ConfigError("sql.watermark is for streams: leave it out with trigger='batch'")
+    if job.sink.is_topic and job.sink.mode == "update":
+        raise ConfigError(
+            "sink.mode='update': Spark has no such mode for Python sinks; take 'append' with sql.watermark, whose rows "
+            "come when they are complete, or 'complete'"
+        )
     delivery = job.sink.options.get("delivery")
     if delivery == "exactly-once" and not job.is_stream:
         raise ConfigError("sink.delivery='exactly-once' is for streams: a batch is written 'atomic' or 'at-least-once'")
@@ -333,8 +338,7 @@ def _check_topics(job: Job) -> None:
             raise ConfigError(f"[source]: {error}") from None
     if job.sink.is_topic:
         try:
-            # The sink checks its delivery and what belongs to it when the query starts.
-            write_options({name: value for name, value in job.sink.options.items() if name.startswith("kafka.")})
+            write_options(job.sink.options, is_stream=job.is_stream)
         except ConfigError as error:
             raise ConfigError(f"[sink]: {error}") from None
 

@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSource
 
 from kafwire.errors import ConfigError
 from kafwire.spark.options import check_reading, includes_headers, read_options, write_options
+from kafwire.spark.sail import ExportedSchema, struct_type
 from kafwire.spark.schema import check_read_schema, check_write_schema, full_schema
 from kafwire.spark.stream_options import stream_options
 
@@ -61,7 +62,7 @@ class KafwireDataSource(DataSource):
             ConfigError: an option is unknown or has a bad value.
         """
         check_reading(self.options)
-        return full_schema(include_headers=includes_headers(self.options))
+        return ExportedSchema(full_schema(include_headers=includes_headers(self.options)).fields)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of the columns in a schema. Spark calls it.
@@ -78,6 +79,7 @@ class KafwireDataSource(DataSource):
         from kafwire.spark.reader import KafwireReader
 
         options = read_options(self.options)
+        schema = struct_type(schema)
         check_read_schema(schema)
         return KafwireReader(options, schema)
 
@@ -88,15 +90,17 @@ class KafwireDataSource(DataSource):
             schema: the columns.
 
         Returns:
-            The reader.
-
-        Raises:
-            ConfigError: an option or a column is unknown or has a bad value.
+            The reader. It raises `ConfigError` when the query starts, for an option or a column that is unknown or has
+            a bad value.
         """
-        from kafwire.spark.stream_reader import KafwireStreamReader
+        from kafwire.spark.stream_reader import KafwireStreamReader, RefusedStreamReader
 
-        options = stream_options(self.options)
-        check_read_schema(schema)
+        try:
+            options = stream_options(self.options)
+            schema = struct_type(schema)
+            check_read_schema(schema)
+        except ConfigError as error:
+            return RefusedStreamReader(error)
         return KafwireStreamReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -115,7 +119,7 @@ class KafwireDataSource(DataSource):
         if overwrite:
             raise ConfigError('a topic cannot be overwritten: use mode("append")')
         options = write_options(self.options)
-        columns = check_write_schema(schema, options.topic)
+        columns = check_write_schema(struct_type(schema), options.topic)
         if options.sink is not None:
             from kafwire.spark.transactional_writer import AtomicWriter
 
@@ -124,21 +128,20 @@ class KafwireDataSource(DataSource):
 
         return KafwireWriter(options, columns)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802 - Spark's
         """Make a writer of a stream, of the columns in a schema. Spark calls it.
 
         Args:
             schema: the columns.
-            overwrite: whether the output mode is "complete"; a topic can only be appended to.
+            overwrite: whether the output mode is "complete": each batch then appends the whole result, as with
+                Spark's own sink.
 
         Returns:
             The writer.
 
         Raises:
-            ConfigError: an option or a column is unknown or has a bad value, or `overwrite` is true.
+            ConfigError: an option or a column is unknown or has a bad value.
         """
-        if overwrite:
-            raise ConfigError('a topic cannot be overwritten: use outputMode("append") or "update"')
         options = write_options(self.options, is_stream=True)
         columns = check_write_schema(schema, options.topic)
         if options.sink is not None:

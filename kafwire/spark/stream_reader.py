@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from kafwire.errors import ConfigError
     from kafwire.spark.stream_offsets import Json
     from kafwire.spark.stream_options import StreamOptions
 
@@ -89,3 +90,26 @@ class KafwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             lookup = ClusterLookup(self.options.read)
             self._made = StreamPlanner(self.options, lookup, now_ms=lambda: time.monotonic() * 1000, sleep=time.sleep)
         return self._made
+
+
+class RefusedStreamReader(DataSourceStreamReader):
+    """Raises `error` when the query starts.
+
+    pyspark hides an error of `DataSource.streamReader` behind an UnboundLocalError of its own.
+    """
+
+    def __init__(self, error: ConfigError) -> None:
+        """Keep the error."""
+        self._error = error
+
+    def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
+        """Raise the error."""
+        raise self._error
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> Json:  # noqa: ARG002, N802 - Spark's name
+        """Raise the error."""
+        raise self._error
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
+        """Raise the error."""
+        raise self._error

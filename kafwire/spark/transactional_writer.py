@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from kafwire.errors import KafkaError
+from kafwire.errors import ConfigError, KafkaError
 from kafwire.spark.exactly_once import sinks
 from kafwire.spark.exactly_once.decisions import Prepared, task_id
 from kafwire.spark.exactly_once.sink import RUN, Plan
@@ -67,7 +67,11 @@ class TransactionalWriter:
     def _task_id(self, batch: int) -> str:
         assert self.options.sink is not None
         context = TaskContext.get()
-        assert context is not None
+        if context is None:
+            raise ConfigError(
+                "option delivery=atomic: this engine has no TaskContext, which tells attempts of a task apart: leave "
+                "the option out, or write with Spark"
+            )
         # A retried stage counts its attempts from 0 again, and Python tasks do not see the stage's attempt.
         launch = context.taskAttemptId() % _LAUNCHES
         return task_id(self.options.sink, self.run, context.partitionId(), launch, context.attemptNumber(), batch)

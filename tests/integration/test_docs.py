@@ -89,7 +89,8 @@ from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 options = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "flights"}
 """
-SETUP["spark-python-1"] = SPARK
+SETUP["spark-python-1"] = SETUP["spark-from-kafka-python-1"] = SPARK
+OF_SPARK = ("spark", "spark-from-kafka")
 
 
 def programs() -> Iterator[Block]:
@@ -97,8 +98,9 @@ def programs() -> Iterator[Block]:
     by_document = {document: list(found) for document, found in groupby(blocks("python"), lambda block: block.document)}
     del by_document["security"]  # tests/integration/test_docs_security.py
     del by_document["delegation-tokens"]  # tests/integration/test_delegation_tokens.py
-    first, *others = by_document.pop("spark")
-    yield replace(first, text="\n".join(block.text for block in (first, *others)))
+    for document in OF_SPARK:
+        first, *others = by_document.pop(document)
+        yield replace(first, text="\n".join(block.text for block in (first, *others)))
     for found in by_document.values():
         yield from found
 
@@ -106,7 +108,7 @@ def programs() -> Iterator[Block]:
 @pytest.mark.parametrize(
     "block",
     [
-        pytest.param(block, marks=[pytest.mark.long, pytest.mark.timeout(300)] if block.document == "spark" else [])
+        pytest.param(block, marks=[pytest.mark.long, pytest.mark.timeout(300)] if block.document in OF_SPARK else [])
         for block in programs()
     ],
     ids=str,

@@ -51,6 +51,7 @@ def _session() -> SparkSession:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "America/New_York")
         .config("spark.driver.memory", "1g")
+        .config("spark.python.authenticate.socketTimeout", "120s")  # a worker's first imports, on a busy machine
         # The quick compiler alone: the session is over before optimised code would have paid.
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .getOrCreate()

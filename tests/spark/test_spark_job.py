@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -107,22 +108,32 @@ def test_parquet_through_json_and_sql_becomes_a_topic(kafka: EmbeddedKafka, do: 
     assert found == [(b"JFK", b"100"), (b"LGA", b"90")]
 
 
-def test_the_query_of_the_document_runs(kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> None:
+def test_the_job_of_the_document_runs(kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> None:
     (block,) = [block for block in blocks("toml") if block.document == "spark" and "[sql]" in block.text]
     documented = read_job(block.text, {"KAFKA_PASSWORD": "secret"})
-    kafka.create_topic("flights", partitions=1)
-    kafka.append("flights", [b'{"origin": "JFK", "delay": %d}' % delay for delay in (10, 20)], partition=0)
-    options = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": "flights"}
+    for topic in ("flights", "delays"):
+        kafka.create_topic(topic, partitions=1)
+    hour_ms = 3_600_000
+    now_ms = int(time.time() * 1000) // hour_ms * hour_ms
+    with kafwire.Producer(kafka.bootstrap) as producer:
+        for hour, delay in ((-5, 10), (-5, 20), (-3, 99), (-1, 5)):
+            text = b'{"origin": "JFK", "delay": %d}' % delay
+            producer.send("flights", text, timestamp_ms=now_ms + hour * hour_ms)
+    at = {"kafka.bootstrap.servers": kafka.bootstrap}
+    own = {name: value for name, value in documented.sink.options.items() if not name.startswith("kafka.")}
     job = replace(
         documented,
-        trigger="batch",
-        watermark=None,
-        source=replace(documented.source, options=options),
-        sink=replace(documented.sink, format="parquet", path=str(tmp_path / "rows"), options={}),
+        trigger="available-now",
+        interval_s=None,
+        checkpoint=str(tmp_path / "checkpoint"),
+        source=replace(documented.source, options={**at, "subscribe": "flights", "startingOffsets": "earliest"}),
+        sink=replace(documented.sink, options={**at, **own}),
     )
-    run(spark, job, lambda _: None, Stop())
-    (value,) = values(tmp_path / "rows")
-    assert json.loads(value)["delay"] == 15.0
+    for _ in range(2):  # the second run finds nothing new
+        run(spark, job, lambda _: None, Stop())
+    with kafwire.scan(kafka.bootstrap, "delays", isolation_level="read_committed") as scan:
+        found = [(record.key, json.loads(record.value)["delay"]) for batch in scan.batches() for record in batch]
+    assert sorted(found) == [(b"JFK", 15.0), (b"JFK", 99.0)]  # the last hour is not over
 
 
 def test_a_stream_of_files_and_a_table_find_their_schemas(do: Do, spark: SparkSession, tmp_path: Path) -> None:
@@ -141,6 +152,43 @@ def test_a_stream_of_files_and_a_table_find_their_schemas(do: Do, spark: SparkSe
     table = f"trigger = 'batch'\nsource.table = 'rows_view'\nsink = {{ path = '{tmp_path}/again', format = 'parquet' }}"
     run(spark, read_job(table, {}), lambda _: None, Stop())
     assert values(tmp_path / "again") == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "package"),
+    [("delta", "io.delta:delta-spark"), ("iceberg", "org.apache.iceberg:iceberg-spark-runtime"), ("nosuch", "its")],
+)
+@pytest.mark.parametrize("trigger", ["batch", "available-now"])
+def test_a_format_without_its_package_is_named(
+    kafka: EmbeddedKafka, do: Do, tmp_path: Path, kind: str, package: str, trigger: str
+) -> None:
+    topic = f"{kind}-{trigger}"
+    kafka.create_topic(topic, partitions=1)
+    checkpoint = "" if trigger == "batch" else f'checkpoint = "{tmp_path}/checkpoint"'
+    head = f'trigger = "{trigger}"\n{checkpoint}\n'
+    path = f'{{ path = "{tmp_path}/rows", format = "{kind}" }}'
+    jobs = [f'source.subscribe = "{topic}"\nsink = {path}', f'source = {path}\nsink.topic = "{topic}"']
+    for job in jobs:
+        with pytest.raises(ConfigError, match=f"the format '{kind}' is not in this Spark: name {package}"):
+            do(head + job)
+
+
+def test_an_archive_goes_back_into_a_topic(kafka: EmbeddedKafka, do: Do, tmp_path: Path) -> None:
+    for topic in ("kept", "restored"):
+        kafka.create_topic(topic, partitions=2)
+    for number in range(50):
+        kafka.append("kept", [b"%d" % number], partition=number % 2)
+    folder = f'{{ path = "{tmp_path}/rows", format = "parquet" }}'
+    archive = f'source = {{ subscribe = "kept", options.startingOffsets = "earliest" }}\nsink = {folder}'
+    do(f'checkpoint = "{tmp_path}/checkpoint"\n{archive}')
+    (batch,) = do(
+        f'trigger = "batch"\nsource = {folder}\nsink = {{ topic = "restored", delivery = "atomic", '
+        'options.sink = "restored" }'
+    )
+    assert batch["rows"] == 50
+    with kafwire.scan(kafka.bootstrap, "restored", isolation_level="read_committed") as scan:
+        found = sorted(int(record.value) for batch in scan.batches() for record in batch)
+    assert found == list(range(50))
 
 
 def test_what_spark_or_the_columns_refuse_is_raised(kafka: EmbeddedKafka, do: Do, tmp_path: Path) -> None:

@@ -169,5 +169,27 @@ def test_columns_are_chosen_by_name_for_batches_and_streams(
 
 
 def test_a_wrong_option_of_a_stream_is_the_error_of_its_query(topic: str, stream: Stream, run: Run) -> None:
-    with pytest.raises(StreamingQueryException, match="option endingOffsets: a stream has no end"):
+    with pytest.raises(StreamingQueryException, match="option endingOffsets: a stream has no end") as caught:
         run(stream(subscribe=topic, endingOffsets="latest"))
+    assert "UnboundLocalError" not in str(caught.value)  # pyspark's own, after an error of `streamReader`
+
+
+@pytest.mark.parametrize("trigger", [{"continuous": "1 second"}, {"realTime": "5 minutes"}])
+def test_spark_refuses_triggers_that_python_sources_do_not_have(
+    topic: str, stream: Stream, tmp_path: Path, trigger: dict[str, str]
+) -> None:
+    writer = stream(subscribe=topic).writeStream.format("noop").option("checkpointLocation", f"{tmp_path}/checkpoint")
+    if "realTime" in trigger:
+        writer = writer.outputMode("update")
+    with pytest.raises(Exception, match=r"[Cc]ontinuous processing|STREAMING_REAL_TIME_MODE"):
+        writer.trigger(**trigger).start().awaitTermination(LONGEST_S)
+
+
+def test_spark_s_reports_have_no_metrics_of_a_python_source(
+    kafka: EmbeddedKafka, topic: str, stream: Stream, run: Run
+) -> None:
+    fill(kafka, topic, 0, 10)
+    progress = run(stream(subscribe=topic, startingOffsets="earliest")).lastProgress
+    assert progress is not None
+    assert progress["numInputRows"] == 10
+    assert progress["sources"][0]["metrics"] == {}

@@ -1,24 +1,17 @@
-"""Libraries that consume Arrow streams, each release in an environment of its own, and how each reads one.
-
-An environment finds the packages of the tests' environment behind its own. The cache folder keeps environments.
-"""
+"""Libraries that consume Arrow streams, each release in an environment of its own, and how each reads one."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
 import sys
-import sysconfig
-import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafwire.testing.kafka import cache_folder
+from tests.support.environments import interpreter_with
 from tests.support.sanitizers import ROOT, compiler
 
-INSTALL_S = 600
 READ_S = 60  # imports included; a stream that stops the process never ends
 ROWS = 3_000
 
@@ -149,24 +142,7 @@ def interpreter(consumer: ArrowConsumer) -> str:
     """Return the interpreter of an environment that has the library. The first call makes the environment."""
     if not consumer.requirements:
         return sys.executable
-    key = hashlib.sha256(repr((consumer.requirements, sys.version)).encode()).hexdigest()[:12]
-    folder = cache_folder() / f"arrow-consumer-{key}"
-    python = folder / "bin" / "python"
-    if not (folder / "made").exists():
-        venv.create(folder, clear=True, symlinks=True)
-        site = subprocess.run(
-            [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        (Path(site) / "tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python)]
-        subprocess.run(
-            [*pip, "install", "--quiet", "--no-compile", *consumer.requirements], check=True, timeout=INSTALL_S
-        )
-        (folder / "made").touch()
-    return str(python)
+    return interpreter_with(consumer.requirements, "arrow-consumer")
 
 
 def read(consumer: ArrowConsumer, bootstrap: str, topic: str, way: str, probe: Path) -> Reading:

@@ -73,7 +73,8 @@ def test_a_topic_decoded_and_queried_to_a_topic() -> None:
         [sink]
         topic = "delays"
         delivery = "exactly-once"
-        mode = "update"
+        mode = "complete"
+        options.sink = "delays"
         [spark]
         master = "local[2]"
         conf."spark.sql.shuffle.partitions" = 8
@@ -198,6 +199,11 @@ topic = "b"
         ),
         ("checkpoint = 'c'\n" + TOPICS + "format = 'x'", "sink.format is for files and tables"),
         ("trigger = 'batch'\n" + TOPICS + "mode = 'update'", "sink.mode='update' is for streams"),
+        ("checkpoint = 'c'\n" + TOPICS + "mode = 'update'", "sink.mode='update': Spark has no such mode for Python"),
+        (
+            "checkpoint = 'c'\n" + TOPICS + "delivery = 'exactly-once'",
+            r"\[sink\]: option delivery=exactly-once needs the option sink",
+        ),
         ("trigger = 'batch'\n" + TOPICS + "options.'kafka.acks' = 'some'", r"\[sink\]: kafka\.\* options: option acks"),
         ("trigger = 'batch'\n" + TOPICS + "[sql]\nquery='q'\nwatermark='t 1 s'", "sql.watermark is for streams"),
     ],

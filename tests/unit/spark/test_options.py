@@ -224,6 +224,17 @@ def test_what_logs_in_is_named_as_javas_clients_name_it() -> None:
         assert pickle.loads(pickle.dumps(options)) == options
 
 
+def test_a_delegation_token_is_given_as_javas_clients_take_it() -> None:
+    jaas = JAAS.replace(";", " tokenauth='true';")
+    login = {**TLS, "kafka.sasl.mechanism": "SCRAM-SHA-512", "kafka.sasl.jaas.config": jaas}
+    for options in (
+        read_options({**SERVERS, **login, "subscribe": "a"}),
+        write_options({**SERVERS, **login, "topic": "a"}),
+    ):
+        assert options.client["sasl_tokenauth"] is True
+        assert options.client["sasl_password"] == "hunter2"
+
+
 @pytest.mark.parametrize("name", ["sasl.password", "ssl.key.pem", "sasl.oauthbearer.token.provider", "sasl.pasword"])
 def test_an_error_does_not_repeat_a_secret(name: str) -> None:
     with pytest.raises(ConfigError) as caught:
