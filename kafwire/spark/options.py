@@ -19,6 +19,7 @@ from kafwire.secret import Secret
 from kafwire.similar_names import similar
 from kafwire.spark.exactly_once.decisions import check_sink_name
 from kafwire.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions, parse_timestamps
+from kafwire.spark.value_options import VALUE_OPTIONS, ValueFormat, value_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,6 +44,8 @@ _READ = (
     "maxRecordsPerPartition",
     "includeHeaders",
     "groupIdPrefix",
+    "columns",
+    *VALUE_OPTIONS,
 )
 # A batch read ignores these with a warning, as they sound as if they bounded it; `stream_options` reads them.
 _STREAMING = (
@@ -154,7 +157,10 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """A read. Exactly one of `assign`, `topics`, `pattern` is not None; `client` goes to `kafwire.scan`."""
+    """A read. Exactly one of `assign`, `topics`, `pattern` is not None; `client` goes to `kafwire.scan`.
+
+    `columns` are chosen by name, a field of the value as `value.<field>`; `value` says how values are decoded.
+    """
 
     client: Mapping[str, Any] = field(repr=False)  # passwords are among it
     assign: tuple[TopicPartition, ...] | None
@@ -167,6 +173,8 @@ class ReadOptions:
     min_partitions: int | None
     max_records: int | None
     include_headers: bool
+    columns: tuple[str, ...] | None = None
+    value: ValueFormat | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,14 +205,14 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     return options
 
 
-def check_reading(given: Mapping[str, str]) -> None:
+def check_reading(given: Mapping[str, str]) -> ReadOptions:
     """Check the options that batch reads and streams share; raises `ConfigError`.
 
     Spark asks for the schema before it says which of the two the query is.
     """
     own, kafka = sort_out(given)
     whole = Bound("startingOffsets", by_timestamp=False, everywhere=EARLIEST, named={})
-    reading(own, kafka, whole, whole)
+    return reading(own, kafka, whole, whole)
 
 
 def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end: Bound) -> ReadOptions:
@@ -218,10 +226,12 @@ def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end:
         raise ConfigError(f"option minOffsetsPerTrigger={low} is above maxOffsetsPerTrigger={high}")
     if "topic" in own:
         log.warning("option topic concerns writing; a read ignores it")
+    assign = parse_partitions("assign", own["assign"]) if "assign" in own else None
+    topics = _topics(own["subscribe"]) if "subscribe" in own else None
     return ReadOptions(
         client=_client("reading", kafka, ScanConfig, _REFUSED_READING, _NO_EFFECT_READING),
-        assign=parse_partitions("assign", own["assign"]) if "assign" in own else None,
-        topics=_topics(own["subscribe"]) if "subscribe" in own else None,
+        assign=assign,
+        topics=topics,
         pattern=_pattern(own["subscribePattern"]) if "subscribePattern" in own else None,
         start=start,
         end=end,
@@ -230,6 +240,8 @@ def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end:
         min_partitions=positive(own, "minPartitions"),
         max_records=positive(own, "maxRecordsPerPartition"),
         include_headers=_one_of(own, "includeHeaders", ("false", "true")) == "true",
+        columns=_columns(own),
+        value=value_format(own, topics or tuple(dict.fromkeys(place.topic for place in assign or ()))),
     )
 
 
@@ -279,12 +291,6 @@ def _delivery(own: Mapping[str, str], *, is_stream: bool) -> str:
             "records; leave that option out"
         )
     return delivery
-
-
-def includes_headers(given: Mapping[str, str]) -> bool:
-    """Whether the schema has a `headers` column; raises `ConfigError` for anything but true and false."""
-    own = {_KNOWN.get(name.lower(), name): value for name, value in given.items()}
-    return _one_of(own, "includeHeaders", ("false", "true")) == "true"
 
 
 def sort_out(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -393,6 +399,15 @@ def _topics(text: str) -> tuple[str, ...]:
     if not topics:
         raise ConfigError(f"option subscribe={text!r} names no topic: give topics separated by commas")
     return topics
+
+
+def _columns(own: Mapping[str, str]) -> tuple[str, ...] | None:
+    if "columns" not in own:
+        return None
+    names = tuple(name for part in own["columns"].split(",") if (name := part.strip()))
+    if not names:
+        raise ConfigError("option columns is empty: give names with commas between, or leave it out")
+    return names
 
 
 def _pattern(text: str) -> str:

@@ -17,7 +17,8 @@ from kafwire.spark import processes
 from kafwire.spark.data_loss import COULD_NOT_READ_OFFSET_RANGE, START_OFFSET_RESET, Loss, data_loss, recreated
 from kafwire.spark.lookup import client_names, client_options, describe, matches, named_topics
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, plan
-from kafwire.spark.schema import SCAN_LAYOUT, SCAN_NAMES, arrow_schema
+from kafwire.spark.row_batches import RowBatches
+from kafwire.spark.schema import SCAN_LAYOUT
 from kafwire.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from kafwire import Client
     from kafwire.spark.options import ReadOptions
+    from kafwire.spark.value_decoding import ValueDecoding
 
 log = logging.getLogger("kafwire.spark")
 
@@ -37,10 +39,11 @@ _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 class KafwireReader(DataSourceReader):
     """Reads what `options` name, in the columns of `schema`."""
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        """Keep both; nothing is asked of the cluster yet."""
+    def __init__(self, options: ReadOptions, schema: StructType, decoding: ValueDecoding | None = None) -> None:
+        """Keep them; nothing is asked of the cluster yet."""
         self.options = options
         self.schema = schema
+        self.decoding = decoding
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask the cluster once and return one exact range of offsets per task."""
@@ -52,20 +55,22 @@ class KafwireReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one range, in batches of a few megabytes."""
         # Spark puts one partition without a value where there is nothing to read.
-        return iter(()) if partition.value is None else read_range(self.options, self.schema, partition.value)
+        piece = partition.value
+        return iter(()) if piece is None else read_range(self.options, self.schema, piece, self.decoding)
 
 
-def read_range(options: ReadOptions, schema: StructType, piece: OffsetRange) -> Iterator[pa.RecordBatch]:
+def read_range(
+    options: ReadOptions, schema: StructType, piece: OffsetRange, decoding: ValueDecoding | None = None
+) -> Iterator[pa.RecordBatch]:
     """The records of one range in the columns of `schema`, read in a worker over a client that later tasks use too."""
+    rows = RowBatches(schema, decoding, f"{piece.topic}-{piece.partition}")
     with processes.client(client_options(options)) as client:
-        yield from _read(client, options, schema, piece)
+        yield from _read(client, options, rows, piece)
 
 
-def _read(client: Client, options: ReadOptions, schema: StructType, piece: OffsetRange) -> Iterator[pa.RecordBatch]:
+def _read(client: Client, options: ReadOptions, rows: RowBatches, piece: OffsetRange) -> Iterator[pa.RecordBatch]:
     scan_options = {name: value for name, value in options.client.items() if name not in client_names()}
     place = TopicPartition(piece.topic, piece.partition)
-    arrow = arrow_schema(schema)
-    columns = [SCAN_NAMES[name] for name in arrow.names]
     position, end = piece.start, piece.end
     while position < end:
         try:
@@ -73,7 +78,7 @@ def _read(client: Client, options: ReadOptions, schema: StructType, piece: Offse
                 piece.topic,
                 start={place: Offset(position)},
                 end={place: Offset(end)},
-                columns=columns,
+                columns=rows.scan_columns,
                 layout=SCAN_LAYOUT,
                 **scan_options,
             ) as scan:
@@ -82,7 +87,7 @@ def _read(client: Client, options: ReadOptions, schema: StructType, piece: Offse
                     return
                 for batch in scan.batches():
                     if len(batch):  # a chunk may hold control records only
-                        yield to_spark(batch.to_arrow(), arrow)
+                        yield from rows.of(batch.to_arrow())
                     position = batch.next_offset
         except BrokerError as error:
             if error.code in _GONE:
@@ -142,20 +147,3 @@ def find_ranges(options: ReadOptions) -> tuple[list[OffsetRange], list[str]]:
             end_matches=matches(client, options.end, places, isolation),
         )
     return plan(options, places, situation)
-
-
-def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch`, whose columns have the types of `schema` already, with its very fields."""
-    import pyarrow as pa
-
-    columns = [_headers(column) if pa.types.is_list(column.type) else column for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _headers(column: pa.ListArray) -> pa.ListArray:
-    """A record without headers has null there, as in Spark's own source."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    is_empty = pc.equal(pc.list_value_length(column), 0)
-    return pc.if_else(is_empty, pa.scalar(None, column.type), column)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from kafwire.errors import ConfigError
-from kafwire.spark.options import check_reading, includes_headers, read_options, write_options
-from kafwire.spark.schema import check_read_schema, check_write_schema, full_schema
+from kafwire.spark.options import check_reading, read_options, write_options
+from kafwire.spark.schema import check_columns, check_read_schema, check_write_schema, read_schema
 from kafwire.spark.stream_options import stream_options
+from kafwire.spark.value_decoding import decoding_of
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
         DataSourceWriter,
     )
     from pyspark.sql.types import StructType
+
+    from kafwire.spark.options import ReadOptions
+    from kafwire.spark.value_decoding import ValueDecoding
 
 
 class KafwireDataSource(DataSource):
@@ -54,14 +58,21 @@ class KafwireDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the schema of Spark's own Kafka source, with `headers` if the option `includeHeaders` is true.
 
+        The options `columns` and `valueFormat` change it: docs/spark.md says how.
+
         Returns:
             The schema.
 
         Raises:
             ConfigError: an option is unknown or has a bad value.
+            SchemaError: the schema of the registry is not one of Avro's.
+            SchemaRegistryError: the registry does not respond in time, or has no such schema.
         """
-        check_reading(self.options)
-        return full_schema(include_headers=includes_headers(self.options))
+        options = check_reading(self.options)
+        if options.columns is not None:
+            check_columns(options.columns)
+        decoding = decoding_of(options)
+        return read_schema(options, {} if decoding is None else decoding.columns())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of the columns in a schema. Spark calls it.
@@ -78,8 +89,7 @@ class KafwireDataSource(DataSource):
         from kafwire.spark.reader import KafwireReader
 
         options = read_options(self.options)
-        check_read_schema(schema)
-        return KafwireReader(options, schema)
+        return KafwireReader(options, schema, _decoding(options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Make a reader of a stream, of the columns in a schema. Spark calls it.
@@ -96,8 +106,7 @@ class KafwireDataSource(DataSource):
         from kafwire.spark.stream_reader import KafwireStreamReader
 
         options = stream_options(self.options)
-        check_read_schema(schema)
-        return KafwireStreamReader(options, schema)
+        return KafwireStreamReader(options, schema, _decoding(options.read, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Make a writer of the columns in a schema. Spark calls it.
@@ -148,3 +157,10 @@ class KafwireDataSource(DataSource):
         from kafwire.spark.writer import KafwireStreamWriter
 
         return KafwireStreamWriter(options, columns)
+
+
+def _decoding(options: ReadOptions, schema: StructType) -> ValueDecoding | None:
+    """The decoding of a read with a schema, which is checked."""
+    decoding = decoding_of(options, schema)
+    check_read_schema(schema, {} if decoding is None else decoding.columns())
+    return decoding

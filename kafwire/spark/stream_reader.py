@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from kafwire.spark.stream_offsets import Json
     from kafwire.spark.stream_options import StreamOptions
+    from kafwire.spark.value_decoding import ValueDecoding
 
 # Spark has no read limit that says what the options of this source can. Any limit but `ReadAllAvailable` stands for all
 # of them, and `ReadAllAvailable`, which then comes with the trigger Once alone, for none.
@@ -34,10 +35,11 @@ _BY_OPTIONS = 2**63 - 1
 class KafwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the stream that `options` name, in the columns of `schema`."""
 
-    def __init__(self, options: StreamOptions, schema: StructType) -> None:
-        """Keep both; nothing is asked of the cluster yet."""
+    def __init__(self, options: StreamOptions, schema: StructType, decoding: ValueDecoding | None = None) -> None:
+        """Keep them; nothing is asked of the cluster yet."""
         self.options = options
         self.schema = schema
+        self.decoding = decoding
         self._made: StreamPlanner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -72,7 +74,7 @@ class KafwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one range, in batches of a few megabytes."""
-        return read_range(self.options.read, self.schema, partition.value)
+        return read_range(self.options.read, self.schema, partition.value, self.decoding)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: `latestOffset` publishes completed offsets earlier, and Spark never calls this for the last."""
