@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import ConfigError
 from kafwire.similar_names import similar
 from kafwire.spark.options import STRATEGIES, read_options, write_options
 from kafwire.spark.stream_options import stream_options
+from kafwire.spark.value_options import AVRO, BAD_RECORD, DEAD_LETTER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +31,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
     "": frozenset({"name", "trigger", "checkpoint", "kafka", "spark", "source", "decode", "sql", "sink", "report"}),
     "spark": frozenset({"master", "conf"}),
     "source": frozenset({*STRATEGIES, "table", "format", "path", "columns", "schema", "options"}),
-    "decode": frozenset({"json", "column", "bad"}),
+    "decode": frozenset({"json", "column", "bad", "registry", "subject", "schema"}),
     "sql": frozenset({"query", "watermark"}),
     "sink": frozenset({"topic", "table", "format", "path", "partition_by", "mode", "delivery", "options"}),
     "report": frozenset({"plot"}),
@@ -63,9 +64,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """Columns out of JSON text: `schema` in Spark's DDL. `bad` records are null columns or fail the query."""
+    """Columns out of the source's column `column`. With `fails`, bad records fail the query.
 
-    schema: str
+    `schema` are the columns of JSON text in Spark's DDL; None for Avro, which the source decodes by its own options.
+    """
+
+    schema: str | None
     column: str
     fails: bool
 
@@ -116,7 +120,8 @@ class Job:
 
     def __str__(self) -> str:
         """Its steps and its trigger."""
-        steps = [self.source.name, *["JSON"] * (self.decode is not None), *["SQL"] * (self.sql is not None)]
+        decoded = [] if self.decode is None else ["Avro" if self.decode.schema is None else "JSON"]
+        steps = [self.source.name, *decoded, *["SQL"] * (self.sql is not None)]
         return f"{' -> '.join([*steps, self.sink.name])}, {self.trigger}"
 
 
@@ -130,6 +135,9 @@ def read_job(text: str, environment: Mapping[str, str], name: str = "kafwire job
     kafka = given.settings("kafka")
     prefixed = {f"kafka.{key.removeprefix('kafka.')}": value for key, value in kafka.items()}
     source = _source(given.table("source", required=True), prefixed)
+    decode = None
+    if "decode" in raw:
+        source, decode = _decode(given.table("decode"), source)
     sink = _sink(given.table("sink", required=True), prefixed)
     sql = given.table("sql")
     spark = given.table("spark")
@@ -137,7 +145,7 @@ def read_job(text: str, environment: Mapping[str, str], name: str = "kafwire job
     job = Job(
         name=given.text("name") or name,
         source=source,
-        decode=_decode(given.table("decode")) if "decode" in raw else None,
+        decode=decode,
         sql=sql.text("query", required="sql" in raw),
         watermark=_watermark(sql),
         sink=sink,
@@ -247,10 +255,36 @@ def _source(given: _Table, kafka: Mapping[str, str]) -> Source:
     return Source(file_format, None, given.text("path"), None, given.text("schema"), options)
 
 
-def _decode(given: _Table) -> Decode:
-    schema = given.text("json", required=True)
+def _decode(given: _Table, source: Source) -> tuple[Source, Decode]:
+    """The step, and the source with the options that it needs."""
+    if ("json" in given) == ("registry" in given):
+        raise ConfigError("table [decode] needs either decode.json, for JSON, or decode.registry, for Avro")
+    if "registry" in given:
+        return _decode_avro(given, source)
+    for key in ("subject", "schema"):
+        if key in given:
+            raise ConfigError(f"decode.{key} is for Avro, with decode.registry: leave it out for decode.json")
     fails = given.one_of("bad", ("null", "error")) == "error"
-    return Decode(schema or "", given.text("column") or "value", fails)
+    return source, Decode(given.text("json"), given.text("column") or "value", fails)
+
+
+def _decode_avro(given: _Table, source: Source) -> tuple[Source, Decode]:
+    if not source.is_topic:
+        raise ConfigError("decode.registry decodes values of a topic: leave it out for a table or a path")
+    if "column" in given:
+        raise ConfigError("decode.column is for decode.json: decode.registry decodes the column value")
+    bad = given.one_of("bad", ("null", "error", "dead-letter"))
+    options = {f"schemaRegistry.{name}": text for name, text in given.settings("registry").items()}
+    options |= {"valueFormat": AVRO, "badRecords": DEAD_LETTER if bad == "dead-letter" else bad}
+    for key, name in (("subject", "valueSubject"), ("schema", "valueSchema")):
+        text = given.text(key)
+        if text is not None:
+            options[name] = text
+    columns = source.columns
+    if columns is not None and bad == "dead-letter" and BAD_RECORD not in columns:
+        columns = (*columns, BAD_RECORD)
+    made = replace(source, options={**source.options, **options}, columns=columns)
+    return made, Decode(None, "value", fails=bad == "error")
 
 
 def _watermark(given: _Table) -> tuple[str, str] | None:
@@ -320,9 +354,13 @@ def _check(job: Job, *, kafka_is_given: bool) -> None:
         raise ConfigError("sink.delivery='atomic' is for trigger='batch': a stream is written 'exactly-once'")
     if kafka_is_given and not job.source.is_topic and not job.sink.is_topic:
         raise ConfigError("table [kafka] has no effect: neither [source] nor [sink] is a topic")
-    if job.decode is not None and job.source.columns and job.decode.column not in job.source.columns:
+    if job.decode is not None and job.source.columns and not _has(job.decode.column, job.source.columns):
         raise ConfigError(f"decode.column={job.decode.column!r} is not among source.columns")
     _check_topics(job)
+
+
+def _has(column: str, columns: tuple[str, ...]) -> bool:
+    return any(name == column or name.startswith(f"{column}.") for name in columns)
 
 
 def _check_topics(job: Job) -> None:

@@ -9,7 +9,7 @@ from kafwire.spark.schema import SCAN_NAMES, arrow_schema
 from kafwire.spark.value_options import BAD_RECORD, ERROR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import pyarrow as pa
     from pyspark.sql.types import StructType

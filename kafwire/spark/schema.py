@@ -141,7 +141,9 @@ def check_read_schema(schema: StructType, decoded: Mapping[str, StructField] = _
                 f"column {field.name} is {expected.simpleString()}, not {field.dataType.simpleString()}: declare it so "
                 "and cast it in the query"
             )
-        if (not field.nullable and field.name in _MAY_BE_NULL) or (field.name in decoded and _has_not_null(field.dataType)):
+        if (not field.nullable and field.name in _MAY_BE_NULL) or (
+            field.name in decoded and _has_not_null(field.dataType)
+        ):
             raise ConfigError(f"column {field.name} may hold nulls: leave NOT NULL out")
 
 

@@ -134,9 +134,7 @@ def plan_decoding(
     return ValueDecoding(options, columns)
 
 
-def _plan_avro(
-    options: ValueFormat, names: Sequence[str] | None, declared: StructField | None
-) -> ValueDecoding:
+def _plan_avro(options: ValueFormat, names: Sequence[str] | None, declared: StructField | None) -> ValueDecoding:
     schema_id = None
     if options.schema is not None:
         from kafwire.avro.schema import parse

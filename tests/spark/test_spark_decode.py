@@ -91,7 +91,9 @@ def rows(source: KafwireDataSource, schema: StructType | None = None) -> list[di
     return pa.Table.from_batches(table).to_pylist() if table else []
 
 
-def test_ids_are_mixed_and_come_later(kafka: EmbeddedKafka, registry: RegistryServer, topic: str, source: Source) -> None:
+def test_ids_are_mixed_and_come_later(
+    kafka: EmbeddedKafka, registry: RegistryServer, topic: str, source: Source
+) -> None:
     subject = f"{topic}-value"
     first, second = registry.register(subject, FIRST), registry.register(subject, SECOND)
     planned = source().schema()
@@ -158,9 +160,7 @@ def test_fields_and_columns_are_chosen(
         KafwireDataSource({"kafka.bootstrap.servers": "h:1", "subscribe": "a", "columns": "value.delay"}).schema()
 
 
-def test_a_schema_that_is_no_record(
-    kafka: EmbeddedKafka, registry: RegistryServer, topic: str, source: Source
-) -> None:
+def test_a_schema_that_is_no_record(kafka: EmbeddedKafka, registry: RegistryServer, topic: str, source: Source) -> None:
     registry.register("names", '"string"')
     kafka.append(topic, [framed(1, b"\4UA"), None])
     assert [row["value"] for row in rows(source(valueSubject="names"))] == ["UA", None]
@@ -220,7 +220,9 @@ def test_a_registry_that_is_down_is_named_at_planning_and_in_a_task(
     with pytest.raises(SchemaRegistryError, match=f"schema 1: {said}"):
         list(planned.read(planned.partitions()[0]))
     with pytest.raises(ConfigError, match="schemaRegistry.* options: .*https://"):
-        source(**{"schemaRegistry.url": "http://r:1", "schemaRegistry.username": "a", "schemaRegistry.password": "b"}).schema()
+        source(
+            **{"schemaRegistry.url": "http://r:1", "schemaRegistry.username": "a", "schemaRegistry.password": "b"}
+        ).schema()
 
 
 def test_subjects_and_schemas_of_the_registry_that_cannot_be_read(registry: RegistryServer, source: Source) -> None:
@@ -243,7 +245,9 @@ def test_json_becomes_columns(kafka: EmbeddedKafka, topic: str, source: Source) 
     assert found[1]["badRecord"]["value"] == b"?"
     assert found[1]["badRecord"]["schemaId"] is None
     assert [row["value"] for row in found[1:]] == [None, None, dict.fromkeys(first)]
-    assert rows(source(**away, valueSchema=columns, badRecords="null", columns="value.delay"))[0] == {"value": {"delay": 3}}
+    assert rows(source(**away, valueSchema=columns, badRecords="null", columns="value.delay"))[0] == {
+        "value": {"delay": 3}
+    }
     declared = parse_columns("", "value struct<delay: int>")
     assert rows(source(**away, badRecords="null"), declared)[0] == {"value": {"delay": 3}}
     with pytest.raises(DecodeError, match=f"{topic}-0, offset 1: "):
@@ -258,7 +262,12 @@ def test_json_becomes_columns(kafka: EmbeddedKafka, topic: str, source: Source) 
 
 
 def test_a_batch_and_a_stream_of_a_session(
-    kafka: EmbeddedKafka, registry: RegistryServer, topic: str, options: dict[str, str], spark: SparkSession, tmp_path: Path
+    kafka: EmbeddedKafka,
+    registry: RegistryServer,
+    topic: str,
+    options: dict[str, str],
+    spark: SparkSession,
+    tmp_path: Path,
 ) -> None:
     subject = f"{topic}-value"
     registry.register(subject, SECOND)

@@ -92,6 +92,32 @@ def test_a_topic_decoded_and_queried_to_a_topic() -> None:
     assert str(made) == "flights -> JSON -> SQL -> delays, 10 seconds"
 
 
+def test_avro_is_decoded_by_the_source() -> None:
+    made = job(
+        changed("[sink]", 'columns = ["offset", "value.delay"]\n[sink]')
+        + """
+        [decode]
+        registry = { url = "https://registry", username = "me", password = "${SECRET}" }
+        subject = "all-flights"
+        bad = "dead-letter"
+        """,
+        SECRET="open sesame",
+    )
+    assert made.source.options.items() >= {
+        ("valueFormat", "avro"),
+        ("badRecords", "deadLetter"),
+        ("schemaRegistry.url", "https://registry"),
+        ("schemaRegistry.password", "open sesame"),
+        ("valueSubject", "all-flights"),
+    }
+    assert made.source.columns == ("offset", "value.delay", "badRecord")
+    assert made.decode is not None
+    assert made.decode.schema is None
+    assert str(made) == "flights -> Avro -> /data/flights, available-now"
+    assert "sesame" not in repr(made)
+    assert job(ARCHIVE + "[decode]\nregistry.url = 'u'").source.options["badRecords"] == "null"
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("500 ms", 0.5), ("2s", 2.0), ("1 minute", 60.0), ("5 milliseconds", 0.005), ("1.5 h", 5400.0)],
@@ -162,7 +188,17 @@ def changed(old: str, new: str) -> str:
         (ARCHIVE + "delivery = 'exactly-once'", "sink.delivery is for topics"),
         (ARCHIVE + "mode = 'overwrite'", "sink.mode='overwrite': allowed: append, complete, update"),
         (ARCHIVE + "options = 3", r"sink.options=3: a table of options is needed, \[sink.options\]"),
-        (ARCHIVE + "[decode]\nbad = 'null'", "key decode.json is missing"),
+        (ARCHIVE + "[decode]\nbad = 'null'", "needs either decode.json, for JSON, or decode.registry, for Avro"),
+        (ARCHIVE + "[decode]\njson = 'a int'\nregistry.url = 'u'", "needs either decode.json, for JSON, or"),
+        (ARCHIVE + "[decode]\njson = 'a int'\nsubject = 's'", "decode.subject is for Avro, with decode.registry"),
+        (ARCHIVE + "[decode]\nregistry.url = 'u'\ncolumn = 'key'", "decode.column is for decode.json"),
+        (ARCHIVE + "[decode]\nregistry.url = 'u'\nbad = 'x'", "decode.bad='x': allowed: null, error, dead-letter"),
+        (ARCHIVE + "[decode]\nregistry.uri = 'u'", r"\[source\]: unknown option 'schemaRegistry.uri': did you mean"),
+        (
+            changed('subscribe = "flights"', 'table = "t"').replace("[kafka]", "[spark.conf]")
+            + "[decode]\nregistry.url = 'u'",
+            "decode.registry decodes values of a topic",
+        ),
         (ARCHIVE + "[decode]\njson = 'a int'\nbad = 'skip'", "decode.bad='skip': allowed: null, error"),
         (ARCHIVE + "[sql]\nwatermark = 'timestamp 3'", "key sql.query is missing"),
         (ARCHIVE + "[sql]\nquery = 'SELECT 1'\nwatermark = 'timestamp'", "a column and a delay are needed"),
