@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import ConfigError
 from kafwire.similar_names import similar
-from kafwire.spark.options import STRATEGIES, read_options, write_options
+from kafwire.spark.options import AT_LEAST_ONCE, ATOMIC, EXACTLY_ONCE, STRATEGIES, read_options, write_options
 from kafwire.spark.stream_options import stream_options
 from kafwire.spark.value_options import AVRO, BAD_RECORD, DEAD_LETTER
 
@@ -23,7 +23,7 @@ BATCH, ONCE, AVAILABLE_NOW = "batch", "once", "available-now"
 _TRIGGERS = f"{BATCH}, {ONCE}, {AVAILABLE_NOW}, or an interval such as '10 seconds'"
 _INTERVAL = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)")
 _SECONDS = {"ms": 0.001, "mi": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DELIVERIES = ("at-least-once", "exactly-once", "atomic")
+_DELIVERIES = (AT_LEAST_ONCE, EXACTLY_ONCE, ATOMIC)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _MODES = ("append", "complete", "update")
 
@@ -138,12 +138,13 @@ def read_job(text: str, environment: Mapping[str, str], name: str = "kafwire job
     decode = None
     if "decode" in raw:
         source, decode = _decode(given.table("decode"), source)
-    sink = _sink(given.table("sink", required=True), prefixed)
+    job_name = given.text("name") or name
+    sink = _sink(given.table("sink", required=True), prefixed, job_name)
     sql = given.table("sql")
     spark = given.table("spark")
     trigger = given.text("trigger") or AVAILABLE_NOW
     job = Job(
-        name=given.text("name") or name,
+        name=job_name,
         source=source,
         decode=decode,
         sql=sql.text("query", required="sql" in raw),
@@ -297,7 +298,7 @@ def _watermark(given: _Table) -> tuple[str, str] | None:
     return column, delay.strip()
 
 
-def _sink(given: _Table, kafka: Mapping[str, str]) -> Sink:
+def _sink(given: _Table, kafka: Mapping[str, str], job_name: str) -> Sink:
     chosen = [name for name in ("topic", "table", "path") if name in given]
     if len(chosen) != 1:
         said = f"got {' and '.join(chosen)}" if chosen else "got none"
@@ -314,6 +315,8 @@ def _sink(given: _Table, kafka: Mapping[str, str]) -> Sink:
         options = {**kafka, **options, "topic": given.text("topic") or ""}
         if delivery is not None:
             options["delivery"] = delivery
+            if delivery != AT_LEAST_ONCE and all(name.lower() != "sink" for name in options):
+                options["sink"] = job_name
         return Sink(_KAFKA, None, None, (), mode, options)
     if delivery is not None:
         raise ConfigError(
@@ -371,8 +374,7 @@ def _check_topics(job: Job) -> None:
             raise ConfigError(f"[source]: {error}") from None
     if job.sink.is_topic:
         try:
-            # The sink checks its delivery and what belongs to it when the query starts.
-            write_options({name: value for name, value in job.sink.options.items() if name.startswith("kafka.")})
+            write_options(job.sink.options, is_stream=job.is_stream)
         except ConfigError as error:
             raise ConfigError(f"[sink]: {error}") from None
 

@@ -30,15 +30,14 @@ log = logging.getLogger("kafwire.spark")
 
 GROUP = "group:"  # before the id of the group whose committed offsets a stream starts from
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
+BATCH_ONLY = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")  # a stream has no end
 _READ = (
     *STRATEGIES,
+    *BATCH_ONLY,
     "startingTimestamp",
     "startingOffsetsByTimestamp",
     "startingOffsets",
     "startingOffsetsByTimestampStrategy",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-    "endingOffsets",
     "failOnDataLoss",
     "minPartitions",
     "maxRecordsPerPartition",

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from kafwire.errors import ConfigError, DecodeError, SchemaError, SchemaRegistryError, UnknownSchemaError
 from kafwire.spark import KafwireDataSource, read, read_stream
 from kafwire.spark.ddl import parse_columns
+from kafwire.spark.reader import KafwireReader
 from kafwire.spark.schema import arrow_schema
 from kafwire.testing.broker.embedded import EmbeddedKafka
 from tests.support.avro_samples import number
@@ -83,6 +84,7 @@ def framed(schema_id: int, data: bytes) -> bytes:
 def rows(source: KafwireDataSource, schema: StructType | None = None) -> list[dict[str, Any]]:
     """The rows of a batch read as Spark makes them: planned with the schema, read by pickles of the reader."""
     reader = source.reader(schema or source.schema())
+    assert isinstance(reader, KafwireReader)
     worker = pickle.loads(pickle.dumps(reader))
     table = [batch for piece in reader.partitions() for batch in worker.read(piece)]
     for batch in table:

@@ -138,7 +138,8 @@ def test_defaults_of_times_are_those_of_the_schema() -> None:
     )  # fmt: skip
     of = readable(parse(reader))
     found = in_type(pa.array(AvroDecoder(of, writer=record()).decode([b""])), arrow_type(spark_type(of)))
-    at, local = dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, dt.UTC), dt.datetime(1970, 1, 1, 0, 0, 1, 500_000)
+    at = dt.datetime(1970, 1, 1, 0, 0, 1, 500_000, dt.UTC)
+    local = at.replace(tzinfo=None)
     (row,) = found.to_pylist()
     assert (row["t"], row["o"], row["p"], row["l"], row["m"], row["n"]) == (at, None, at, [at], [("a", local)], 1500)
     assert row["r"] == {"t": at, "u": at.replace(second=0, microsecond=9000)}

@@ -48,6 +48,7 @@ def test_files_to_a_topic_in_one_batch() -> None:
         "kafka.linger.ms": "20",
         "topic": "flights",
         "delivery": "atomic",
+        "sink": "backfill",
     }
     assert made.source.options == {}
 
@@ -57,6 +58,7 @@ def test_a_topic_decoded_and_queried_to_a_topic() -> None:
         """
         trigger = "10 seconds"
         checkpoint = "c"
+        name = "delays"
         [kafka]
         bootstrap.servers = "h:1"
         [source]
@@ -87,7 +89,7 @@ def test_a_topic_decoded_and_queried_to_a_topic() -> None:
     assert made.source.options["maxOffsetsPerTrigger"] == "1000"
     assert made.decode is not None
     assert (made.decode.schema, made.decode.column, made.decode.fails) == ("origin string, delay int", "value", True)
-    assert made.sink.options["delivery"] == "exactly-once"
+    assert (made.sink.options["delivery"], made.sink.options["sink"]) == ("exactly-once", "delays")
     assert made.conf == {"spark.sql.shuffle.partitions": "8", "spark.ui.enabled": "false"}
     assert str(made) == "flights -> JSON -> SQL -> delays, 10 seconds"
 
@@ -232,6 +234,11 @@ topic = "b"
             "checkpoint = 'c'\n" + TOPICS + "delivery = 'twice'",
             "sink.delivery='twice': allowed: at-least-once, exactly",
         ),
+        (
+            "name = 'two words'\ncheckpoint = 'c'\n" + TOPICS + "delivery = 'exactly-once'",
+            r"\[sink\]: option sink='two words': up to 120 letters",
+        ),
+        ("checkpoint = 'c'\n" + TOPICS + "options.sink = 's'", r"\[sink\]: option sink needs delivery=exactly-once"),
         ("checkpoint = 'c'\n" + TOPICS + "format = 'x'", "sink.format is for files and tables"),
         ("trigger = 'batch'\n" + TOPICS + "mode = 'update'", "sink.mode='update' is for streams"),
         ("trigger = 'batch'\n" + TOPICS + "options.'kafka.acks' = 'some'", r"\[sink\]: kafka\.\* options: option acks"),
