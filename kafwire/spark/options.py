@@ -8,8 +8,6 @@ No pyspark, no client here. `kafka.*` options are checked by the dataclass of th
 from __future__ import annotations
 
 import logging
-import re
-import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +17,7 @@ from kafwire.secret import Secret
 from kafwire.similar_names import similar
 from kafwire.spark.exactly_once.decisions import check_sink_name
 from kafwire.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions, parse_timestamps
+from kafwire.spark.topic_pattern import topic_pattern
 from kafwire.spark.value_options import VALUE_OPTIONS, ValueFormat, value_format
 
 if TYPE_CHECKING:
@@ -30,7 +29,13 @@ log = logging.getLogger("kafwire.spark")
 
 GROUP = "group:"  # before the id of the group whose committed offsets a stream starts from
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
-BATCH_ONLY = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")  # a stream has no end
+# With the reason why a stream refuses them.
+BATCH_ONLY = {
+    "endingTimestamp": "a stream has no end",
+    "endingOffsetsByTimestamp": "a stream has no end",
+    "endingOffsets": "a stream has no end",
+    "pushFilters": "Spark pushes no filters down to a stream",
+}
 _READ = (
     *STRATEGIES,
     *BATCH_ONLY,
@@ -128,18 +133,6 @@ _NO_EFFECT_READING = _NO_EFFECT | {
 _NO_EFFECT_WRITING = _NO_EFFECT | {"retries"}
 
 
-# Signs of Java's regular expressions that Python's do not have, and what to write instead.
-_JAVA_PATTERNS = {
-    r"\p{": r"write Java's \p{...} as a class, such as [A-Za-z] for \p{Alpha}",
-    r"\P{": r"write Java's \P{...} as a class, such as [^A-Za-z] for \P{Alpha}",
-    r"\Q": r"write Java's \Q...\E with a backslash before each special character",
-    "(?<": "write Java's (?<name>...) as (?P<name>...)",
-    "&&": "write Java's intersection of classes, &&, as one class",
-    r"\z": r"write Java's \z as \Z",
-    "[[": "write Java's union of classes, [[...][...]], as one class",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Bound:
     """One end of a read: offsets or timestamps (ms), the same everywhere or named by partition."""
@@ -174,6 +167,7 @@ class ReadOptions:
     include_headers: bool
     columns: tuple[str, ...] | None = None
     value: ValueFormat | None = None
+    push_filters: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +225,7 @@ def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end:
         client=_client("reading", kafka, ScanConfig, _REFUSED_READING, _NO_EFFECT_READING),
         assign=assign,
         topics=topics,
-        pattern=_pattern(own["subscribePattern"]) if "subscribePattern" in own else None,
+        pattern=topic_pattern(own["subscribePattern"]) if "subscribePattern" in own else None,
         start=start,
         end=end,
         start_without_match=_one_of(own, "startingOffsetsByTimestampStrategy", ("error", "latest")),
@@ -240,6 +234,7 @@ def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end:
         max_records=positive(own, "maxRecordsPerPartition"),
         include_headers=_one_of(own, "includeHeaders", ("false", "true")) == "true",
         columns=_columns(own),
+        push_filters=_one_of(own, "pushFilters", ("false", "true")) == "true",
         value=value_format(own, topics or tuple(dict.fromkeys(place.topic for place in assign or ()))),
     )
 
@@ -407,21 +402,6 @@ def _columns(own: Mapping[str, str]) -> tuple[str, ...] | None:
     if not names:
         raise ConfigError("option columns is empty: give names with commas between, or leave it out")
     return names
-
-
-def _pattern(text: str) -> str:
-    if not text.strip():
-        raise ConfigError("option subscribePattern is empty: give a regular expression")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # && and [ in a class, which Java reads as set operations
-            re.compile(text.strip())
-    except (re.error, FutureWarning) as error:
-        raise ConfigError(
-            f"option subscribePattern={text!r} is not a regular expression of Python: {error}; "
-            + next((advice for sign, advice in _JAVA_PATTERNS.items() if sign in text), "correct it")
-        ) from None
-    return text.strip()
 
 
 def _one_of(own: Mapping[str, str], option: str, allowed: tuple[str, ...]) -> str:

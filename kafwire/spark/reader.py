@@ -7,6 +7,7 @@ holds no client.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -17,17 +18,20 @@ from kafwire.spark import processes
 from kafwire.spark.data_loss import COULD_NOT_READ_OFFSET_RANGE, START_OFFSET_RESET, Loss, data_loss, recreated
 from kafwire.spark.lookup import client_names, client_options, describe, matches, named_topics
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, plan
+from kafwire.spark.pushed_filters import PushedFilters, push
 from kafwire.spark.row_batches import RowBatches
 from kafwire.spark.schema import SCAN_LAYOUT
 from kafwire.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
     from kafwire import Client
+    from kafwire.cluster.offset_spec import Timestamps
     from kafwire.spark.options import ReadOptions
     from kafwire.spark.value_decoding import ValueDecoding
 
@@ -44,10 +48,11 @@ class KafwireReader(DataSourceReader):
         self.options = options
         self.schema = schema
         self.decoding = decoding
+        self.pushed = PushedFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask the cluster once and return one exact range of offsets per task."""
-        ranges, losses = find_ranges(self.options)
+        ranges, losses = find_ranges(self.options, self.pushed)
         for loss in losses:
             log.warning("data loss, as failOnDataLoss is false the read goes on: %s", loss)
         return [InputPartition(piece) for piece in ranges]
@@ -56,19 +61,43 @@ class KafwireReader(DataSourceReader):
         """Yield the records of one range, in batches of a few megabytes."""
         # Spark puts one partition without a value where there is nothing to read.
         piece = partition.value
-        return iter(()) if piece is None else read_range(self.options, self.schema, piece, self.decoding)
+        if piece is None:
+            return iter(())
+        return read_range(self.options, self.schema, piece, self.decoding, self.pushed.window)
+
+
+class FilteringReader(KafwireReader):
+    """A reader that takes filters from Spark.
+
+    Spark refuses a reader with this method unless `spark.sql.python.filterPushdown.enabled` is true.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Keep the filters that a read can apply, and return those that Spark has to apply."""
+        self.pushed, left = push(filters)
+        log.info("the read applies %s", self.pushed)
+        return left
 
 
 def read_range(
-    options: ReadOptions, schema: StructType, piece: OffsetRange, decoding: ValueDecoding | None = None
+    options: ReadOptions,
+    schema: StructType,
+    piece: OffsetRange,
+    decoding: ValueDecoding | None = None,
+    window: Timestamps | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of one range in the columns of `schema`, read in a worker over a client that later tasks use too."""
+    """The records of one range in the columns of `schema`, read in a worker over a client that later tasks use too.
+
+    With `window`, only those whose timestamps lie in it.
+    """
     rows = RowBatches(schema, decoding, f"{piece.topic}-{piece.partition}")
     with processes.client(client_options(options)) as client:
-        yield from _read(client, options, rows, piece)
+        yield from _read(client, options, rows, piece, window)
 
 
-def _read(client: Client, options: ReadOptions, rows: RowBatches, piece: OffsetRange) -> Iterator[pa.RecordBatch]:
+def _read(
+    client: Client, options: ReadOptions, rows: RowBatches, piece: OffsetRange, window: Timestamps | None
+) -> Iterator[pa.RecordBatch]:
     scan_options = {name: value for name, value in options.client.items() if name not in client_names()}
     place = TopicPartition(piece.topic, piece.partition)
     position, end = piece.start, piece.end
@@ -80,6 +109,7 @@ def _read(client: Client, options: ReadOptions, rows: RowBatches, piece: OffsetR
                 end={place: Offset(end)},
                 columns=rows.scan_columns,
                 layout=SCAN_LAYOUT,
+                timestamps=window,
                 **scan_options,
             ) as scan:
                 if _is_another(client, piece):
@@ -128,7 +158,7 @@ def _report(options: ReadOptions, loss: Loss) -> None:
     log.warning("data loss, as failOnDataLoss is false the read goes on: %s", loss)
 
 
-def find_ranges(options: ReadOptions) -> tuple[list[OffsetRange], list[str]]:
+def find_ranges(options: ReadOptions, pushed: PushedFilters) -> tuple[list[OffsetRange], list[str]]:
     """Ask the cluster what there is, and plan; returns the ranges and what was lost."""
     import kafwire
 
@@ -146,4 +176,17 @@ def find_ranges(options: ReadOptions) -> tuple[list[OffsetRange], list[str]]:
             start_matches=matches(client, options.start, places, isolation),
             end_matches=matches(client, options.end, places, isolation),
         )
-    return plan(options, places, situation)
+        since: dict[TopicPartition, int] = {}
+        if pushed.since_ms is not None:
+            # After the latest offsets: a record that arrives between the two lies behind the end.
+            since = client.offsets(places, pushed.since_ms, isolation_level=isolation)
+    return plan(options, places, situation, lambda piece: _narrowed(pushed, since, piece))
+
+
+def _narrowed(pushed: PushedFilters, since: dict[TopicPartition, int], piece: OffsetRange) -> OffsetRange:
+    """The part of a range that the filters leave. A partition without an offset in `since` has no record as late."""
+    piece = pushed.narrowed(piece)
+    if pushed.since_ms is None:
+        return piece
+    first = since.get(TopicPartition(piece.topic, piece.partition), -1)
+    return replace(piece, start=max(piece.start, first) if first >= 0 else piece.end)

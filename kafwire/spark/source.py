@@ -86,10 +86,12 @@ class KafwireDataSource(DataSource):
         Raises:
             ConfigError: an option or a column is unknown or has a bad value.
         """
-        from kafwire.spark.reader import KafwireReader
+        from kafwire.spark.reader import FilteringReader, KafwireReader
 
         options = read_options(self.options)
-        return KafwireReader(options, schema, _decoding(options, schema))
+        # Spark refuses each query of a class that takes filters while its configuration turns that off.
+        made = FilteringReader if options.push_filters else KafwireReader
+        return made(options, schema, _decoding(options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Make a reader of a stream, of the columns in a schema. Spark calls it.

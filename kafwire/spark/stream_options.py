@@ -55,9 +55,9 @@ class StreamOptions:
 def stream_options(given: Mapping[str, str]) -> StreamOptions:
     """Check the options of a stream; raises `ConfigError`."""
     own, kafka = sort_out(given)
-    for name in BATCH_ONLY:
+    for name, why in BATCH_ONLY.items():
         if name in own:
-            raise ConfigError(f"option {name}: a stream has no end; leave it out, or read a batch")
+            raise ConfigError(f"option {name}: {why}; leave it out, or read a batch")
     group = _start_group(own)
     if group is None:
         start = bound(own, "starting", LATEST)
