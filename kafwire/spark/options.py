@@ -16,7 +16,7 @@ from kafwire.errors import ConfigError
 from kafwire.secret import Secret
 from kafwire.similar_names import similar
 from kafwire.spark.exactly_once.decisions import check_sink_name
-from kafwire.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions, parse_timestamps
+from kafwire.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions, parse_texts, parse_timestamps
 from kafwire.spark.topic_pattern import topic_pattern
 from kafwire.spark.value_options import VALUE_OPTIONS, ValueFormat, value_format
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire.spark")
 
+_RACKS = '{"worker-1": "rack-a", "worker-2": "rack-b"}'
 GROUP = "group:"  # before the id of the group whose committed offsets a stream starts from
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
 # With the reason why a stream refuses them.
@@ -48,6 +49,7 @@ _READ = (
     "maxRecordsPerPartition",
     "includeHeaders",
     "groupIdPrefix",
+    "clientRackByHost",
     "columns",
     *VALUE_OPTIONS,
 )
@@ -151,7 +153,8 @@ class Bound:
 class ReadOptions:
     """A read. Exactly one of `assign`, `topics`, `pattern` is not None; `client` goes to `kafwire.scan`.
 
-    `columns` are chosen by name, a field of the value as `value.<field>`; `value` says how values are decoded.
+    `columns` are chosen by name, a field of the value as `value.<field>`; `value` says how values are decoded. `racks`
+    are those of hosts that run tasks.
     """
 
     client: Mapping[str, Any] = field(repr=False)  # passwords are among it
@@ -168,6 +171,7 @@ class ReadOptions:
     columns: tuple[str, ...] | None = None
     value: ValueFormat | None = None
     push_filters: bool = False
+    racks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +238,7 @@ def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end:
         max_records=positive(own, "maxRecordsPerPartition"),
         include_headers=_one_of(own, "includeHeaders", ("false", "true")) == "true",
         columns=_columns(own),
+        racks=parse_texts("clientRackByHost", own["clientRackByHost"], _RACKS) if "clientRackByHost" in own else {},
         push_filters=_one_of(own, "pushFilters", ("false", "true")) == "true",
         value=value_format(own, topics or tuple(dict.fromkeys(place.topic for place in assign or ()))),
     )

@@ -20,11 +20,12 @@ from kafwire.spark.lookup import client_names, client_options, describe, matches
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, plan
 from kafwire.spark.pushed_filters import PushedFilters, push
 from kafwire.spark.row_batches import RowBatches
+from kafwire.spark.run_ahead import run_ahead
 from kafwire.spark.schema import SCAN_LAYOUT
 from kafwire.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
@@ -88,10 +89,17 @@ def read_range(
 ) -> Iterator[pa.RecordBatch]:
     """The records of one range in the columns of `schema`, read in a worker over a client that later tasks use too.
 
-    With `window`, only those whose timestamps lie in it.
+    With `window`, only those whose timestamps lie in it. The next batch is decoded while the JVM takes the last one.
     """
-    rows = RowBatches(schema, decoding, f"{piece.topic}-{piece.partition}")
-    with processes.client(client_options(options)) as client:
+    return run_ahead(_opened(options, RowBatches(schema, decoding, f"{piece.topic}-{piece.partition}"), piece, window))
+
+
+def _opened(
+    options: ReadOptions, rows: RowBatches, piece: OffsetRange, window: Timestamps | None
+) -> Generator[pa.RecordBatch, None, None]:
+    client_rack = processes.rack(options.racks)
+    near = {} if client_rack is None else {"client_rack": client_rack}
+    with processes.client(client_options(options) | near) as client:
         yield from _read(client, options, rows, piece, window)
 
 

@@ -15,13 +15,21 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
+    ByteType,
     DataType,
     DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
     IntegerType,
+    LongType,
     MapType,
+    ShortType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
@@ -45,6 +53,10 @@ if TYPE_CHECKING:
 SCHEMA_ID = "kafwire.schema.id"  # in the metadata of the column
 DEAD_LETTERS = StructType(
     [StructField("cause", StringType()), StructField("schemaId", IntegerType()), StructField("value", BinaryType())]
+)
+_OF_JSON = (
+    *(BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType),
+    *(StringType, DateType, TimestampType, TimestampNTZType),
 )
 # Decoders and registries that a worker keeps, each for a query.
 _MOST_KEPT = 16
@@ -164,8 +176,8 @@ def _check_json(of: DataType, path: str) -> None:
             _check_json(each.dataType, f"{path}.{each.name}")
     elif isinstance(of, ArrayType):
         _check_json(of.elementType, f"{path}[]")
-    elif isinstance(of, MapType | BinaryType):
-        instead = "a struct of the members" if isinstance(of, MapType) else "string"
+    elif not isinstance(of, _OF_JSON):
+        instead = "a struct of its members" if isinstance(of, MapType) else "string"
         raise ConfigError(f"{path} is {of.simpleString()}, which valueFormat=json does not read: declare {instead}")
 
 

@@ -257,6 +257,10 @@ def test_json_becomes_columns(kafka: EmbeddedKafka, topic: str, source: Source) 
     for options, said in (
         ({}, "valueFormat=json needs the option valueSchema"),
         ({"valueSchema": "m map<string,int>"}, "value.m is map<string,int>, which valueFormat=json does not read"),
+        (
+            {"valueSchema": "a array<binary>"},
+            r"value.a\[\] is binary, which valueFormat=json does not read: declare string",
+        ),
         ({"valueSchema": "n int", "columns": "value.x"}, "valueSchema has no field 'x': choose from n"),
     ):
         with pytest.raises(ConfigError, match=said):

@@ -118,6 +118,8 @@ def test_offsets_keep_the_shape_of_sparks_own() -> None:
         ({"subscribe": "a", "startingOffsetsByTimestampStrategy": "earliest"}, "allowed: error, latest"),
         ({"subscribe": "a", "failOnDataLoss": "no"}, "option failOnDataLoss='no': allowed: true, false"),
         ({"subscribe": "a", "includeHeaders": "1"}, "option includeHeaders='1': allowed: false, true"),
+        ({"subscribe": "a", "clientRackByHost": "x"}, "option clientRackByHost: expected JSON like {"),
+        ({"subscribe": "a", "clientRackByHost": '{"h": 1}'}, "option clientRackByHost: expected JSON like {"),
         ({"subscribe": "a", "minPartitions": "0"}, "option minPartitions='0': a whole number above 0"),
         ({"subscribe": "a", "maxRecordsPerPartition": "-5"}, "option maxRecordsPerPartition='-5': a whole number"),
         (
