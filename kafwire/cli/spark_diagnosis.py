@@ -128,20 +128,29 @@ def traceback_finding(probes: Sequence[Mapping[str, Any]]) -> Iterator[SparkFind
 
 
 def options_findings(given: Mapping[str, str]) -> Iterator[SparkFinding]:
-    """Judge the options of a source or a sink: a source has an option that says what to read."""
-    from kafwire.spark.options import STRATEGIES, write_options
+    """Judge the options of a source or a sink: a source has an option that says what to read.
+
+    A source with an end, and a sink with `delivery=atomic`, are those of a batch; the others may be of a stream.
+    """
+    from kafwire.spark.options import ATOMIC, BATCH_ONLY, STRATEGIES, read_options, write_options
     from kafwire.spark.stream_options import stream_options
 
-    reads = {name.lower() for name in STRATEGIES} & {name.lower() for name in given}
+    lowered = {name.lower(): text for name, text in given.items()}
     try:
-        if reads:
+        if lowered.keys().isdisjoint(name.lower() for name in STRATEGIES):
+            is_batch = lowered.get("delivery", "").strip().lower() == ATOMIC
+            write_options(given, is_stream=not is_batch)
+            kind = "batch write" if is_batch else "sink"
+        elif lowered.keys().isdisjoint(name.lower() for name in BATCH_ONLY):
             stream_options(given)
+            kind = "stream"
         else:
-            write_options(given)
+            read_options(given)
+            kind = "batch read"
     except ConfigError as error:
         yield SparkFinding("options", "WRONG", "driver", " ".join(str(error).split()), "correct the option")
         return
-    yield SparkFinding("options", "ok", "driver", f"{len(given)} option(s) of a {'stream' if reads else 'sink'}")
+    yield SparkFinding("options", "ok", "driver", f"{len(given)} option(s) of a {kind}")
 
 
 def cluster_findings(

@@ -144,7 +144,7 @@ def _cluster(options: Mapping[str, Any], query: Mapping[str, str]) -> Iterator[S
                 reads=_topics(lowered),
                 writes=[lowered["topic"]] if "topic" in lowered else [],
                 group=lowered.get("commitgroup", ""),
-                exactly_once=lowered.get("delivery") in ("exactly-once", "atomic"),
+                exactly_once=lowered.get("delivery", "").strip().lower() in ("exactly-once", "atomic"),
             )
             yield SparkFinding("cluster", "ok", "driver", f"cluster {client.metadata([]).cluster_id} responds")
     except (KafkaError, ConfigError) as error:

@@ -536,6 +536,8 @@ class BrokerFetcher:
             if (sent := self.session.sent(cursor)) is not None and sent.offset == cursor.position
         }
         for part in answer.partitions:
+            if part.preferred_read_replica >= 0:
+                continue  # the replica has the records
             cursor = self._by_wire.get((part.topic, part.partition))
             if cursor in asked and cursor.may_end(part, committed_only=self._committed_only):
                 cursor.ended = True

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafwire.config import ScanConfig
 from kafwire.consumer.fetch_budget import Budget
 from kafwire.consumer.fetch_strategies import FetchStrategy
 from kafwire.consumer.read_plan import Advice, ReadPlan
 
-SCAN = ReadPlan(
+_SCAN = ReadPlan(
     # Full requests: an answer then tells where each partition ends. Who was served goes to the back of the next one.
     FetchStrategy(sessions=False),
     Advice(
@@ -22,6 +22,11 @@ SCAN = ReadPlan(
     fast_path=False,
     compacts=False,
 )
+
+
+def scan_plan(config: ScanConfig) -> ReadPlan:
+    """The plan of a scan with its options: leaders name replicas in the rack of the client (KIP-392)."""
+    return replace(_SCAN, rack=config.client_rack)
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from kafwire.errors import ConfigError
 from kafwire.records._arrow import Layout
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.patched import reader_waiter
-from kafwire.scanner.plan import SCAN, ScanBudget
+from kafwire.scanner.plan import ScanBudget, scan_plan
 from kafwire.scanner.ranges import Bounds, Range, plan_ranges
 from kafwire.serializer_calls import Deserializers
 
@@ -109,7 +109,7 @@ class BoundedRead:
         self._reading = reading
         self.ranges = [r for r, _ in found]
         self._topic_ids = {r.topic: info.topic_id for r, info in found}
-        fetcher = Fetcher(cluster, reading.config, SCAN, ScanBudget.of(reading.config))
+        fetcher = Fetcher(cluster, reading.config, scan_plan(reading.config), ScanBudget.of(reading.config))
         transient = len(self.ranges) > LASTING_LAYOUTS
         cursors = [
             fetcher.add(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from kafwire.errors import ConfigError
 from kafwire.spark.listener import listen
@@ -103,18 +104,23 @@ def _source(spark: SparkSession, source: Source, *, is_stream: bool) -> DataFram
 
 
 def _decoded(frame: DataFrame, decode: Decode) -> DataFrame:
-    """The columns of the JSON in place of the column that has it."""
+    """The columns of the decoded value in place of the column that has it."""
     if decode.column not in frame.columns:
         raise ConfigError(f"decode.column={decode.column!r}: the source has the columns {', '.join(frame.columns)}")
-    mode = "FAILFAST" if decode.fails else "PERMISSIVE"
-    decoded = sf.from_json(sf.col(decode.column).cast("string"), decode.schema, {"mode": mode}).alias("_decoded")
+    value: Any = sf.col(decode.column)
+    if decode.schema is not None:
+        mode = "FAILFAST" if decode.fails else "PERMISSIVE"
+        value = sf.from_json(value.cast("string"), decode.schema, {"mode": mode})
+    elif not isinstance(frame.schema[decode.column].dataType, StructType):
+        return frame  # of a schema that is no record
+    decoded = value.alias("_decoded")
     names = [name for name in frame.columns if name != decode.column]
     kept = [f"`{name}`" for name in names]  # a name may have a dot
     whole = frame.select(*kept, decoded)
     twice = sorted(set(names) & set(whole.select("_decoded.*").columns))
     if twice:
         raise ConfigError(
-            f"decode.json has the columns {', '.join(twice)}, as the source has: leave them out of source.columns"
+            f"the decoded value has the columns {', '.join(twice)}, as the source has: leave them out of source.columns"
         )
     return whole.select(*kept, "_decoded.*")
 

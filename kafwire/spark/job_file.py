@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kafwire.errors import ConfigError
 from kafwire.similar_names import similar
-from kafwire.spark.options import STRATEGIES, read_options, write_options
+from kafwire.spark.options import AT_LEAST_ONCE, ATOMIC, EXACTLY_ONCE, STRATEGIES, read_options, write_options
 from kafwire.spark.stream_options import stream_options
+from kafwire.spark.value_options import AVRO, BAD_RECORD, DEAD_LETTER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +23,7 @@ BATCH, ONCE, AVAILABLE_NOW = "batch", "once", "available-now"
 _TRIGGERS = f"{BATCH}, {ONCE}, {AVAILABLE_NOW}, or an interval such as '10 seconds'"
 _INTERVAL = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|seconds?|m|minutes?|h|hours?)")
 _SECONDS = {"ms": 0.001, "mi": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DELIVERIES = ("at-least-once", "exactly-once", "atomic")
+_DELIVERIES = (AT_LEAST_ONCE, EXACTLY_ONCE, ATOMIC)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _MODES = ("append", "complete", "update")
 
@@ -30,7 +31,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
     "": frozenset({"name", "trigger", "checkpoint", "kafka", "spark", "source", "decode", "sql", "sink", "report"}),
     "spark": frozenset({"master", "conf"}),
     "source": frozenset({*STRATEGIES, "table", "format", "path", "columns", "schema", "options"}),
-    "decode": frozenset({"json", "column", "bad"}),
+    "decode": frozenset({"json", "column", "bad", "registry", "subject", "schema"}),
     "sql": frozenset({"query", "watermark"}),
     "sink": frozenset({"topic", "table", "format", "path", "partition_by", "mode", "delivery", "options"}),
     "report": frozenset({"plot"}),
@@ -63,9 +64,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """Columns out of JSON text: `schema` in Spark's DDL. `bad` records are null columns or fail the query."""
+    """Columns out of the source's column `column`. With `fails`, bad records fail the query.
 
-    schema: str
+    `schema` are the columns of JSON text in Spark's DDL; None for Avro, which the source decodes by its own options.
+    """
+
+    schema: str | None
     column: str
     fails: bool
 
@@ -116,7 +120,8 @@ class Job:
 
     def __str__(self) -> str:
         """Its steps and its trigger."""
-        steps = [self.source.name, *["JSON"] * (self.decode is not None), *["SQL"] * (self.sql is not None)]
+        decoded = [] if self.decode is None else ["Avro" if self.decode.schema is None else "JSON"]
+        steps = [self.source.name, *decoded, *["SQL"] * (self.sql is not None)]
         return f"{' -> '.join([*steps, self.sink.name])}, {self.trigger}"
 
 
@@ -130,14 +135,18 @@ def read_job(text: str, environment: Mapping[str, str], name: str = "kafwire job
     kafka = given.settings("kafka")
     prefixed = {f"kafka.{key.removeprefix('kafka.')}": value for key, value in kafka.items()}
     source = _source(given.table("source", required=True), prefixed)
-    sink = _sink(given.table("sink", required=True), prefixed)
+    decode = None
+    if "decode" in raw:
+        source, decode = _decode(given.table("decode"), source)
+    job_name = given.text("name") or name
+    sink = _sink(given.table("sink", required=True), prefixed, job_name)
     sql = given.table("sql")
     spark = given.table("spark")
     trigger = given.text("trigger") or AVAILABLE_NOW
     job = Job(
-        name=given.text("name") or name,
+        name=job_name,
         source=source,
-        decode=_decode(given.table("decode")) if "decode" in raw else None,
+        decode=decode,
         sql=sql.text("query", required="sql" in raw),
         watermark=_watermark(sql),
         sink=sink,
@@ -247,10 +256,36 @@ def _source(given: _Table, kafka: Mapping[str, str]) -> Source:
     return Source(file_format, None, given.text("path"), None, given.text("schema"), options)
 
 
-def _decode(given: _Table) -> Decode:
-    schema = given.text("json", required=True)
+def _decode(given: _Table, source: Source) -> tuple[Source, Decode]:
+    """The step, and the source with the options that it needs."""
+    if ("json" in given) == ("registry" in given):
+        raise ConfigError("table [decode] needs either decode.json, for JSON, or decode.registry, for Avro")
+    if "registry" in given:
+        return _decode_avro(given, source)
+    for key in ("subject", "schema"):
+        if key in given:
+            raise ConfigError(f"decode.{key} is for Avro, with decode.registry: leave it out for decode.json")
     fails = given.one_of("bad", ("null", "error")) == "error"
-    return Decode(schema or "", given.text("column") or "value", fails)
+    return source, Decode(given.text("json"), given.text("column") or "value", fails)
+
+
+def _decode_avro(given: _Table, source: Source) -> tuple[Source, Decode]:
+    if not source.is_topic:
+        raise ConfigError("decode.registry decodes values of a topic: leave it out for a table or a path")
+    if "column" in given:
+        raise ConfigError("decode.column is for decode.json: decode.registry decodes the column value")
+    bad = given.one_of("bad", ("null", "error", "dead-letter"))
+    options = {f"schemaRegistry.{name}": text for name, text in given.settings("registry").items()}
+    options |= {"valueFormat": AVRO, "badRecords": DEAD_LETTER if bad == "dead-letter" else bad}
+    for key, name in (("subject", "valueSubject"), ("schema", "valueSchema")):
+        text = given.text(key)
+        if text is not None:
+            options[name] = text
+    columns = source.columns
+    if columns is not None and bad == "dead-letter" and BAD_RECORD not in columns:
+        columns = (*columns, BAD_RECORD)
+    made = replace(source, options={**source.options, **options}, columns=columns)
+    return made, Decode(None, "value", fails=bad == "error")
 
 
 def _watermark(given: _Table) -> tuple[str, str] | None:
@@ -263,7 +298,7 @@ def _watermark(given: _Table) -> tuple[str, str] | None:
     return column, delay.strip()
 
 
-def _sink(given: _Table, kafka: Mapping[str, str]) -> Sink:
+def _sink(given: _Table, kafka: Mapping[str, str], job_name: str) -> Sink:
     chosen = [name for name in ("topic", "table", "path") if name in given]
     if len(chosen) != 1:
         said = f"got {' and '.join(chosen)}" if chosen else "got none"
@@ -280,6 +315,8 @@ def _sink(given: _Table, kafka: Mapping[str, str]) -> Sink:
         options = {**kafka, **options, "topic": given.text("topic") or ""}
         if delivery is not None:
             options["delivery"] = delivery
+            if delivery != AT_LEAST_ONCE and all(name.lower() != "sink" for name in options):
+                options["sink"] = job_name
         return Sink(_KAFKA, None, None, (), mode, options)
     if delivery is not None:
         raise ConfigError(
@@ -325,9 +362,13 @@ def _check(job: Job, *, kafka_is_given: bool) -> None:
         raise ConfigError("sink.delivery='atomic' is for trigger='batch': a stream is written 'exactly-once'")
     if kafka_is_given and not job.source.is_topic and not job.sink.is_topic:
         raise ConfigError("table [kafka] has no effect: neither [source] nor [sink] is a topic")
-    if job.decode is not None and job.source.columns and job.decode.column not in job.source.columns:
+    if job.decode is not None and job.source.columns and not _has(job.decode.column, job.source.columns):
         raise ConfigError(f"decode.column={job.decode.column!r} is not among source.columns")
     _check_topics(job)
+
+
+def _has(column: str, columns: tuple[str, ...]) -> bool:
+    return any(name == column or name.startswith(f"{column}.") for name in columns)
 
 
 def _check_topics(job: Job) -> None:

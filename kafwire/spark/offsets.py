@@ -66,6 +66,14 @@ def parse_numbers(option: str, text: str, shape: str) -> dict[str, int]:
     return topics
 
 
+def parse_texts(option: str, text: str, shape: str) -> dict[str, str]:
+    """`{"name": "text"}` as texts that are not empty."""
+    found = _topics(option, text, shape)
+    if not all(isinstance(each, str) and each.strip() and name.strip() for name, each in found.items()):
+        raise _wrong(option, text, shape)
+    return {name.strip(): each.strip() for name, each in found.items()}
+
+
 def _numbers(option: str, text: str, shape: str, lowest: int) -> dict[TopicPartition, int]:
     try:
         return parse_topics(_topics(option, text, shape), lowest)

@@ -8,8 +8,6 @@ No pyspark, no client here. `kafka.*` options are checked by the dataclass of th
 from __future__ import annotations
 
 import logging
-import re
-import warnings
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,9 @@ from kafwire.errors import ConfigError
 from kafwire.secret import Secret
 from kafwire.similar_names import similar
 from kafwire.spark.exactly_once.decisions import check_sink_name
-from kafwire.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions, parse_timestamps
+from kafwire.spark.offsets import EARLIEST, LATEST, parse_offsets, parse_partitions, parse_texts, parse_timestamps
+from kafwire.spark.topic_pattern import topic_pattern
+from kafwire.spark.value_options import VALUE_OPTIONS, ValueFormat, value_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,22 +27,31 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire.spark")
 
+_RACKS = '{"worker-1": "rack-a", "worker-2": "rack-b"}'
 GROUP = "group:"  # before the id of the group whose committed offsets a stream starts from
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
+# With the reason why a stream refuses them.
+BATCH_ONLY = {
+    "endingTimestamp": "a stream has no end",
+    "endingOffsetsByTimestamp": "a stream has no end",
+    "endingOffsets": "a stream has no end",
+    "pushFilters": "Spark pushes no filters down to a stream",
+}
 _READ = (
     *STRATEGIES,
+    *BATCH_ONLY,
     "startingTimestamp",
     "startingOffsetsByTimestamp",
     "startingOffsets",
     "startingOffsetsByTimestampStrategy",
-    "endingTimestamp",
-    "endingOffsetsByTimestamp",
-    "endingOffsets",
     "failOnDataLoss",
     "minPartitions",
     "maxRecordsPerPartition",
     "includeHeaders",
     "groupIdPrefix",
+    "clientRackByHost",
+    "columns",
+    *VALUE_OPTIONS,
 )
 # A batch read ignores these with a warning, as they sound as if they bounded it; `stream_options` reads them.
 _STREAMING = (
@@ -127,18 +136,6 @@ _NO_EFFECT_READING = _NO_EFFECT | {
 _NO_EFFECT_WRITING = _NO_EFFECT | {"retries"}
 
 
-# Signs of Java's regular expressions that Python's do not have, and what to write instead.
-_JAVA_PATTERNS = {
-    r"\p{": r"write Java's \p{...} as a class, such as [A-Za-z] for \p{Alpha}",
-    r"\P{": r"write Java's \P{...} as a class, such as [^A-Za-z] for \P{Alpha}",
-    r"\Q": r"write Java's \Q...\E with a backslash before each special character",
-    "(?<": "write Java's (?<name>...) as (?P<name>...)",
-    "&&": "write Java's intersection of classes, &&, as one class",
-    r"\z": r"write Java's \z as \Z",
-    "[[": "write Java's union of classes, [[...][...]], as one class",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Bound:
     """One end of a read: offsets or timestamps (ms), the same everywhere or named by partition."""
@@ -155,7 +152,11 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """A read. Exactly one of `assign`, `topics`, `pattern` is not None; `client` goes to `kafwire.scan`."""
+    """A read. Exactly one of `assign`, `topics`, `pattern` is not None; `client` goes to `kafwire.scan`.
+
+    `columns` are chosen by name, a field of the value as `value.<field>`; `value` says how values are decoded. `racks`
+    are those of hosts that run tasks.
+    """
 
     client: Mapping[str, Any] = field(repr=False)  # passwords are among it
     assign: tuple[TopicPartition, ...] | None
@@ -168,6 +169,10 @@ class ReadOptions:
     min_partitions: int | None
     max_records: int | None
     include_headers: bool
+    columns: tuple[str, ...] | None = None
+    value: ValueFormat | None = None
+    push_filters: bool = False
+    racks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +204,14 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     return options
 
 
-def check_reading(given: Mapping[str, str]) -> None:
+def check_reading(given: Mapping[str, str]) -> ReadOptions:
     """Check the options that batch reads and streams share; raises `ConfigError`.
 
     Spark asks for the schema before it says which of the two the query is.
     """
     own, kafka = sort_out(given)
     whole = Bound("startingOffsets", by_timestamp=False, everywhere=EARLIEST, named={})
-    reading(own, kafka, whole, whole)
+    return reading(own, kafka, whole, whole)
 
 
 def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end: Bound) -> ReadOptions:
@@ -220,11 +225,13 @@ def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end:
         raise ConfigError(f"option minOffsetsPerTrigger={low} is above maxOffsetsPerTrigger={high}")
     if "topic" in own:
         log.warning("option topic concerns writing; a read ignores it")
+    assign = parse_partitions("assign", own["assign"]) if "assign" in own else None
+    topics = _topics(own["subscribe"]) if "subscribe" in own else None
     return ReadOptions(
         client=_client("reading", kafka, ScanConfig, _REFUSED_READING, _NO_EFFECT_READING),
-        assign=parse_partitions("assign", own["assign"]) if "assign" in own else None,
-        topics=_topics(own["subscribe"]) if "subscribe" in own else None,
-        pattern=_pattern(own["subscribePattern"]) if "subscribePattern" in own else None,
+        assign=assign,
+        topics=topics,
+        pattern=topic_pattern(own["subscribePattern"]) if "subscribePattern" in own else None,
         start=start,
         end=end,
         start_without_match=_one_of(own, "startingOffsetsByTimestampStrategy", ("error", "latest")),
@@ -232,6 +239,10 @@ def reading(own: Mapping[str, str], kafka: Mapping[str, str], start: Bound, end:
         min_partitions=positive(own, "minPartitions"),
         max_records=positive(own, "maxRecordsPerPartition"),
         include_headers=_one_of(own, "includeHeaders", ("false", "true")) == "true",
+        columns=_columns(own),
+        racks=parse_texts("clientRackByHost", own["clientRackByHost"], _RACKS) if "clientRackByHost" in own else {},
+        push_filters=_one_of(own, "pushFilters", ("false", "true")) == "true",
+        value=value_format(own, topics or tuple(dict.fromkeys(place.topic for place in assign or ()))),
     )
 
 
@@ -290,12 +301,6 @@ def _delivery(own: Mapping[str, str], *, is_stream: bool) -> str:
 def client_names() -> set[str]:
     """The options that any client takes."""
     return {item.name for item in fields(ClientConfig)}
-
-
-def includes_headers(given: Mapping[str, str]) -> bool:
-    """Whether the schema has a `headers` column; raises `ConfigError` for anything but true and false."""
-    own = {_KNOWN.get(name.lower(), name): value for name, value in given.items()}
-    return _one_of(own, "includeHeaders", ("false", "true")) == "true"
 
 
 def sort_out(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -406,19 +411,13 @@ def _topics(text: str) -> tuple[str, ...]:
     return topics
 
 
-def _pattern(text: str) -> str:
-    if not text.strip():
-        raise ConfigError("option subscribePattern is empty: give a regular expression")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # && and [ in a class, which Java reads as set operations
-            re.compile(text.strip())
-    except (re.error, FutureWarning) as error:
-        raise ConfigError(
-            f"option subscribePattern={text!r} is not a regular expression of Python: {error}; "
-            + next((advice for sign, advice in _JAVA_PATTERNS.items() if sign in text), "correct it")
-        ) from None
-    return text.strip()
+def _columns(own: Mapping[str, str]) -> tuple[str, ...] | None:
+    if "columns" not in own:
+        return None
+    names = tuple(name for part in own["columns"].split(",") if (name := part.strip()))
+    if not names:
+        raise ConfigError("option columns is empty: give names with commas between, or leave it out")
+    return names
 
 
 def _one_of(own: Mapping[str, str], option: str, allowed: tuple[str, ...]) -> str:

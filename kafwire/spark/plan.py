@@ -18,7 +18,7 @@ from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from kafwire.spark.options import Bound, ReadOptions
 
@@ -117,8 +117,15 @@ def check_named(bound: Bound, places: Sequence[TopicPartition]) -> None:
         raise ConfigError(f"option {bound.option} names {_listed(extra)}, which the query does not read")
 
 
-def plan(options: ReadOptions, places: Sequence[TopicPartition], now: Situation) -> tuple[list[OffsetRange], list[str]]:
+def plan(
+    options: ReadOptions,
+    places: Sequence[TopicPartition],
+    now: Situation,
+    narrow: Callable[[OffsetRange], OffsetRange] | None = None,
+) -> tuple[list[OffsetRange], list[str]]:
     """The ranges of a batch read, one or more per partition that has something to read, and what was lost.
+
+    `narrow` returns the part of a range that filters leave.
 
     Raises `DataLossError` when offsets asked for are not in the topic and `options.fail_on_data_loss` is set; otherwise
     the range shrinks to what is there and the second list says so.
@@ -140,6 +147,8 @@ def plan(options: ReadOptions, places: Sequence[TopicPartition], now: Situation)
         ranges.append(replace(wanted, start=max(start, low), end=min(end, high)))
     if losses and options.fail_on_data_loss:
         raise data_loss("; ".join(losses[:_SHOWN]))
+    if narrow is not None:
+        ranges = [narrow(piece) for piece in ranges]
     return split(ranges, options.min_partitions, options.max_records), losses
 
 

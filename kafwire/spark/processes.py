@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # A client that no task uses for so long is closed, with its connections.
 IDLE_S = 300.0
 _CLOSE_S = 5.0
+# The rack of a host, in the environment of its executors: brokers name replicas of the same rack to read from.
+RACK_VARIABLE = "KAFWIRE_CLIENT_RACK"
 
 _producers: dict[tuple[object, ...], Producer] = {}
 
@@ -148,6 +150,13 @@ def producer(options: Mapping[str, Any]) -> Producer:
         with naming_this_host():
             _producers[key] = kafwire.Producer(**options)
     return _producers[key]
+
+
+def rack(by_host: Mapping[str, str]) -> str | None:
+    """The rack of this process's host: by the host's name, in whole or up to a dot, else as the environment has it."""
+    host = socket.gethostname()
+    found = by_host.get(host) or by_host.get(host.partition(".")[0])
+    return found or os.environ.get(RACK_VARIABLE) or None
 
 
 @contextlib.contextmanager

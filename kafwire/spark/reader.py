@@ -7,6 +7,7 @@ holds no client.
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -18,17 +19,23 @@ from kafwire.spark.data_loss import COULD_NOT_READ_OFFSET_RANGE, START_OFFSET_RE
 from kafwire.spark.lookup import client_options, describe, matches, named_topics
 from kafwire.spark.options import client_names
 from kafwire.spark.plan import OffsetRange, Situation, check_named, choose_partitions, plan
-from kafwire.spark.schema import SCAN_LAYOUT, SCAN_NAMES, arrow_schema
+from kafwire.spark.pushed_filters import PushedFilters, push
+from kafwire.spark.row_batches import RowBatches
+from kafwire.spark.run_ahead import run_ahead
+from kafwire.spark.schema import SCAN_LAYOUT
 from kafwire.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     import pyarrow as pa
+    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
     from kafwire import Client
+    from kafwire.cluster.offset_spec import Timestamps
     from kafwire.spark.options import ReadOptions
+    from kafwire.spark.value_decoding import ValueDecoding
 
 log = logging.getLogger("kafwire.spark")
 
@@ -38,14 +45,16 @@ _GONE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 class KafwireReader(DataSourceReader):
     """Reads what `options` name, in the columns of `schema`."""
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        """Keep both; nothing is asked of the cluster yet."""
+    def __init__(self, options: ReadOptions, schema: StructType, decoding: ValueDecoding | None = None) -> None:
+        """Keep them; nothing is asked of the cluster yet."""
         self.options = options
         self.schema = schema
+        self.decoding = decoding
+        self.pushed = PushedFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ask the cluster once and return one exact range of offsets per task."""
-        ranges, losses = find_ranges(self.options)
+        ranges, losses = find_ranges(self.options, self.pushed)
         for loss in losses:
             log.warning("data loss, as failOnDataLoss is false the read goes on: %s", loss)
         return [InputPartition(piece) for piece in ranges]
@@ -53,20 +62,53 @@ class KafwireReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one range, in batches of a few megabytes."""
         # Spark puts one partition without a value where there is nothing to read.
-        return iter(()) if partition.value is None else read_range(self.options, self.schema, partition.value)
+        piece = partition.value
+        if piece is None:
+            return iter(())
+        return read_range(self.options, self.schema, piece, self.decoding, self.pushed.window)
 
 
-def read_range(options: ReadOptions, schema: StructType, piece: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """The records of one range in the columns of `schema`, read in a worker over a client that later tasks use too."""
-    with processes.client(client_options(options)) as client:
-        yield from _read(client, options, schema, piece)
+class FilteringReader(KafwireReader):
+    """A reader that takes filters from Spark.
+
+    Spark refuses a reader with this method unless `spark.sql.python.filterPushdown.enabled` is true.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Keep the filters that a read can apply, and return those that Spark has to apply."""
+        self.pushed, left = push(filters)
+        log.info("the read applies %s", self.pushed)
+        return left
 
 
-def _read(client: Client, options: ReadOptions, schema: StructType, piece: OffsetRange) -> Iterator[pa.RecordBatch]:
+def read_range(
+    options: ReadOptions,
+    schema: StructType,
+    piece: OffsetRange,
+    decoding: ValueDecoding | None = None,
+    window: Timestamps | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The records of one range in the columns of `schema`, read in a worker over a client that later tasks use too.
+
+    With `window`, only those whose timestamps lie in it. The next batch is decoded while the JVM takes the last one.
+    """
+    return run_ahead(_opened(options, RowBatches(schema, decoding, f"{piece.topic}-{piece.partition}"), piece, window))
+
+
+def _opened(
+    options: ReadOptions, rows: RowBatches, piece: OffsetRange, window: Timestamps | None
+) -> Generator[pa.RecordBatch, None, None]:
+    client_rack = processes.rack(options.racks)
+    near = {} if client_rack is None else {"client_rack": client_rack}
+    with processes.client(client_options(options) | near) as client:
+        yield from _read(client, options, rows, piece, window)
+
+
+def _read(
+    client: Client, options: ReadOptions, rows: RowBatches, piece: OffsetRange, window: Timestamps | None
+) -> Iterator[pa.RecordBatch]:
     scan_options = {name: value for name, value in options.client.items() if name not in client_names()}
     place = TopicPartition(piece.topic, piece.partition)
-    arrow = arrow_schema(schema)
-    columns = [SCAN_NAMES[name] for name in arrow.names]
     position, end = piece.start, piece.end
     while position < end:
         try:
@@ -74,8 +116,9 @@ def _read(client: Client, options: ReadOptions, schema: StructType, piece: Offse
                 piece.topic,
                 start={place: Offset(position)},
                 end={place: Offset(end)},
-                columns=columns,
+                columns=rows.scan_columns,
                 layout=SCAN_LAYOUT,
+                timestamps=window,
                 **scan_options,
             ) as scan:
                 if _is_another(client, piece):
@@ -83,7 +126,7 @@ def _read(client: Client, options: ReadOptions, schema: StructType, piece: Offse
                     return
                 for batch in scan.batches():
                     if len(batch):  # a chunk may hold control records only
-                        yield to_spark(batch.to_arrow(), arrow)
+                        yield from rows.of(batch.to_arrow())
                     position = batch.next_offset
         except BrokerError as error:
             if error.code in _GONE:
@@ -124,7 +167,7 @@ def _report(options: ReadOptions, loss: Loss) -> None:
     log.warning("data loss, as failOnDataLoss is false the read goes on: %s", loss)
 
 
-def find_ranges(options: ReadOptions) -> tuple[list[OffsetRange], list[str]]:
+def find_ranges(options: ReadOptions, pushed: PushedFilters) -> tuple[list[OffsetRange], list[str]]:
     """Ask the cluster what there is, and plan; returns the ranges and what was lost."""
     import kafwire
 
@@ -142,21 +185,17 @@ def find_ranges(options: ReadOptions) -> tuple[list[OffsetRange], list[str]]:
             start_matches=matches(client, options.start, places, isolation),
             end_matches=matches(client, options.end, places, isolation),
         )
-    return plan(options, places, situation)
+        since: dict[TopicPartition, int] = {}
+        if pushed.since_ms is not None:
+            # After the latest offsets: a record that arrives between the two lies behind the end.
+            since = client.offsets(places, pushed.since_ms, isolation_level=isolation)
+    return plan(options, places, situation, lambda piece: _narrowed(pushed, since, piece))
 
 
-def to_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`batch`, whose columns have the types of `schema` already, with its very fields."""
-    import pyarrow as pa
-
-    columns = [_headers(column) if pa.types.is_list(column.type) else column for column in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _headers(column: pa.ListArray) -> pa.ListArray:
-    """A record without headers has null there, as in Spark's own source."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    is_empty = pc.equal(pc.list_value_length(column), 0)
-    return pc.if_else(is_empty, pa.scalar(None, column.type), column)
+def _narrowed(pushed: PushedFilters, since: dict[TopicPartition, int], piece: OffsetRange) -> OffsetRange:
+    """The part of a range that the filters leave. A partition without an offset in `since` has no record as late."""
+    piece = pushed.narrowed(piece)
+    if pushed.since_ms is None:
+        return piece
+    first = since.get(TopicPartition(piece.topic, piece.partition), -1)
+    return replace(piece, start=max(piece.start, first) if first >= 0 else piece.end)

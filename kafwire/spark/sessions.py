@@ -1,10 +1,10 @@
-"""Short forms for a session: the format's name, and the schema of the columns that a query needs."""
+"""Short forms for a session: the format's name, and the columns that a query needs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kafwire.spark.schema import schema_of
+from kafwire.spark.schema import check_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 
 def read(spark: SparkSession, *, columns: Sequence[str] | None = None) -> DataFrameReader:
-    """Begin a batch read: `spark.read.format("kafwire")` with a schema of some columns.
+    """Begin a batch read: `spark.read.format("kafwire")` with the option `columns`.
 
     Spark does not tell a Python source which columns a query uses. Only named columns are decoded and handed to Spark.
 
     Args:
         spark: the session.
         columns: the columns to read, in any order, such as `["key", "value"]`; None reads those of Spark's own source.
+            With the option `valueFormat`, `value.<field>` reads one field of the value, and no other is decoded.
 
     Returns:
         Spark's reader, which takes options and has `load()`.
@@ -34,15 +35,16 @@ def read(spark: SparkSession, *, columns: Sequence[str] | None = None) -> DataFr
         >>> values = read(spark, columns=["value"]).options(**options).load()
     """
     reader = spark.read.format("kafwire")
-    return reader if columns is None else reader.schema(schema_of(columns))
+    return reader if columns is None else reader.option("columns", _text(columns))
 
 
 def read_stream(spark: SparkSession, *, columns: Sequence[str] | None = None) -> DataStreamReader:
-    """Begin a stream: `spark.readStream.format("kafwire")` with a schema of some columns.
+    """Begin a stream: `spark.readStream.format("kafwire")` with the option `columns`.
 
     Args:
         spark: the session.
         columns: the columns to read, in any order, such as `["key", "value"]`; None reads those of Spark's own source.
+            With the option `valueFormat`, `value.<field>` reads one field of the value, and no other is decoded.
 
     Returns:
         Spark's reader, which takes options and has `load()`.
@@ -56,4 +58,9 @@ def read_stream(spark: SparkSession, *, columns: Sequence[str] | None = None) ->
         >>> values = read_stream(spark, columns=["value"]).options(**options).load()
     """
     reader = spark.readStream.format("kafwire")
-    return reader if columns is None else reader.schema(schema_of(columns))
+    return reader if columns is None else reader.option("columns", _text(columns))
+
+
+def _text(columns: Sequence[str]) -> str:
+    check_columns(columns)
+    return ",".join(columns)

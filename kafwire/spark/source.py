@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from kafwire.errors import ConfigError
-from kafwire.spark.options import check_reading, includes_headers, read_options, write_options
+from kafwire.errors import ConfigError, KafkaError
+from kafwire.spark.options import check_reading, read_options, write_options
 from kafwire.spark.sail import ExportedSchema, struct_type
-from kafwire.spark.schema import check_read_schema, check_write_schema, full_schema
+from kafwire.spark.schema import check_columns, check_read_schema, check_write_schema, read_schema
 from kafwire.spark.stream_options import stream_options
+from kafwire.spark.value_decoding import decoding_of
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
         DataSourceWriter,
     )
     from pyspark.sql.types import StructType
+
+    from kafwire.spark.options import ReadOptions
+    from kafwire.spark.value_decoding import ValueDecoding
 
 
 class KafwireDataSource(DataSource):
@@ -55,14 +59,21 @@ class KafwireDataSource(DataSource):
     def schema(self) -> StructType:
         """Return the schema of Spark's own Kafka source, with `headers` if the option `includeHeaders` is true.
 
+        The options `columns` and `valueFormat` change it: docs/spark.md says how.
+
         Returns:
             The schema.
 
         Raises:
             ConfigError: an option is unknown or has a bad value.
+            SchemaError: the schema of the registry is not one of Avro's.
+            SchemaRegistryError: the registry does not respond in time, or has no such schema.
         """
-        check_reading(self.options)
-        return ExportedSchema(full_schema(include_headers=includes_headers(self.options)).fields)
+        options = check_reading(self.options)
+        if options.columns is not None:
+            check_columns(options.columns)
+        decoding = decoding_of(options)
+        return ExportedSchema(read_schema(options, {} if decoding is None else decoding.columns()).fields)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make a reader of the columns in a schema. Spark calls it.
@@ -76,12 +87,13 @@ class KafwireDataSource(DataSource):
         Raises:
             ConfigError: an option or a column is unknown or has a bad value.
         """
-        from kafwire.spark.reader import KafwireReader
+        from kafwire.spark.reader import FilteringReader, KafwireReader
 
         options = read_options(self.options)
         schema = struct_type(schema)
-        check_read_schema(schema)
-        return KafwireReader(options, schema)
+        # Spark refuses each query of a class that takes filters while its configuration turns that off.
+        made = FilteringReader if options.push_filters else KafwireReader
+        return made(options, schema, _decoding(options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Make a reader of a stream, of the columns in a schema. Spark calls it.
@@ -98,10 +110,10 @@ class KafwireDataSource(DataSource):
         try:
             options = stream_options(self.options)
             schema = struct_type(schema)
-            check_read_schema(schema)
-        except ConfigError as error:
+            decoding = _decoding(options.read, schema)
+        except KafkaError as error:
             return RefusedStreamReader(error)
-        return KafwireStreamReader(options, schema)
+        return KafwireStreamReader(options, schema, decoding)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Make a writer of the columns in a schema. Spark calls it.
@@ -151,3 +163,10 @@ class KafwireDataSource(DataSource):
         from kafwire.spark.writer import KafwireStreamWriter
 
         return KafwireStreamWriter(options, columns)
+
+
+def _decoding(options: ReadOptions, schema: StructType) -> ValueDecoding | None:
+    """The decoding of a read with a schema, which is checked."""
+    decoding = decoding_of(options, schema)
+    check_read_schema(schema, {} if decoding is None else decoding.columns())
+    return decoding

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from kafwire.errors import ConfigError
 from kafwire.spark.offsets import EARLIEST, LATEST, parse_numbers
-from kafwire.spark.options import GROUP, Bound, ReadOptions, bound, positive, reading, sort_out
+from kafwire.spark.options import BATCH_ONLY, GROUP, Bound, ReadOptions, bound, positive, reading, sort_out
 from kafwire.spark.trigger_limits import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_ENDS = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _STARTS = ("startingTimestamp", "startingOffsetsByTimestamp")
 _BY_TOPIC_SHAPE = '{"topicA": 1000} (offsets per trigger)'
 _DEFAULT_DELAY = "15m"
@@ -56,9 +55,9 @@ class StreamOptions:
 def stream_options(given: Mapping[str, str]) -> StreamOptions:
     """Check the options of a stream; raises `ConfigError`."""
     own, kafka = sort_out(given)
-    for name in _ENDS:
+    for name, why in BATCH_ONLY.items():
         if name in own:
-            raise ConfigError(f"option {name}: a stream has no end; leave it out, or read a batch")
+            raise ConfigError(f"option {name}: {why}; leave it out, or read a batch")
     group = _start_group(own)
     if group is None:
         start = bound(own, "starting", LATEST)

@@ -49,6 +49,7 @@ class StreamPlanner:
         self._sleep = sleep
         self._delay = MinimumDelay(options.limits)
         self._start: Offsets | None = None
+        self._wrong_start = ""  # why the options' start does not fit the partitions that exist
         self._is_asked = False  # `latest` was called: batch 0, if there is one to replay, is behind
         self._pins_start = False
         self._is_available_now = False
@@ -76,7 +77,12 @@ class StreamPlanner:
 
         The first batch of a stream whose start moves, as that of `latest` does, is empty: Spark writes its end to the
         checkpoint, and has the start from there after a crash. The only batch of the trigger Once reads at once.
+
+        Raises `ConfigError` for a start that names other partitions than those of the stream: a stream that begins
+        comes here before its first batch, and one that replays batch 0 does not.
         """
+        if self._wrong_start:
+            raise ConfigError(self._wrong_start)
         self._is_asked = True
         self._latest = latest = self._find_latest(start)
         self._publish({place: offset for place, offset in start.items() if place in latest})
@@ -95,6 +101,7 @@ class StreamPlanner:
         if not self._is_asked and self._start is not None and start == self._start:
             start = self._replayed_start(start, end)
         self._pins_start = False
+        self._wrong_start = ""  # the batch is planned: partitions without a start are new since
         if self._pinned is not None:
             check_pinned(self._pinned, end)
             check_there(end, self._still_there(end))
@@ -121,7 +128,11 @@ class StreamPlanner:
         topics = self._lookup.topics()
         self._ids |= {name: topic.topic_id for name, topic in topics.items()}
         places = choose_partitions(options.read, _counts(topics), may_be_none=True)
-        check_named(options.read.start, places)
+        try:
+            check_named(options.read.start, places)
+        except ConfigError as error:
+            self._wrong_start = str(error)
+            places = tuple(place for place in places if place in options.read.start.named)
         now = Situation(
             earliest=self._lookup.earliest(places),
             latest=self._lookup.latest(places),

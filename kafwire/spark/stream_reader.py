@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from kafwire.errors import ConfigError
+    from kafwire.errors import KafkaError
     from kafwire.spark.stream_offsets import Json
     from kafwire.spark.stream_options import StreamOptions
+    from kafwire.spark.value_decoding import ValueDecoding
 
 # Spark has no read limit that says what the options of this source can. Any limit but `ReadAllAvailable` stands for all
 # of them, and `ReadAllAvailable`, which then comes with the trigger Once alone, for none.
@@ -35,10 +36,11 @@ _BY_OPTIONS = 2**63 - 1
 class KafwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the stream that `options` name, in the columns of `schema`."""
 
-    def __init__(self, options: StreamOptions, schema: StructType) -> None:
-        """Keep both; nothing is asked of the cluster yet."""
+    def __init__(self, options: StreamOptions, schema: StructType, decoding: ValueDecoding | None = None) -> None:
+        """Keep them; nothing is asked of the cluster yet."""
         self.options = options
         self.schema = schema
+        self.decoding = decoding
         self._made: StreamPlanner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -73,7 +75,7 @@ class KafwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one range, in batches of a few megabytes."""
-        return read_range(self.options.read, self.schema, partition.value)
+        return read_range(self.options.read, self.schema, partition.value, self.decoding)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: `latestOffset` publishes completed offsets earlier, and Spark never calls this for the last."""
@@ -98,7 +100,7 @@ class RefusedStreamReader(DataSourceStreamReader):
     pyspark hides an error of `DataSource.streamReader` behind an UnboundLocalError of its own.
     """
 
-    def __init__(self, error: ConfigError) -> None:
+    def __init__(self, error: KafkaError) -> None:
         """Keep the error."""
         self._error = error
 
@@ -111,5 +113,9 @@ class RefusedStreamReader(DataSourceStreamReader):
         raise self._error
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:  # noqa: ARG002
+        """Raise the error."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
         """Raise the error."""
         raise self._error

@@ -23,6 +23,7 @@ from kafwire.spark.job import Stop, run
 from kafwire.spark.job_file import read_job
 from kafwire.testing import EmbeddedKafka
 from tests.support.doc_blocks import blocks
+from tests.support.schema_registry import RegistryServer
 
 pytestmark = pytest.mark.timeout(300)  # the first of them starts the session
 Do = Callable[[str], list[Mapping[str, Any]]]
@@ -106,6 +107,26 @@ def test_parquet_through_json_and_sql_becomes_a_topic(kafka: EmbeddedKafka, do: 
     with kafwire.scan(kafka.bootstrap, "filled") as scan:
         found = sorted((record.key, record.value) for batch in scan.batches() for record in batch)
     assert found == [(b"JFK", b"100"), (b"LGA", b"90")]
+
+
+def test_avro_of_a_topic_becomes_columns_and_dead_letters(kafka: EmbeddedKafka, do: Do, tmp_path: Path) -> None:
+    kafka.create_topic("flights-avro", partitions=1)
+    with RegistryServer() as registry:
+        fields = [{"name": "origin", "type": "string"}, {"name": "delay", "type": "int"}]
+        registry.register("flights-avro-value", {"type": "record", "name": "Flight", "fields": fields})
+        kafka.append("flights-avro", [b"\0\0\0\0\1\6JFK\x14", b"nonsense"], partition=0)
+        (batch,) = do(
+            f"""
+            trigger = "batch"
+            source = {{ subscribe = "flights-avro", columns = ["offset", "value"] }}
+            decode = {{ registry.url = "{registry.url}", bad = "dead-letter" }}
+            sink = {{ path = "{tmp_path}/rows", format = "parquet" }}
+            """
+        )
+    assert batch["rows"] == 2
+    first, second = sorted(pq.read_table(tmp_path / "rows").to_pylist(), key=lambda row: row["offset"])
+    assert first == {"offset": 0, "origin": "JFK", "delay": 10, "badRecord": None}
+    assert (second["origin"], second["badRecord"]["value"]) == (None, b"nonsense")
 
 
 def test_the_job_of_the_document_runs(kafka: EmbeddedKafka, spark: SparkSession, tmp_path: Path) -> None:
@@ -199,7 +220,7 @@ def test_what_spark_or_the_columns_refuse_is_raised(kafka: EmbeddedKafka, do: Do
         sink = {{ path = "{tmp_path}/rows", format = "FORMAT" }}
         decode.json = "COLUMNS"
         """
-    with pytest.raises(ConfigError, match="decode.json has the columns offset, timestamp, as the source has"):
+    with pytest.raises(ConfigError, match="the decoded value has the columns offset, timestamp, as the source has"):
         do(job.replace("COLUMNS", "offset int, timestamp string, n int").replace("FORMAT", "parquet"))
     with pytest.raises(Exception, match="nosuch"):
         do(job.replace("COLUMNS", "n int").replace("FORMAT", "nosuch"))

@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 
 from kafwire.errors import ConfigError
 from kafwire.records._arrow import Layout
-from kafwire.spark.reader import to_spark
+from kafwire.spark.row_batches import to_spark
 from kafwire.spark.schema import (
     SCAN_LAYOUT,
     SCAN_NAMES,

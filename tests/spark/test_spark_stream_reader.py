@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -107,6 +108,28 @@ def test_a_reader_goes_on_after_its_broker_was_away(kafka: EmbeddedKafka, make: 
     assert [value for piece in pieces for batch in reader.read(piece) for value in batch["value"].to_pylist()] == [b"0"]
     kafka.append(topic, [b"1"])
     assert read(reader, end, latest(reader, end)) == [b"1"]
+
+
+def test_tasks_name_the_rack_of_their_host(
+    kafka: EmbeddedKafka, make: Make, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka.append(topic, [b"0"])
+
+    def rack(**options: str) -> str:
+        reader = make(["value"], subscribe=topic, **options)
+        kafka.forget_requests()
+        assert read(reader, reader.initialOffset(), latest(reader, reader.initialOffset())) == [b"0"]
+        (found,) = {seen.message.rack_id for seen in kafka.requests() if seen.api == "Fetch"}
+        return str(found)
+
+    monkeypatch.setattr(socket, "gethostname", lambda: "worker-1.example.org")
+    by_host = '{"worker-1": "short", "worker-2": "other"}'
+    assert rack(**{"kafka.client.rack": "everywhere"}) == "everywhere"
+    monkeypatch.setenv("KAFWIRE_CLIENT_RACK", "of the host")
+    assert rack(**{"kafka.client.rack": "everywhere"}) == "of the host"
+    assert rack(clientRackByHost=by_host) == "short"
+    assert rack(clientRackByHost='{"worker-1.example.org": "whole", "worker-1": "short"}') == "whole"
+    assert rack(clientRackByHost='{"worker-2": "other"}') == "of the host"
 
 
 def test_topics_of_a_pattern_come_and_go(kafka: EmbeddedKafka, make: Make, topic: str) -> None:

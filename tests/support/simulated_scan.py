@@ -17,7 +17,7 @@ from kafwire.config import ScanConfig
 from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.records._arrow import Layout
-from kafwire.scanner.plan import SCAN, ScanBudget
+from kafwire.scanner.plan import ScanBudget, scan_plan
 from kafwire.scanner.ranges import Bounds, plan_ranges
 from tests.support.simulated import World
 from tests.support.simulated_consumer import Rows
@@ -35,7 +35,7 @@ class Scanning:
         level = int(self.config.isolation_level == "read_committed")
         found = world.run(plan_ranges(self.cluster, Bounds(list(topics), None, start, end), isolation_level=level))
         self.ranges = [r for r, _ in found]
-        self.fetcher = Fetcher(self.cluster, self.config, SCAN, ScanBudget.of(self.config))
+        self.fetcher = Fetcher(self.cluster, self.config, scan_plan(self.config), ScanBudget.of(self.config))
         self.cursors = [
             self.fetcher.add(info, r.partition, Layout(r.topic, r.partition), start=r.start, end=r.end)
             for r, info in found

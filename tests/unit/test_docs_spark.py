@@ -28,6 +28,7 @@ def test_all_kinds_of_jobs_are_there() -> None:
         (True, False, False),
         (False, False, True),
         (True, True, True),
+        (True, False, False),
     ]
 
 

@@ -20,6 +20,7 @@ from kafwire.cli.spark_diagnosis import (
     executor_findings,
     failure_of_job,
     java_finding,
+    options_findings,
     package_findings,
     traceback_finding,
 )
@@ -163,6 +164,39 @@ def test_what_is_wrong_is_said_with_what_to_do(kafka: EmbeddedKafka, tmp_path: P
 def test_the_limit_of_transactions_is_shown_for_exactly_once(kafka: EmbeddedKafka) -> None:
     result = run(kafka, "--option", "topic=a", "--option", "delivery=exactly-once")
     assert "transaction.max.timeout.ms is 900000" in result.stdout
+
+
+EXACTLY_ONCE = {"topic": "a", "delivery": "Exactly-Once", "sink": "s"}
+
+
+@pytest.mark.parametrize(
+    ("options", "seen"),
+    [
+        ({"topic": "a"}, "2 option(s) of a sink"),
+        (EXACTLY_ONCE | {"stateTopic": "t", "kafka.transaction.timeout.ms": "60000"}, "6 option(s) of a sink"),
+        ({"topic": "a", "delivery": "atomic", "sink": "s"}, "4 option(s) of a batch write"),
+        ({"subscribe": "a", "maxBytesPerTrigger": "9", "commitGroup": "g"}, "4 option(s) of a stream"),
+        ({"subscribe": "a", "endingOffsets": "latest"}, "3 option(s) of a batch read"),
+    ],
+)
+def test_options_of_sources_and_sinks_are_accepted(options: dict[str, str], seen: str) -> None:
+    (finding,) = options_findings({"kafka.bootstrap.servers": "h:1", **options})
+    assert (finding.state, finding.seen) == ("ok", seen)
+
+
+@pytest.mark.parametrize(
+    ("options", "seen"),
+    [
+        ({"topic": "a", "delivery": "exactly-once"}, "option delivery=exactly-once needs the option sink"),
+        ({"topic": "a", "sink": "s"}, "option sink needs delivery=exactly-once"),
+        (EXACTLY_ONCE | {"sink": "a b"}, "option sink='a b': up to 120 letters"),
+        ({"subscribe": "a", "endingOffsets": "earliest"}, "option endingOffsets can't be earliest"),
+    ],
+)
+def test_wrong_options_of_sources_and_sinks_are_named(options: dict[str, str], seen: str) -> None:
+    (finding,) = options_findings({"kafka.bootstrap.servers": "h:1", **options})
+    assert finding.state == "WRONG"
+    assert finding.seen.startswith(seen)
 
 
 def test_a_cluster_that_does_not_respond() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafwire.config import ScanConfig
-from kafwire.scanner.plan import SCAN, ScanBudget
+from kafwire.scanner.plan import ScanBudget, scan_plan
 
 SIZES = st.integers(1, 1 << 30)
 
@@ -18,8 +18,10 @@ def test_the_budget_is_that_of_the_options() -> None:
 
 
 def test_a_scan_has_no_session_and_ends() -> None:
-    assert not SCAN.strategy.sessions
-    assert SCAN.ends
+    plan = scan_plan(ScanConfig.build({"bootstrap_servers": "a:1", "client_rack": "r"}))
+    assert not plan.strategy.sessions
+    assert plan.ends
+    assert plan.rack == "r"
 
 
 @given(SIZES, SIZES, st.integers(0, 100), st.integers(0, 1 << 30), st.integers(0, 1 << 30))

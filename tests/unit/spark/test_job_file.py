@@ -48,6 +48,7 @@ def test_files_to_a_topic_in_one_batch() -> None:
         "kafka.linger.ms": "20",
         "topic": "flights",
         "delivery": "atomic",
+        "sink": "backfill",
     }
     assert made.source.options == {}
 
@@ -57,6 +58,7 @@ def test_a_topic_decoded_and_queried_to_a_topic() -> None:
         """
         trigger = "10 seconds"
         checkpoint = "c"
+        name = "delays"
         [kafka]
         bootstrap.servers = "h:1"
         [source]
@@ -88,9 +90,35 @@ def test_a_topic_decoded_and_queried_to_a_topic() -> None:
     assert made.source.options["maxOffsetsPerTrigger"] == "1000"
     assert made.decode is not None
     assert (made.decode.schema, made.decode.column, made.decode.fails) == ("origin string, delay int", "value", True)
-    assert made.sink.options["delivery"] == "exactly-once"
+    assert (made.sink.options["delivery"], made.sink.options["sink"]) == ("exactly-once", "delays")
     assert made.conf == {"spark.sql.shuffle.partitions": "8", "spark.ui.enabled": "false"}
     assert str(made) == "flights -> JSON -> SQL -> delays, 10 seconds"
+
+
+def test_avro_is_decoded_by_the_source() -> None:
+    made = job(
+        changed("[sink]", 'columns = ["offset", "value.delay"]\n[sink]')
+        + """
+        [decode]
+        registry = { url = "https://registry", username = "me", password = "${SECRET}" }
+        subject = "all-flights"
+        bad = "dead-letter"
+        """,
+        SECRET="open sesame",
+    )
+    assert made.source.options.items() >= {
+        ("valueFormat", "avro"),
+        ("badRecords", "deadLetter"),
+        ("schemaRegistry.url", "https://registry"),
+        ("schemaRegistry.password", "open sesame"),
+        ("valueSubject", "all-flights"),
+    }
+    assert made.source.columns == ("offset", "value.delay", "badRecord")
+    assert made.decode is not None
+    assert made.decode.schema is None
+    assert str(made) == "flights -> Avro -> /data/flights, available-now"
+    assert "sesame" not in repr(made)
+    assert job(ARCHIVE + "[decode]\nregistry.url = 'u'").source.options["badRecords"] == "null"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +191,17 @@ def changed(old: str, new: str) -> str:
         (ARCHIVE + "delivery = 'exactly-once'", "sink.delivery is for topics"),
         (ARCHIVE + "mode = 'overwrite'", "sink.mode='overwrite': allowed: append, complete, update"),
         (ARCHIVE + "options = 3", r"sink.options=3: a table of options is needed, \[sink.options\]"),
-        (ARCHIVE + "[decode]\nbad = 'null'", "key decode.json is missing"),
+        (ARCHIVE + "[decode]\nbad = 'null'", "needs either decode.json, for JSON, or decode.registry, for Avro"),
+        (ARCHIVE + "[decode]\njson = 'a int'\nregistry.url = 'u'", "needs either decode.json, for JSON, or"),
+        (ARCHIVE + "[decode]\njson = 'a int'\nsubject = 's'", "decode.subject is for Avro, with decode.registry"),
+        (ARCHIVE + "[decode]\nregistry.url = 'u'\ncolumn = 'key'", "decode.column is for decode.json"),
+        (ARCHIVE + "[decode]\nregistry.url = 'u'\nbad = 'x'", "decode.bad='x': allowed: null, error, dead-letter"),
+        (ARCHIVE + "[decode]\nregistry.uri = 'u'", r"\[source\]: unknown option 'schemaRegistry.uri': did you mean"),
+        (
+            changed('subscribe = "flights"', 'table = "t"').replace("[kafka]", "[spark.conf]")
+            + "[decode]\nregistry.url = 'u'",
+            "decode.registry decodes values of a topic",
+        ),
         (ARCHIVE + "[decode]\njson = 'a int'\nbad = 'skip'", "decode.bad='skip': allowed: null, error"),
         (ARCHIVE + "[sql]\nwatermark = 'timestamp 3'", "key sql.query is missing"),
         (ARCHIVE + "[sql]\nquery = 'SELECT 1'\nwatermark = 'timestamp'", "a column and a delay are needed"),
@@ -197,13 +235,14 @@ topic = "b"
             "checkpoint = 'c'\n" + TOPICS + "delivery = 'twice'",
             "sink.delivery='twice': allowed: at-least-once, exactly",
         ),
+        (
+            "name = 'two words'\ncheckpoint = 'c'\n" + TOPICS + "delivery = 'exactly-once'",
+            r"\[sink\]: option sink='two words': up to 120 letters",
+        ),
+        ("checkpoint = 'c'\n" + TOPICS + "options.sink = 's'", r"\[sink\]: option sink needs delivery=exactly-once"),
         ("checkpoint = 'c'\n" + TOPICS + "format = 'x'", "sink.format is for files and tables"),
         ("trigger = 'batch'\n" + TOPICS + "mode = 'update'", "sink.mode='update' is for streams"),
         ("checkpoint = 'c'\n" + TOPICS + "mode = 'update'", "sink.mode='update': Spark has no such mode for Python"),
-        (
-            "checkpoint = 'c'\n" + TOPICS + "delivery = 'exactly-once'",
-            r"\[sink\]: option delivery=exactly-once needs the option sink",
-        ),
         ("trigger = 'batch'\n" + TOPICS + "options.'kafka.acks' = 'some'", r"\[sink\]: kafka\.\* options: option acks"),
         ("trigger = 'batch'\n" + TOPICS + "[sql]\nquery='q'\nwatermark='t 1 s'", "sql.watermark is for streams"),
     ],

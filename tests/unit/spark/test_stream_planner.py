@@ -85,7 +85,8 @@ def test_topics_that_are_not_there_and_offsets_that_are_not_named(cluster: Memor
     with pytest.raises(ConfigError, match="no such topic: nope"):
         Planning(cluster, subscribe="a,nope").planner.start()
     with pytest.raises(ConfigError, match="must name every partition that is read: a-1 missing"):
-        Planning(cluster, startingOffsets='{"a":{"0":7}}').planner.start()
+        planning = Planning(cluster, startingOffsets='{"a":{"0":7}}')
+        planning.latest(planning.planner.start())
 
 
 def test_a_pattern_waits_for_topics_and_reads_new_ones_from_earliest(cluster: MemoryLookup) -> None:
@@ -310,6 +311,42 @@ def test_a_replayed_batch_0_of_an_explicit_start_has_its_records(cluster: Memory
     planning = Planning(cluster, startingOffsets='{"a":{"0":7,"1":-2}}')
     start = planning.planner.start()
     assert planning.spans(start, {A0: 20, A1: 10}) == [("a", 0, 7, 20), ("a", 1, 0, 10)]
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("startingOffsets", '{"a":{"0":7,"1":-2}}'),
+        ("startingOffsetsByTimestamp", '{"a":{"0":1000,"1":1000}}'),
+    ],
+)
+def test_a_partition_added_before_batch_0_is_replayed_is_read_from_earliest(
+    cluster: MemoryLookup, option: str, text: str
+) -> None:
+    cluster.times = {A0: {1000: 7}, A1: {1000: 0}}
+    planning = Planning(cluster, **{option: text})
+    end = {A0: 20, A1: 10}
+    cluster.first[A2], cluster.ends[A2] = 0, 4
+    planning.restart()
+    start = planning.planner.start()
+    assert start == {A0: 7, A1: 0}
+    assert planning.spans(start, end) == [("a", 0, 7, 20), ("a", 1, 0, 10)]
+    after = planning.latest(end)
+    assert after == {A0: 30, A1: 10, A2: 4}
+    assert planning.spans(end, after) == [("a", 0, 20, 30), ("a", 2, 0, 4)]
+
+
+def test_a_partition_deleted_before_batch_0_is_replayed_is_a_loss(cluster: MemoryLookup) -> None:
+    cluster.create("ab", 8)
+    starts = '{"a":{"0":7,"1":-2},"ab":{"0":-2}}'
+    planning = Planning(cluster, subscribePattern="^a", startingOffsets=starts)
+    cluster.delete("ab")
+    start = planning.planner.start()
+    with pytest.raises(DataLossError, match="INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS.* ab-0"):
+        planning.spans(start, {A0: 20, A1: 10, TopicPartition("ab", 0): 8})
+    planning.restart()
+    with pytest.raises(ConfigError, match="option startingOffsets names ab-0, which the query does not read"):
+        planning.latest(planning.planner.start())
 
 
 def test_available_now_after_a_replayed_batch_0_reads_on(cluster: MemoryLookup) -> None:
