@@ -19,7 +19,7 @@ from kafwire.testing.simulation.kafka import HANGUP, NEVER, Call
 from kafwire.types import TopicPartition
 from tests.support import seeds
 from tests.support.simulated import World
-from tests.support.simulated_consumer import Rows, fill, log_of
+from tests.support.simulated_consumer import Rows, fill
 from tests.support.simulated_scan import Scanning
 
 
@@ -39,23 +39,6 @@ def test_requests_say_what_the_options_say(level: str) -> None:
         assert first.isolation_level == int(level == "read_committed")
         asked = [(p.fetch_offset, p.partition_max_bytes, p.current_leader_epoch) for p in first.topics[0].partitions]
         assert asked == [(0, 54_321, -1)] * 2
-
-
-@pytest.mark.parametrize("how", ["well", "down", "no replica"])
-def test_a_replica_in_the_rack_of_the_client_is_read(how: str) -> None:
-    with World(brokers=3) as world:
-        for number, node in world.nodes.items():
-            node.rack = f"r{number}"
-        rows = fill(world, "t", replicas=3)
-        scanning = Scanning(world, ["t"], client_rack="r3", request_timeout_ms=2000, fetch_max_bytes=100)
-        if how == "down":
-            world.kill(3)
-        elif how == "no replica":
-            log_of(world).replicas.remove(3)
-        assert scanning.all() == rows
-        made = world.made("Fetch")
-        assert {call.message.rack_id for call in made} == {"r3"}
-        assert (3 in {call.node for call in made}) is (how == "well")
 
 
 @pytest.mark.parametrize("topic_ids", [True, False])
@@ -371,12 +354,16 @@ def test_a_warm_plan_asks_the_leaders_once_and_does_not_wait_for_the_metadata() 
     with World(brokers=3) as world:
         rows = fill(world, "t", partitions=3)
         warm = Scanning(world, ["t"], default_api_timeout_ms=5_000)
-        before, asked = len(world.calls), asyncio.Event()
-        world.on("ListOffsets", lambda _: asked.set())
+        before, asked = len(world.calls), world.loop.create_future()
+
+        def see(_: Call) -> None:
+            if not asked.done():
+                asked.set_result(None)
 
         async def late(_: Call) -> None:
-            await comes(asked, "ListOffsets")
+            await asked
 
+        world.on("ListOffsets", see)
         world.on("Metadata", late)
         found = world.run(plan_ranges(warm.cluster, Bounds(["t"], None, "earliest", "latest"), isolation_level=0))
         assert {("t", its.partition): (its.start, its.end) for its, _ in found} == {
