@@ -354,12 +354,16 @@ def test_a_warm_plan_asks_the_leaders_once_and_does_not_wait_for_the_metadata() 
     with World(brokers=3) as world:
         rows = fill(world, "t", partitions=3)
         warm = Scanning(world, ["t"], default_api_timeout_ms=5_000)
-        before, asked = len(world.calls), asyncio.Event()
-        world.on("ListOffsets", lambda _: asked.set())
+        before, asked = len(world.calls), world.loop.create_future()
+
+        def see(_: Call) -> None:
+            if not asked.done():
+                asked.set_result(None)
 
         async def late(_: Call) -> None:
-            await asked.wait()
+            await asked
 
+        world.on("ListOffsets", see)
         world.on("Metadata", late)
         found = world.run(plan_ranges(warm.cluster, Bounds(["t"], None, "earliest", "latest"), isolation_level=0))
         assert {("t", its.partition): (its.start, its.end) for its, _ in found} == {
