@@ -141,13 +141,14 @@ def _by_time(before: PushedFilters, given: Filter, values: tuple[dt.datetime, ..
 def _column(given: Filter) -> str:
     """The column that a filter is about; empty for a field of one."""
     inner: Any = given.child if isinstance(given, Not) else given
-    path = getattr(inner, "attribute", ())
+    path: tuple[str, ...] = getattr(inner, "attribute", ())
     return path[0] if len(path) == 1 else ""
 
 
-def _values(given: Any, kind: type | None) -> tuple[Any, ...] | None:
+def _values(given: Filter, kind: type | None) -> tuple[Any, ...] | None:
     """The values of a comparison; None if it is none, or has others than `kind`."""
-    if kind is None or not isinstance(given, (*_COMPARED, In)):
+    if kind is None or type(given) not in (*_COMPARED, In):
         return None
-    values = tuple(given.value) if isinstance(given, In) else (given.value,)
+    value: Any = getattr(given, "value", None)
+    values = tuple(value) if isinstance(given, In) else (value,)
     return values if values and all(type(value) is kind for value in values) else None
