@@ -145,10 +145,10 @@ def _column(given: Filter) -> str:
     return path[0] if len(path) == 1 else ""
 
 
-def _values(given: Any, kind: type | None) -> tuple[Any, ...] | None:
+def _values(given: Filter, kind: type | None) -> tuple[Any, ...] | None:
     """The values of a comparison; None if it is none, or has others than `kind`."""
-    if kind is None or not isinstance(given, (*_COMPARED, In)):
+    if kind is None or type(given) not in (*_COMPARED, In):
         return None
-    compared: Any = given
-    values = tuple(compared.value) if isinstance(given, In) else (compared.value,)
+    value: Any = getattr(given, "value", None)
+    values = tuple(value) if isinstance(given, In) else (value,)
     return values if values and all(type(value) is kind for value in values) else None

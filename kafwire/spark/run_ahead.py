@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def run_ahead(items: Generator[T, None, None]) -> Iterator[T]:
+def run_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
     """Yield `items` in order; at most one is made ahead.
 
     Spark's worker waits in a write to the JVM after each batch, without the GIL, and decoding needs no GIL either. An

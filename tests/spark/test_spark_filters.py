@@ -51,23 +51,25 @@ def passes(row: Row, given: Filter) -> bool | None:
     if isinstance(given, Not):
         found = passes(row, given.child)
         return None if found is None else not found
-    value = row[given.attribute[0]]  # type: ignore[attr-defined]
+    compared: Any = given
+    value = row[compared.attribute[0]]
     if isinstance(given, IsNull | IsNotNull):
         return (value is None) is isinstance(given, IsNull)
     if isinstance(given, EqualNullSafe):
-        return bool(value == given.value)
+        return bool(value == compared.value)
     if value is None:
         return None
     if isinstance(given, In):
         return value in given.value
-    compared: dict[type[Filter], bool] = {
-        EqualTo: value == given.value,  # type: ignore[attr-defined]
-        GreaterThan: value > given.value,  # type: ignore[attr-defined]
-        GreaterThanOrEqual: value >= given.value,  # type: ignore[attr-defined]
-        LessThan: value < given.value,  # type: ignore[attr-defined]
-        LessThanOrEqual: value <= given.value,  # type: ignore[attr-defined]
+    wanted = compared.value
+    results: dict[type[Filter], bool] = {
+        EqualTo: value == wanted,
+        GreaterThan: value > wanted,
+        GreaterThanOrEqual: value >= wanted,
+        LessThan: value < wanted,
+        LessThanOrEqual: value <= wanted,
     }
-    return compared[type(given)]
+    return results[type(given)]
 
 
 def drawn(chance: random.Random) -> Filter:

@@ -63,7 +63,7 @@ def test_an_early_end_closes_the_source_behind_the_item_that_is_made() -> None:
     assert next(items) == 0
     assert source.begun[1].wait(30)
     threading.Timer(0.01, source.gates[1].set).start()
-    items.close()  # type: ignore[attr-defined]
+    items.close()
     assert source.is_closed
     assert not source.begun[2].is_set()
     assert not any(thread.name.startswith("kafwire-spark") for thread in threading.enumerate())
