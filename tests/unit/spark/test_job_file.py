@@ -39,7 +39,7 @@ def test_files_to_a_topic_in_one_batch() -> None:
         trigger = "batch"
         kafka.bootstrap.servers = "h:1"
         source = { path = "/data/flights", format = "parquet" }
-        sink = { topic = "flights", delivery = "atomic", options = { "kafka.linger.ms" = 20 } }
+        sink = { topic = "flights", delivery = "atomic", options = { "kafka.linger.ms" = 20, sink = "x" } }
         """
     )
     assert not made.is_stream
@@ -48,6 +48,7 @@ def test_files_to_a_topic_in_one_batch() -> None:
         "kafka.linger.ms": "20",
         "topic": "flights",
         "delivery": "atomic",
+        "sink": "x",
     }
     assert made.source.options == {}
 
