@@ -59,6 +59,16 @@ Partition = tuple[str, int]
 Problem = TypeVar("Problem", bound=BaseException)
 
 
+async def log_ends(cluster: Cluster, where: Partition) -> tuple[int, int]:
+    """The high watermark and the last stable offset of a partition, from two requests at the same time."""
+    levels = (0, 1)
+    found = await asyncio.gather(
+        *(list_offsets(cluster, {where: LATEST}, isolation_level=level, warns=not level) for level in levels)
+    )
+    high_watermark, stable = (each[where] for each in found)
+    return high_watermark, stable
+
+
 async def list_offsets(
     cluster: Cluster,
     wanted: Mapping[Partition, Place],

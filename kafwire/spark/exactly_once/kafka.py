@@ -6,12 +6,12 @@ that it has read.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from kafwire.cluster.list_offsets import log_ends
 from kafwire.cluster.prepared_transactions import PreparedTransactions
 from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
@@ -88,14 +88,14 @@ class KafkaCoordination:
 
     async def high_watermark(self) -> int:
         """See `Coordination`. Asks for the last stable offset too: one that reaches the end needs no second request."""
-        end, self._stable = self._run(self._ends, "read_uncommitted", "read_committed")
+        end, self._stable = self._run(log_ends, self._client._cluster, self._place)
         return end
 
     async def last_stable_offset(self) -> int:
         """See `Coordination`."""
         stable, self._stable = self._stable, None
         if stable is None:
-            (stable,) = self._run(self._ends, "read_committed")
+            _, stable = self._run(log_ends, self._client._cluster, self._place)
         return stable
 
     async def wait(self) -> None:
@@ -197,11 +197,6 @@ class KafkaCoordination:
             self._state.pop(bytes(key), None)
         else:
             self._state[bytes(key)] = bytes(value)
-
-    async def _ends(self, *isolation_levels: str) -> list[int]:
-        ask = self._client._requests.offsets
-        asked = [ask([self._place], "latest", level)() for level in isolation_levels]
-        return [found[self._place] for found in await asyncio.gather(*asked)]
 
     @property
     def _client(self) -> kafwire.Client:
