@@ -1,0 +1,190 @@
+"""What is measured: rows, their contenders, and the goals that the figures are held against. Data only."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from benchmarks.spark import memory, queries
+from benchmarks.spark.queries import Figures
+from benchmarks.spark.stage import Stage
+
+Measure = Callable[[Stage], Figures]
+CONNECTOR, KAFWIRE, READY = "kafka", "kafwire", "ready"
+ONCE = "kafwire, exactly once"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A figure of `of` is at least `least` times, or at most `most` times and `plus`, the same figure of `over`.
+
+    Without `over` the bounds are in the row's unit. `at` is the quantile of the figure's values.
+    """
+
+    of: str
+    figure: str
+    over: str = ""
+    least: float | None = None
+    most: float | None = None
+    plus: float = 0.0
+    at: float = 0.5
+
+    def judge(self, found: Mapping[str, Figures]) -> tuple[float, float, bool] | None:
+        """The figure, its bound, and whether the goal is met; None without figures."""
+        own = found.get(self.of, {}).get(self.figure)
+        other = found.get(self.over, {}).get(self.figure) if self.over else [1.0]
+        if not own or not other:
+            return None
+        value, base = quantile(own, self.at), quantile(other, self.at)
+        bound = base * (self.least if self.least is not None else self.most or 1.0) + self.plus
+        return value, bound, value >= bound if self.least is not None else value <= bound
+
+    def as_text(self) -> str:
+        """For people: `kafwire noop >= 0.85 x ready`."""
+        sign, factor = (">=", self.least) if self.least is not None else ("<=", self.most)
+        what = f"{self.of}, {self.figure}" + (f" p{self.at * 100:.0f}" if self.at != 0.5 else "")
+        bound = f"{factor:g} x {self.over}" if self.over else f"{factor:g}"
+        return f"{what} {sign} {bound}" + (f" + {self.plus:g}" if self.plus else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: its contenders take turns. `most_rounds` bounds the rounds of a long row; `is_short`: see `choose`."""
+
+    name: str
+    unit: str
+    contenders: Mapping[str, Measure]
+    goals: Sequence[Goal] = ()
+    most_rounds: int = 100
+    is_warmed: bool = True
+    is_short: bool = False
+    at: Sequence[float] = (0.5,)
+
+
+def quantile(values: Sequence[float], at: float) -> float:
+    """The median, or the smallest value that at least the share `at` of all values does not exceed."""
+    if at == 0.5:
+        return statistics.median(values)
+    return sorted(values)[min(len(values) - 1, int(at * len(values)))]
+
+
+def _read(value_bytes: int, tasks: int, columns: str = "") -> Row:
+    def measure(source: str, stage: Stage) -> Figures:
+        rows = {1: stage.sizes.one_task, 8: stage.sizes.eight_tasks, 100: stage.sizes.hundred_tasks}[tasks]
+        return queries.read(stage, source, value_bytes, tasks, rows[value_bytes], columns)
+
+    figures = ["sum"] if columns else ["noop", "sum"]
+    return Row(
+        f"read-{value_bytes}-x{tasks}{'-value' if columns else ''}",
+        "M rows/s",
+        {source: partial(measure, source) for source in (CONNECTOR, KAFWIRE, READY)},
+        [Goal(KAFWIRE, figure, READY, least=0.85) for figure in figures],
+        most_rounds=3 if tasks == 100 else 100,
+        is_warmed=tasks < 100,
+    )
+
+
+def _available_now(value_bytes: int, goal: Goal) -> Row:
+    def measure(source: str, stage: Stage) -> Figures:
+        return queries.available_now(stage, source, value_bytes, stage.sizes.available_now[value_bytes])
+
+    return Row(
+        f"available-now-{value_bytes}",
+        "M rows/s (start: s)",
+        {source: partial(measure, source) for source in (CONNECTOR, KAFWIRE, READY)},
+        [goal, Goal(KAFWIRE, "start", READY, most=1.0, plus=0.1)],
+        most_rounds=3,
+        is_short=value_bytes == 100,
+    )
+
+
+def _write(value_bytes: int, goals: Sequence[Goal]) -> Row:
+    return Row(
+        f"write-{value_bytes}",
+        "M rows/s",
+        {sink: partial(queries.write, sink=sink, value_bytes=value_bytes) for sink in (CONNECTOR, KAFWIRE, READY)},
+        [*goals, Goal(KAFWIRE, "rate", READY, least=0.7)],
+        is_short=value_bytes == 100,
+    )
+
+
+def _micro() -> Row:
+    figure = "triggerExecution"
+    return Row(
+        "micro-batch",
+        "ms",
+        {
+            CONNECTOR: lambda stage: queries.micro_batches(stage, CONNECTOR, CONNECTOR),
+            KAFWIRE: lambda stage: queries.micro_batches(stage, KAFWIRE, KAFWIRE),
+            ONCE: lambda stage: queries.micro_batches(stage, KAFWIRE, KAFWIRE, "exactly-once"),
+            READY: lambda stage: queries.micro_batches(stage, READY, READY),
+        },
+        [
+            Goal(name, figure, READY, most=factor, plus=plus, at=at)
+            for name, plus in ((KAFWIRE, 15.0), (ONCE, 60.0))
+            for factor, at in ((1.0, 0.5), (1.1, 0.99))
+        ],
+        most_rounds=3,
+        is_warmed=False,
+        is_short=True,
+        at=(0.5, 0.99),
+    )
+
+
+ROWS: Sequence[Row] = [
+    *[_read(value_bytes, tasks) for value_bytes in (100, 1000) for tasks in (1, 8)],
+    *[_read(value_bytes, 8, "value") for value_bytes in (100, 1000)],
+    *[_read(value_bytes, 100) for value_bytes in (100, 1000)],
+    Row(
+        "task-cost",
+        "ms",
+        {source: partial(queries.task_cost, source=source) for source in (CONNECTOR, KAFWIRE, READY)},
+        [Goal(KAFWIRE, "ms", most=30.0)],
+    ),
+    _available_now(100, Goal(KAFWIRE, "rate", CONNECTOR, least=3.0)),
+    _available_now(1000, Goal(KAFWIRE, "rate", READY, least=0.85)),
+    _write(100, [Goal(KAFWIRE, "rate", CONNECTOR, least=2.0)]),
+    _write(1000, []),
+    _micro(),
+    Row(
+        "memory",
+        "MiB",
+        {source: partial(memory.reading_worker, source=source) for source in (KAFWIRE, READY)},
+        [Goal(KAFWIRE, "peak", READY, most=1.0, plus=40.0)],
+        most_rounds=3,
+        is_warmed=False,
+        is_short=True,
+    ),
+    Row(
+        "avro",
+        "M records/s",
+        {KAFWIRE: lambda _stage: queries.avro()},
+        [Goal(KAFWIRE, "rate", least=1.0)],
+        is_warmed=False,
+        is_short=True,
+    ),
+    Row(
+        "flat",
+        "MiB",
+        {ONCE: memory.flatness},
+        [Goal(ONCE, "growth", most=2.0)],
+        most_rounds=1,
+        is_warmed=False,
+        is_short=True,
+    ),
+]
+
+
+def choose(names: Sequence[str], *, short: bool) -> list[Row]:
+    """The rows with these names or beginnings of names.
+
+    Without names all but `flat`, which is long; or those of the short form, one of each kind.
+    """
+    if not names:
+        return [row for row in ROWS if (row.is_short if short else row.name != "flat")]
+    chosen = [row for row in ROWS if any(row.name.startswith(name) for name in names)]
+    if unknown := [name for name in names if not any(row.name.startswith(name) for row in ROWS)]:
+        raise ValueError(f"no row {unknown[0]}: choose from {', '.join(row.name for row in ROWS)}")
+    return chosen
