@@ -55,10 +55,11 @@ CLOSED = "this producer is closed: make a new one"
 
 
 class Sender:
-    """One producer's engine side."""
+    """One producer's engine side. A `lent` cluster stays open when the producer closes."""
 
-    def __init__(self, cluster: Cluster, config: ProducerConfig) -> None:
+    def __init__(self, cluster: Cluster, config: ProducerConfig, *, lent: bool = False) -> None:
         self.cluster = cluster
+        self._lent = lent
         self.config = config
         self.notifier = cluster.engine.transport.listen(self.on_wake)
         rule = rule_of(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
@@ -149,8 +150,7 @@ class Sender:
         if config.metrics_hook is not None:  # the engine may take a snapshot at once: of what is complete
             self._reporter = Reporter(cluster.engine, config.metrics_hook, config.metrics_interval_ms)
             cluster.engine.start(self._reporter.start, self.metrics)
-        cluster.on_change(self._on_change)
-        cluster.on_overdue(self._leaders.leave_hung)
+        self._unsubscribe = [cluster.on_change(self._on_change), cluster.on_overdue(self._leaders.leave_hung)]
         cluster.engine.join(self)
 
     @property
@@ -448,7 +448,11 @@ class Sender:
         lost = [batch for batch in self._incomplete() if not batch.done]
         counts = count_records(lost)
         in_doubt = {b for b in lost if b in self._batches.sent and b.queue.sequencer.is_doubtful(b)}
-        self.cluster.shut()
+        if self._lent:
+            for stop in self._unsubscribe:
+                stop()
+        else:
+            self.cluster.shut()
 
         def error_of(batch: ProducerBatch) -> KafkaError:
             fate = "acknowledged: they may or may not be in the log" if batch in in_doubt else "sent"

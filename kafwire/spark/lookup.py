@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kafwire import Client
     from kafwire.cluster.offset_spec import OffsetSpec
-    from kafwire.spark.options import Bound, ReadOptions
+    from kafwire.spark.options import Bound, ReadOptions, WriteOptions
     from kafwire.spark.stream_offsets import Offsets
 
 # Passing states of a topic that exists.
@@ -251,8 +251,8 @@ def matches(
     return {place: offset for place, offset in found.items() if offset >= 0}
 
 
-def client_options(options: ReadOptions) -> dict[str, Any]:
-    """Those of a scan's options that any client takes."""
+def client_options(options: ReadOptions | WriteOptions) -> dict[str, Any]:
+    """Those of a scan's or a producer's options that any client takes."""
     return {name: value for name, value in options.client.items() if name in client_names()}
 
 

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from kafwire.errors import ConfigError
 
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from kafwire import Client, Producer
+
+
+class Closable(Protocol):
+    """Something with connections."""
+
+    def close(self) -> None:
+        """Close them."""
+
+
+_T = TypeVar("_T", bound=Closable)
 
 # A client that no task uses for so long is closed, with its connections.
 IDLE_S = 300.0
@@ -33,7 +43,7 @@ def _in_thread(seconds: float, function: Callable[[], None]) -> None:
     timer.start()
 
 
-class IdlePool:
+class IdlePool(Generic[_T]):
     """Clients by their options, each used by one task or several, and closed once it was idle for `idle_s`.
 
     `call_later(seconds, function)` has `function` called by another thread, `now()` gives seconds.
@@ -49,11 +59,11 @@ class IdlePool:
         self._now = now
         self._call_later = call_later
         self._lock = threading.Lock()
-        self._entries: dict[tuple[object, ...], _Entry] = {}
+        self._entries: dict[tuple[object, ...], _Entry[_T]] = {}
         self._watching_pid: int | None = None  # a timer runs in this process; a fork has none
 
     @contextlib.contextmanager
-    def use(self, key: tuple[object, ...], make: Callable[[], Client]) -> Iterator[Client]:
+    def use(self, key: tuple[object, ...], make: Callable[[], _T]) -> Iterator[_T]:
         """The client of `key`; it stays open for as long as the block runs."""
         with self._lock:
             entry = self._entries.get(key)
@@ -89,13 +99,38 @@ class IdlePool:
 
 
 @dataclass(slots=True)
-class _Entry:
-    client: Client
+class _Entry(Generic[_T]):
+    client: _T
     users: int = 0
     idle_since: float = 0.0
 
 
-_clients = IdlePool(IDLE_S)
+class Connections:
+    """The connections of all transactional producers of a process, one producer after the other."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        """Connect to nothing yet. `options` are those of any client."""
+        from kafwire.cluster.cluster import Cluster
+        from kafwire.config import ClientConfig
+        from kafwire.runtime.engine import default_engine
+
+        with naming_this_host():
+            self.cluster = Cluster(default_engine(), ClientConfig.build(options))
+
+    def close(self) -> None:
+        """Close them."""
+        self.cluster.engine.run(self.cluster.close)
+
+    def producer(self, options: Mapping[str, Any]) -> Producer:
+        """A producer over these connections; they stay open when it closes."""
+        import kafwire
+
+        with naming_this_host():
+            return kafwire.Producer._over(self.cluster, options)
+
+
+_clients: IdlePool[Client] = IdlePool(IDLE_S)
+_connections: IdlePool[Connections] = IdlePool(IDLE_S)
 
 
 def client(options: Mapping[str, Any]) -> contextlib.AbstractContextManager[Client]:
@@ -107,6 +142,11 @@ def client(options: Mapping[str, Any]) -> contextlib.AbstractContextManager[Clie
             return kafwire.Client(**options)
 
     return _clients.use(_key(options), make)
+
+
+def connections(options: Mapping[str, Any]) -> contextlib.AbstractContextManager[Connections]:
+    """This process's connections for transactional producers, for one block; later tasks use them again."""
+    return _connections.use(_key(options), lambda: Connections(options))
 
 
 def producer(options: Mapping[str, Any]) -> Producer:

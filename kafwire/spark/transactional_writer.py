@@ -21,6 +21,7 @@ from kafwire.spark import processes
 from kafwire.spark.exactly_once import sinks
 from kafwire.spark.exactly_once.decisions import Prepared, task_id
 from kafwire.spark.exactly_once.sink import RUN, Plan
+from kafwire.spark.lookup import client_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -159,6 +160,17 @@ def _prepared(
     options: WriteOptions, columns: Sequence[str], iterator: Iterator[pa.RecordBatch], transactional_id: str
 ) -> Prepared | None:
     """The rows of a task in an open transaction; None without rows."""
+    with processes.connections(client_options(options)) as connections:
+        return _prepared_over(connections, options, columns, iterator, transactional_id)
+
+
+def _prepared_over(
+    connections: processes.Connections,
+    options: WriteOptions,
+    columns: Sequence[str],
+    iterator: Iterator[pa.RecordBatch],
+    transactional_id: str,
+) -> Prepared | None:
     records = 0
     partitions: dict[str, set[int]] = {}
     pending: deque[BatchDelivery] = deque()
@@ -175,7 +187,7 @@ def _prepared(
         for batch in iterator:
             if batch.num_rows:
                 if producer is None:
-                    producer = _begun(options, transactional_id)
+                    producer = _begun(connections, options, transactional_id)
                 pending.append(producer.send_batch(options.topic, batch.select(columns)))
                 settle(_IN_FLIGHT)
         if producer is None:
@@ -194,11 +206,8 @@ def _prepared(
     return Prepared(handle, records, {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items()})
 
 
-def _begun(options: WriteOptions, transactional_id: str) -> Producer:
-    import kafwire
-
-    with processes.naming_this_host():
-        producer = kafwire.Producer(**{**options.client, "transactional_id": transactional_id})
+def _begun(connections: processes.Connections, options: WriteOptions, transactional_id: str) -> Producer:
+    producer = connections.producer({**options.client, "transactional_id": transactional_id})
     try:
         producer.begin_transaction()
     except BaseException:

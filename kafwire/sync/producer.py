@@ -58,11 +58,22 @@ class Producer(RecordSender):
         engine: Engine | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        self._config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
+        config = ProducerConfig.build({"bootstrap_servers": bootstrap_servers, **options})
+        self._open(Cluster(default_engine() if engine is None else engine, config), config, lent=False)
+
+    @classmethod
+    def _over(cls, cluster: Cluster, options: Mapping[str, Any]) -> Self:
+        """A producer that uses the connections of a cluster, which stays open when the producer closes."""
+        producer = cls.__new__(cls)
+        producer._open(cluster, ProducerConfig.build(options), lent=True)
+        return producer
+
+    def _open(self, cluster: Cluster, config: ProducerConfig, *, lent: bool) -> None:
+        self._config = config
         serializers = Serializers.of(self._config, blocking=True)
-        self._engine = default_engine() if engine is None else engine
-        self._cluster = Cluster(self._engine, self._config)
-        self._sender = Sender(self._cluster, self._config)
+        self._engine = cluster.engine
+        self._cluster = cluster
+        self._sender = Sender(self._cluster, self._config, lent=lent)
         self._accumulator = self._sender.accumulator
         self._closed = False
         if serializers is not None:

@@ -1,4 +1,4 @@
-"""The benchmark of the Spark source and sink, in its short form. Its jars are fetched, so it is in the long run alone."""
+"""The Spark benchmark in its short form. It fetches the jars of Spark's connector, so it is in the long run alone."""
 
 from __future__ import annotations
 

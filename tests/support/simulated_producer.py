@@ -16,11 +16,11 @@ from tests.support.simulated import World
 class Work:
     """A producer's engine side, fed by the test."""
 
-    def __init__(self, world: World, *topics: str, **options: Any) -> None:
+    def __init__(self, world: World, *topics: str, cluster: Any = None, **options: Any) -> None:
         self.world = world
         self.config = ProducerConfig.build({"bootstrap_servers": world.bootstrap, **options})
-        self.cluster = Cluster(world.engine, self.config)
-        self.sender = Sender(self.cluster, self.config)
+        self.cluster = cluster or Cluster(world.engine, self.config)
+        self.sender = Sender(self.cluster, self.config, lent=cluster is not None)
         self.accumulator = self.sender.accumulator
         for topic in topics:
             world.run(self.sender.ensure_metadata([topic], 60_000))

@@ -11,17 +11,15 @@ import time
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.prepared_transactions import PreparedTransactions
 from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthorizationError, BrokerError, ConfigError, KafkaError, KafkaTimeoutError
 from kafwire.producer.sequencer import Identity
-from kafwire.runtime.engine import default_engine
 from kafwire.spark import processes
 from kafwire.spark.exactly_once.decisions import Record, coordinator_id, prefix_of
 from kafwire.spark.exactly_once.outcomes import Described
-from kafwire.spark.lookup import client_names
+from kafwire.spark.lookup import client_options
 from kafwire.types import Offset, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
@@ -56,12 +54,12 @@ class KafkaCoordination:
         self._options = options
         self._sink = options.sink
         self._place = TopicPartition(options.state_topic, 0)
-        self._client_options = {name: value for name, value in options.client.items() if name in client_names()}
+        self._client_options = client_options(options)
         self._client: kafwire.Client | None = None
         self._coordinator: kafwire.Producer | None = None
-        self._engine = default_engine()
-        self._cluster = Cluster(self._engine, ClientConfig.build(self._client_options))
-        self._transactions = PreparedTransactions(self._cluster)
+        self._connections = processes.Connections(self._client_options)
+        self._engine = self._connections.cluster.engine
+        self._transactions = PreparedTransactions(self._connections.cluster)
         self._next = 0  # the first offset that was not read
         self._state: dict[bytes, bytes] = {}
         self._waiting_since: float | None = None
@@ -72,16 +70,14 @@ class KafkaCoordination:
         if self._client is not None:
             self._client.close()
             self._client = None
-        self._engine.run(self._cluster.close)
+        self._connections.close()
 
     async def fence(self) -> Identity:
         """See `Coordination`."""
         self._prepare()
         self._drop_coordinator()
         self._waiting_since = None
-        producer = self._coordinator = _producer(
-            self._options, coordinator_id(self._sink), timeout_ms=_COORDINATOR_TIMEOUT_MS
-        )
+        producer = self._coordinator = self._producer(coordinator_id(self._sink), timeout_ms=_COORDINATOR_TIMEOUT_MS)
         with _explained(self._sink):
             producer.init_transactions()
         return self._identity(producer)
@@ -196,6 +192,10 @@ class KafkaCoordination:
             with contextlib.suppress(KafkaError):  # records that it gives up are those of a decision that failed
                 producer.close(0.0)
 
+    def _producer(self, transactional_id: str, *, timeout_ms: int) -> kafwire.Producer:
+        given = {**self._options.client, "transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
+        return self._connections.producer(given)
+
     def _prepare(self) -> None:
         """Check the sink once, before its first batch: the state topic, time-outs, permissions."""
         if self._client is not None:
@@ -242,7 +242,7 @@ class KafkaCoordination:
     def _check_tasks(self) -> None:
         """Take a producer id as the tasks will: the coordinator checks the time-out and the permissions."""
         timeout_ms = int(self._options.client["transaction_timeout_ms"])
-        with _producer(self._options, f"{prefix_of(self._sink)}check", timeout_ms=timeout_ms) as producer:
+        with self._producer(f"{prefix_of(self._sink)}check", timeout_ms=timeout_ms) as producer:
             try:
                 producer.init_transactions()
             except KafkaError as error:
@@ -253,14 +253,6 @@ class KafkaCoordination:
                         "transaction.max.timeout.ms: lower the one or raise the other"
                     ) from None
                 raise
-
-
-def _producer(options: WriteOptions, transactional_id: str, *, timeout_ms: int) -> kafwire.Producer:
-    import kafwire
-
-    given = {**options.client, "transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
-    with processes.naming_this_host():
-        return kafwire.Producer(**given)
 
 
 class _explained:  # noqa: N801 - used as a function

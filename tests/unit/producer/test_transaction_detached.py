@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from kafwire import protocol
+from kafwire.cluster.cluster import Cluster
+from kafwire.config import ClientConfig
 from kafwire.errors import (
     ErrorCode,
     TransactionAbortableError,
@@ -115,3 +117,40 @@ def test_a_detach_that_ran_out_of_time_goes_on_or_is_aborted(world: World) -> No
         world.run(work.transactions.detach(0.1))
     with pytest.raises(TransactionStateError, match=r"call detach\(\) again"):
         work.send("t", b"2")
+
+
+def test_producers_over_a_lent_cluster_use_its_connections_one_after_the_other(world: World) -> None:
+    cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
+    handles = []
+    for name in ("x", "y", "z"):
+        world.move_coordinator(name, 2)  # where `end` looks
+        work = Transacting(world, transactional_id=name, cluster=cluster)
+        work.begin()
+        work.send("t", name.encode())
+        handles.append(world.run(work.transactions.detach()))
+        world.run(work.sender.close(None))
+        if name == "x":
+            connections = {id(each) for each in cluster.connections if each.is_ready}
+            asked = len(world.made("Metadata"))
+    assert {id(each) for each in cluster.connections if each.is_ready} >= connections
+    assert len(world.made("Metadata")) == asked
+    assert [end(work, handle, committed=True) for handle in handles] == [0, 0, 0]
+    assert sorted(filter(None, work.seen)) == [b"x", b"y", b"z"]
+    world.run(cluster.close())
+
+
+def test_a_producer_that_lost_a_lent_connection_leaves_the_next_one_working(world: World) -> None:
+    cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
+    work = Transacting(world, cluster=cluster)
+    work.begin()
+    world.on("Produce", lambda _: NEVER)
+    lost = work.send("t", b"1")
+    world.pass_time(0.05)  # the request is in flight
+    world.run(work.sender.close(0.0))
+    assert lost.done()
+    world.off("Produce")
+    after = Transacting(world, transactional_id="y", cluster=cluster)
+    after.transact(b"2")
+    assert after.seen == [b"2"]
+    world.run(after.sender.close(None))
+    world.run(cluster.close())

@@ -23,7 +23,9 @@ class Stage:
     def __init__(self) -> None:
         self.now = 0.0
         self.timers: list[tuple[float, Callable[[], None]]] = []
-        self.pool = IdlePool(300.0, lambda: self.now, lambda s, f: self.timers.append((self.now + s, f)))
+        self.pool: IdlePool[Client] = IdlePool(
+            300.0, lambda: self.now, lambda s, f: self.timers.append((self.now + s, f))
+        )
         self.made: list[Closable] = []
 
     def use(self, key: str) -> Any:
@@ -88,7 +90,7 @@ def test_a_client_that_cannot_be_made_leaves_nothing_behind() -> None:
 
 
 def test_an_idle_client_is_closed_without_another_task() -> None:
-    pool = IdlePool(0.01)
+    pool: IdlePool[Client] = IdlePool(0.01)
     made = Closable()
     with pool.use(("a",), lambda: cast("Client", made)):
         assert not made.closed
