@@ -19,7 +19,7 @@ from benchmarks.environment import describe
 from benchmarks.measure import ROOT
 from benchmarks.rounds import ContenderError
 from benchmarks.spark.queries import Figures
-from benchmarks.spark.rows import ROWS, Row, choose, quantile
+from benchmarks.spark.rows import ROWS, SHAPES, Row, choose, quantile
 from benchmarks.spark.stage import CONNECTOR, CORES, Sizes, Stage, open_stage
 from kafwire.testing import KafkaCluster
 
@@ -63,11 +63,12 @@ def main() -> int:
 def fill(stage: Stage) -> None:
     """Fill all topics that rows read."""
     sizes = stage.sizes
-    for size in (100, 1000):
-        counts = {(1, sizes.one_task[size]), (8, sizes.eight_tasks[size]), (100, sizes.hundred_tasks[size])}
-        counts |= {(8, sizes.available_now[size])} | ({(8, sizes.few), (100, sizes.few)} if size == 100 else set())
+    for size, codec in SHAPES:
+        counts = {(1, sizes.one_task[size]), (8, sizes.eight_tasks[size]), (8, sizes.available_now[size])}
+        counts |= {(100, sizes.hundred_tasks[size])} if codec == "lz4" else set()
+        counts |= {(8, sizes.few), (100, sizes.few)} if size == 100 else set()
         for partitions, records in sorted(counts):
-            print(stage.topic(size, partitions, records), file=sys.stderr, flush=True)
+            print(stage.topic(size, partitions, records, codec), file=sys.stderr, flush=True)
 
 
 def run_row(row: Row, stage: Stage, rounds: int) -> tuple[dict[str, dict[str, list[float]]], dict[str, str]]:

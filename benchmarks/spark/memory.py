@@ -28,16 +28,16 @@ def reading_worker(stage: Stage, source: str) -> Figures:
         if source == "ready"
         else {"kafka.bootstrap.servers": stage.bootstrap, "subscribe": stage.topic(100, PARTITIONS, rows)}
     )
-    command = [sys.executable, "-m", "benchmarks.spark.memory", source, json.dumps(options)]
+    command = [sys.executable, "-m", "benchmarks.spark.memory", str(stage.folder), source, json.dumps(options)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=_LONGEST_S, check=False)
     if done.returncode:
         raise ContenderError((done.stderr.strip() or "no message").splitlines()[-1])
     return {"peak": [json.loads(done.stdout.splitlines()[-1])]}
 
 
-def read_alone(source: str, options: dict[str, str]) -> float:
+def read_alone(folder: str, source: str, options: dict[str, str]) -> float:
     """What `reading_worker` runs in a process of its own."""
-    with open_session(connector=False) as spark:
+    with open_session(Path(folder), connector=False) as spark:
         frame = spark.read.format(source).options(**options).load()
         for _ in range(3):
             frame.write.format("noop").mode("overwrite").save()
@@ -111,4 +111,4 @@ def _kib(status: str, name: str) -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(read_alone(sys.argv[1], json.loads(sys.argv[2]))))
+    print(json.dumps(read_alone(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))))

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -31,19 +32,30 @@ _FIRST_BATCHES = 4  # a query's first micro-batches are slower, and do not count
 Figures = Mapping[str, list[float]]
 
 
-def read(stage: Stage, source: str, value_bytes: int, tasks: int, rows: int, columns: str = "") -> Figures:
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a query reads: a topic of as many partitions as tasks."""
+
+    value_bytes: int
+    codec: str
+    tasks: int
+    rows: int
+
+
+def read(stage: Stage, source: str, shape: Shape, *, value_only: bool = False) -> Figures:
     """M rows/s of a read into Spark's no-op sink, and of `sum(length(value))`."""
     figures = {}
-    frame = _loaded(stage, source, value_bytes, tasks, rows, columns)
-    if not columns:
+    rows = shape.rows
+    frame = _loaded(stage, source, shape, value_only=value_only)
+    if not value_only:
         begun = time.perf_counter()
         frame.write.format("noop").mode("overwrite").save()
         figures["noop"] = [rows / (time.perf_counter() - begun) / 1e6]
     begun = time.perf_counter()
     (found,) = frame.selectExpr("sum(length(value))").collect()
     figures["sum"] = [rows / (time.perf_counter() - begun) / 1e6]
-    if found[0] != rows * value_bytes:
-        raise ContenderError(f"read {found[0]} bytes, the topic has {rows * value_bytes}")
+    if found[0] != rows * shape.value_bytes:
+        raise ContenderError(f"read {found[0]} bytes, the topic has {rows * shape.value_bytes}")
     return figures
 
 
@@ -51,7 +63,7 @@ def task_cost(stage: Stage, source: str) -> Figures:
     """Milliseconds of a task beyond its rows: what 100 tasks take longer than 8 of the same rows, on both cores."""
     seconds = {}
     for tasks in (8, 100):
-        frame = _loaded(stage, source, 100, tasks, stage.sizes.few, "")
+        frame = _loaded(stage, source, Shape(100, "lz4", tasks, stage.sizes.few))
         begun = time.perf_counter()
         frame.write.format("noop").mode("overwrite").save()
         seconds[tasks] = time.perf_counter() - begun
@@ -66,10 +78,10 @@ def avro() -> Figures:
     return {"rate": [sum(one["records"] for one in passes) / sum(one["seconds"] for one in passes) / 1e6]}
 
 
-def available_now(stage: Stage, source: str, value_bytes: int, rows: int) -> Figures:
+def available_now(stage: Stage, source: str, shape: Shape) -> Figures:
     """M rows/s of an AvailableNow stream by `triggerExecution`, and the seconds of the query around it."""
-    reader = stage.spark.readStream.format(source)
-    reader = reader.options(**_options(stage, source, value_bytes, PARTITIONS, rows))
+    rows = shape.rows
+    reader = stage.spark.readStream.format(source).options(**_options(stage, source, shape))
     if source != "ready":
         reader = reader.option("startingOffsets", "earliest")
     frame = reader.load()
@@ -150,17 +162,18 @@ def progress_of(query: StreamingQuery) -> list[Any]:
     return [each for each in query.recentProgress if "addBatch" in each["durationMs"]]
 
 
-def _loaded(stage: Stage, source: str, value_bytes: int, tasks: int, rows: int, columns: str) -> DataFrame:
-    reader = stage.spark.read.format(source).options(**_options(stage, source, value_bytes, tasks, rows))
-    if columns and source != "kafka":
+def _loaded(stage: Stage, source: str, shape: Shape, *, value_only: bool = False) -> DataFrame:
+    reader = stage.spark.read.format(source).options(**_options(stage, source, shape))
+    if value_only and source != "kafka":
         return reader.schema("value binary").load()
     return reader.load()
 
 
-def _options(stage: Stage, source: str, value_bytes: int, tasks: int, rows: int) -> dict[str, str]:
+def _options(stage: Stage, source: str, shape: Shape) -> dict[str, str]:
     if source == "ready":
-        return stage.ready_options(value_bytes, rows, tasks)
-    return {"kafka.bootstrap.servers": stage.bootstrap, "subscribe": stage.topic(value_bytes, tasks, rows)}
+        return stage.ready_options(shape.value_bytes, shape.rows, shape.tasks)
+    topic = stage.topic(shape.value_bytes, shape.tasks, shape.rows, shape.codec)
+    return {"kafka.bootstrap.servers": stage.bootstrap, "subscribe": topic}
 
 
 @contextmanager

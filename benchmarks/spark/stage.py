@@ -71,9 +71,9 @@ class Stage:
         """The file of the values."""
         return write_pool(self.folder, value_bytes)
 
-    def topic(self, value_bytes: int, partitions: int, records: int) -> str:
+    def topic(self, value_bytes: int, partitions: int, records: int, codec: str = "lz4") -> str:
         """The name of a filled topic; it is filled at the first call."""
-        shape = Topic(value_bytes, "lz4", LARGE_BATCH, partitions)
+        shape = Topic(value_bytes, codec, LARGE_BATCH, partitions)
         name = self.topics.name(shape, records)
         if name in self._filled:
             return name
@@ -127,13 +127,18 @@ class Stage:
 def open_stage(bootstrap: str, folder: Path, sizes: Sizes) -> Iterator[Stage]:
     """Start the session; it ends with the block."""
     folder.mkdir(parents=True, exist_ok=True)
-    with open_session(connector=True) as spark:
+    with open_session(folder, connector=True) as spark:
         yield Stage(spark, bootstrap, folder, sizes, Topics(bootstrap, build_floor(folder)))
 
 
 @contextmanager
-def open_session(*, connector: bool) -> Iterator[SparkSession]:
-    """A session in this process, with the floor's format, and with Spark's own connector if asked for."""
+def open_session(folder: Path, *, connector: bool) -> Iterator[SparkSession]:
+    """A session in this process, with the floor's format, and with Spark's own connector if asked for.
+
+    Its Python processes keep compiled modules in `folder`, as an installed package would.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(folder.absolute() / "pycache")
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
