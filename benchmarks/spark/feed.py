@@ -1,4 +1,4 @@
-"""Records at a steady rate, until standard input ends: `python -m benchmarks.spark.feed BOOTSTRAP TOPIC RATE`."""
+"""Records at a steady rate, until standard input ends: `python -m benchmarks.spark.feed BOOTSTRAP TOPIC PARTITIONS RATE`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import time
 
 import kafwire
 
-PARTITIONS = 8
 _STEP_S = 0.01
 _VALUE = b"v" * 100
 
 
-def main(bootstrap: str, topic: str, rate: str) -> None:
+def main(bootstrap: str, topic: str, partitions: str, rate: str) -> None:
     """Send `rate` records a second, in steps of 10 ms, to each partition in turn."""
     ends = threading.Event()
 
@@ -26,7 +25,7 @@ def main(bootstrap: str, topic: str, rate: str) -> None:
     with kafwire.Producer(bootstrap, linger_ms=0) as producer:
         while not ends.wait(_STEP_S):
             while sent < int(rate) * (time.monotonic() - begun):
-                producer.send(topic, _VALUE, partition=sent % PARTITIONS)
+                producer.send(topic, _VALUE, partition=sent % int(partitions))
                 sent += 1
 
 

@@ -47,7 +47,7 @@ def read_alone(folder: str, source: str, options: dict[str, str]) -> float:
 def flatness(stage: Stage) -> Figures:
     """The growth of each Python process from the first fifth of many micro-batches to the end, in MiB; the largest."""
     target = stage.new_topic(PARTITIONS)
-    with tempfile.TemporaryDirectory() as checkpoint, feed(stage) as topic:
+    with tempfile.TemporaryDirectory() as checkpoint, feed(stage, PARTITIONS) as topic:
         at = {"kafka.bootstrap.servers": stage.bootstrap}
         frame = stage.spark.readStream.format("kafwire").options(**at).option("subscribe", topic).load()
         writer = frame.select("value").writeStream.format("kafwire").options(**at).option("topic", target)

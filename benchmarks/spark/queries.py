@@ -118,13 +118,13 @@ def write(stage: Stage, sink: str, value_bytes: int) -> Figures:
     return {"rate": [rows / seconds / 1e6]}
 
 
-def micro_batches(stage: Stage, source: str, sink: str, delivery: str = "") -> Figures:
+def micro_batches(stage: Stage, source: str, sink: str, tasks: int, delivery: str = "") -> Figures:
     """`triggerExecution` of each micro-batch, in ms, while `rows_a_second` records arrive; and its parts."""
-    target = stage.new_topic(PARTITIONS)
-    with _checkpoint() as checkpoint, feed(stage) as topic:
+    target = stage.new_topic(tasks)
+    with _checkpoint() as checkpoint, feed(stage, tasks) as topic:
         reader = stage.spark.readStream.format(source)
         if source == "ready":
-            reader = reader.options(**stage.ready_options(100, 0, PARTITIONS), endless="true")
+            reader = reader.options(**stage.ready_options(100, 0, tasks), endless="true")
         else:
             reader = reader.options(**{"kafka.bootstrap.servers": stage.bootstrap, "subscribe": topic})
         writer = reader.load().select("value").writeStream.format(sink).option("checkpointLocation", checkpoint)
@@ -186,10 +186,11 @@ def _checkpoint() -> Iterator[str]:
 
 
 @contextmanager
-def feed(stage: Stage) -> Iterator[str]:
+def feed(stage: Stage, partitions: int) -> Iterator[str]:
     """A topic that gets `rows_a_second` records until the block ends."""
-    topic = stage.new_topic(PARTITIONS)
-    command = [sys.executable, "-m", "benchmarks.spark.feed", stage.bootstrap, topic, str(stage.sizes.rows_a_second)]
+    topic = stage.new_topic(partitions)
+    command = [sys.executable, "-m", "benchmarks.spark.feed", stage.bootstrap, topic, str(partitions)]
+    command.append(str(stage.sizes.rows_a_second))
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE)
     try:
         yield topic

@@ -116,17 +116,18 @@ def _write(value_bytes: int, goals: Sequence[Goal]) -> Row:
     )
 
 
-def _micro() -> Row:
+def _micro(tasks: int) -> Row:
     figure = "triggerExecution"
+    contenders: dict[str, Measure] = {
+        CONNECTOR: lambda stage: queries.micro_batches(stage, CONNECTOR, CONNECTOR, tasks),
+        KAFWIRE: lambda stage: queries.micro_batches(stage, KAFWIRE, KAFWIRE, tasks),
+        READY: lambda stage: queries.micro_batches(stage, READY, READY, tasks),
+        ONCE: lambda stage: queries.micro_batches(stage, KAFWIRE, KAFWIRE, tasks, "exactly-once"),
+    }
     return Row(
-        "micro-batch",
+        f"micro-batch-x{tasks}",
         "ms",
-        {
-            CONNECTOR: lambda stage: queries.micro_batches(stage, CONNECTOR, CONNECTOR),
-            KAFWIRE: lambda stage: queries.micro_batches(stage, KAFWIRE, KAFWIRE),
-            ONCE: lambda stage: queries.micro_batches(stage, KAFWIRE, KAFWIRE, "exactly-once"),
-            READY: lambda stage: queries.micro_batches(stage, READY, READY),
-        },
+        contenders,
         [
             Goal(name, figure, READY, most=factor, plus=plus, at=at)
             for name, plus in ((KAFWIRE, 15.0), (ONCE, 60.0))
@@ -134,7 +135,7 @@ def _micro() -> Row:
         ],
         most_rounds=3,
         is_warmed=False,
-        is_short=True,
+        is_short=tasks > 1,
         at=(0.5, 0.99),
     )
 
@@ -154,7 +155,7 @@ ROWS: Sequence[Row] = [
     *[_available_now(1000, codec, Goal(KAFWIRE, "rate", READY, least=0.85)) for codec in ("lz4", "none")],
     _write(100, [Goal(KAFWIRE, "rate", CONNECTOR, least=2.0)]),
     _write(1000, []),
-    _micro(),
+    *[_micro(tasks) for tasks in (1, 8)],
     Row(
         "memory",
         "MiB",

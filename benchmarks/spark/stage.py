@@ -35,7 +35,7 @@ class Sizes:
     available_now: dict[int, int] = field(default_factory=lambda: {100: 10_000_000, 1000: 1_000_000})
     few: int = 100_000  # rows of the queries that show the cost of a task
     written: dict[int, int] = field(default_factory=lambda: {100: 2_000_000, 1000: 300_000})
-    micro_seconds: float = 25.0
+    micro_seconds: float = 15.0
     micro_batches: int = 3000
     rows_a_second: int = 1000
 
