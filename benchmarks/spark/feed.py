@@ -1,4 +1,4 @@
-"""Records at a steady rate, until standard input ends: `python -m benchmarks.spark.feed BOOTSTRAP TOPIC PARTITIONS RATE`."""
+"""Records at a steady rate, until standard input ends: `python -m benchmarks.spark.feed BOOTSTRAP TOPIC TASKS RATE`."""
 
 from __future__ import annotations
 
