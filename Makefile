@@ -8,6 +8,7 @@
 # make bench    compare the speed with other clients, on one broker (BENCH="name pattern-*": only those rows);
 #               BASE=commit: with that commit's library instead, in processes that take turns (ROUNDS=5 pairs)
 # make bench-strategies   compare the fetch strategies, in docs/fetching.md
+# make bench-spark        compare the Spark source and sink with Spark's own connector, in docs/spark.md (BENCH="row")
 # make bench-sweep        measure a producer's linger_ms, batch_size and requests in flight, in docs/producing.md
 # make fuzz     fuzz every decoder, with sanitizers too, which needs clang (SECONDS=60, SEED=random; FUZZ=targets); run
 #               clients under sanitizers against a faulty broker, for a third of the time (CHAOS="memory threads")
@@ -62,7 +63,7 @@ KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*ke
 POSTGRESQL_TESTS := $(shell find tests -name 'test_*postgresql*.py')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all test-kerberos test-postgresql test-arrow demo bench bench-strategies bench-sweep dist fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc jars ready clean
+.PHONY: build test test-all test-kerberos test-postgresql test-arrow demo bench bench-strategies bench-sweep bench-spark dist fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -100,6 +101,9 @@ bench-strategies: build $(VENV)/has-bench jars
 
 bench-sweep: build $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks.sweep
+
+bench-spark: build $(VENV)/has-test $(VENV)/has-bench jars
+	$(BIN)/python -m benchmarks.spark $(BENCH) --rounds $(ROUNDS) --output benchmarks/spark/results.json
 
 dist: ready $(VENV)/has-dist
 	$(BIN)/python scripts/dist.py
