@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pickle
 import tomllib
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.datasource import InputPartition
 
 from kafwire.errors import ConfigError
 from kafwire.spark.reader import KafwireReader
 from kafwire.spark.schema import arrow_schema, full_schema
 from kafwire.spark.source import KafwireDataSource
+from kafwire.spark.stream_reader import KafwireStreamReader
 from kafwire.spark.writer import KafwireStreamWriter, KafwireWriter
 
 ROOT = Path(__file__).parents[2]
@@ -57,3 +60,19 @@ def test_a_stream_in_complete_mode_is_appended() -> None:
     """Spark's own sink writes the whole result of each batch, too."""
     schema = full_schema(include_headers=False)
     assert isinstance(WRITE.streamWriter(schema, overwrite=True), KafwireStreamWriter)
+
+
+def test_an_arrow_schema_is_taken_for_a_stream_whose_errors_come_when_it_starts() -> None:
+    assert isinstance(READ.streamReader(arrow_schema(FULL)), KafwireStreamReader)
+    refused = KafwireDataSource({**READ.options, "endingOffsets": "latest"}).streamReader(FULL)
+    limit = refused.getDefaultReadLimit()
+    calls: list[Callable[[], object]] = [
+        refused.initialOffset,
+        lambda: refused.latestOffset({}, limit),
+        lambda: refused.partitions({}, {}),
+        lambda: refused.read(InputPartition(None)),
+    ]
+    for call in calls:
+        with pytest.raises(ConfigError, match="option endingOffsets: a stream has no end"):
+            call()
+    refused.stop()
