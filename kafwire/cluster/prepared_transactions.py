@@ -2,7 +2,7 @@
 
 The version of EndTxn follows the finalised level of `transaction.version`, not ApiVersions: version 5 is for level 2,
 and raises the epoch on any other. Requests go to all coordinators in parallel. Each of them gets the EndTxn requests of
-its transactions over one connection.
+its transactions over `LANES` connections.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from kafwire.errors import ERROR_CODES, BrokerError, KafkaConnectionError, broke
 from kafwire.types import TransactionHandle
 
 TRANSACTION = 1  # the coordinator's kind of key
+# Connections to a coordinator for EndTxn. A broker handles one request of a connection at a time, and an EndTxn waits
+# until the transaction log is replicated.
+LANES = 4
 FEATURE = "transaction.version"
 FIRST_LEVEL_WITH_EPOCHS = 2
 LAST_END_TXN = 4  # before that level
@@ -36,8 +39,10 @@ class PreparedTransactions:
     async def end(self, handles: Sequence[TransactionHandle], *, commit: bool) -> list[int]:
         """EndTxn of each handle. Returns error codes; passing errors are retried until `default_api_timeout_ms`."""
         names = [handle.transactional_id for handle in handles]
-        await self._cluster.retrying(lambda: self._by_node(names), "FindCoordinator")
-        return list(await asyncio.gather(*(self._end(handle, commit=commit) for handle in handles)))
+        by_node = await self._cluster.retrying(lambda: self._by_node(names), "FindCoordinator")
+        lanes = {name: number % LANES for each in by_node.values() for number, name in enumerate(each)}
+        ends = (self._end(handle, lanes[handle.transactional_id], commit=commit) for handle in handles)
+        return list(await asyncio.gather(*ends))
 
     async def describe(self, transactional_ids: Sequence[str]) -> dict[str, Any]:
         """The states of those transactional ids that exist, by id. Raises `BrokerError`."""
@@ -62,11 +67,12 @@ class PreparedTransactions:
         found = await asyncio.gather(*(self._ongoing(node, prefix) for node in nodes))
         return sorted({name for names in found for name in names if name.startswith(prefix)})
 
-    async def _end(self, handle: TransactionHandle, *, commit: bool) -> int:
+    async def _end(self, handle: TransactionHandle, lane: int, *, commit: bool) -> int:
         name = handle.transactional_id
+        role = f"{COORDINATOR}:{lane}" if lane else COORDINATOR
 
         async def attempt() -> int:
-            connection = await self._coordinator(name)
+            connection = await self._coordinator(name, role)
             level = self._cluster.feature(FEATURE)
             version = connection.version_of(
                 protocol.EndTxnRequest, at_most=None if level >= FIRST_LEVEL_WITH_EPOCHS else LAST_END_TXN
@@ -127,9 +133,9 @@ class PreparedTransactions:
         if known is not None and known.retriable:
             raise _error(code, name, api)
 
-    async def _coordinator(self, name: str) -> BrokerConnection:
+    async def _coordinator(self, name: str, role: str) -> BrokerConnection:
         ((node, _),) = (await self._by_node([name])).items()
-        return await self._open(node)
+        return await self._open(node, role)
 
     async def _by_node(self, names: Iterable[str]) -> dict[int, list[str]]:
         wanted = list(names)
@@ -156,8 +162,8 @@ class PreparedTransactions:
                 self._cluster.believe(entry.node_id, entry.host, entry.port)
             self._cluster.coordinators[TRANSACTION, entry.key] = entry.node_id
 
-    async def _open(self, node: int) -> BrokerConnection:
-        connection = self._cluster.connection(node, COORDINATOR)
+    async def _open(self, node: int, role: str = COORDINATOR) -> BrokerConnection:
+        connection = self._cluster.connection(node, role)
         await connection.open()
         return connection
 

@@ -50,6 +50,18 @@ def test_many_are_ended_by_their_coordinators_whatever_goes_wrong(world: World) 
     assert sorted(filter(None, works[0][0].seen)) == [b"x0", b"x1", b"x2"]
 
 
+def test_a_coordinator_gets_them_over_several_connections(world: World) -> None:
+    for number in range(6):
+        world.move_coordinator(f"y{number}", 1)
+    works = [detached(world, f"y{number}") for number in range(6)]
+    cluster = works[0][0].sender.cluster
+    handles = [handle for _, handle in works]
+    assert world.run(PreparedTransactions(cluster).end(handles, commit=True)) == [0] * 6
+    roles = {role for role in cluster._nodes[1]._connections if role.startswith("coordinator")}
+    assert roles == {"coordinator", "coordinator:1", "coordinator:2", "coordinator:3"}
+    assert len(list(filter(None, works[0][0].seen))) == 6
+
+
 def test_a_code_that_no_retry_mends_is_returned(world: World) -> None:
     work, handle = detached(world, "x0")
     prepared = PreparedTransactions(work.sender.cluster)
