@@ -275,8 +275,8 @@ def test_a_transactional_write() -> None:
         ({"delivery": "atomic", "sink": "s", "stateTopic": " "}, False, "option stateTopic is empty"),
         ({"delivery": "atomic", "sink": "s", "kafka.acks": "1"}, False, "need kafka.acks=all"),
         ({"delivery": "atomic", "sink": "s", "kafka.enable.idempotence": "false"}, False, "need kafka.acks=all"),
-        ({"kafka.transaction.two.phase.commit.enable": "true"}, True, "two.phase.commit.enable needs delivery=exactly"),
-        ({"kafka.transaction.two.phase.commit.enable": "true"}, False, "two.phase.commit.enable needs delivery=atomic"),
+        ({"kafka.transaction.two.phase.commit.enable": "true"}, True, "commit.enable needs delivery=exactly-once"),
+        ({"kafka.transaction.two.phase.commit.enable": "true"}, False, "commit.enable needs delivery=atomic"),
         (
             {"delivery": "exactly-once", "sink": "s", "asyncProgressTrackingEnabled": "true"},
             True,
