@@ -209,9 +209,9 @@ def test_the_option_chooses_the_class(make: Make) -> None:
     plain = make(pushfilters="false")
     assert type(plain).pushFilters is DataSourceReader.pushFilters
     assert len(read(plain)) == len(read(make())) == 100
+    source = KafwireDataSource({"kafka.bootstrap.servers": "h:1", "subscribe": "a", "pushFilters": "true"})
     with pytest.raises(ConfigError, match="option pushFilters: Spark pushes no filters down to a stream"):
-        source = KafwireDataSource({"kafka.bootstrap.servers": "h:1", "subscribe": "a", "pushFilters": "true"})
-        source.streamReader(source.schema())
+        source.streamReader(source.schema()).initialOffset()
 
 
 # A query, and whether Spark has a filter left: else all rows that the source read are in the result.
