@@ -36,7 +36,7 @@ def reading_worker(stage: Stage, source: str) -> Figures:
 
 
 def read_alone(folder: str, source: str, options: dict[str, str]) -> float:
-    """What `reading_worker` runs in a process of its own."""
+    """The program of `reading_worker`, for a process of its own."""
     with open_session(Path(folder), connector=False) as spark:
         frame = spark.read.format(source).options(**options).load()
         for _ in range(3):

@@ -34,7 +34,7 @@ Figures = Mapping[str, list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a query reads: a topic of as many partitions as tasks."""
+    """The input of a query: a topic of as many partitions as tasks."""
 
     value_bytes: int
     codec: str

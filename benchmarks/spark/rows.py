@@ -1,4 +1,4 @@
-"""What is measured: rows, their contenders, and the goals that the figures are held against. Data only."""
+"""The rows, their contenders, and the goals that the figures are held against. Data only."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Sizes:
 
 @dataclass(slots=True)
 class Stage:
-    """What the queries of a row need."""
+    """Session, brokers and topics for the queries of a row."""
 
     spark: SparkSession
     bootstrap: str

@@ -104,7 +104,7 @@ def _findings(
 
 
 def _java() -> tuple[str | None, str]:
-    """What `java -version` prints, None if there is no java, and the program's path."""
+    """The output of `java -version`, None if there is no java, and the program's path."""
     home = os.environ.get("JAVA_HOME")
     path = f"{home}/bin/java" if home else shutil.which("java") or "java"
     try:

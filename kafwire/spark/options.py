@@ -179,7 +179,7 @@ class ReadOptions:
 class WriteOptions:
     """A write. `topic` overrides the column of that name; `client` goes to `kafwire.Producer`.
 
-    With transactions, `sink` names who writes, and `state_topic` keeps its decisions; both are None without.
+    With transactions, `sink` names the writer, and `state_topic` keeps its decisions; both are None without.
     """
 
     client: Mapping[str, Any] = field(repr=False)  # passwords are among it

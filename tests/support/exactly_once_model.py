@@ -75,7 +75,7 @@ class Faults:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether nothing ends a decided transaction before its commit."""
+        """Return whether nothing ends a decided transaction before its commit."""
         return not (self.expire or self.usurp or self.kill or self.fail or self.pause) and self.drivers == 1
 
 

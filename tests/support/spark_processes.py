@@ -99,7 +99,7 @@ def connect(folder: Path) -> Iterator[str]:
 
 
 def has_line(log: Path, text: str) -> bool:
-    """Whether a log has a text."""
+    """Return whether a log has a text."""
     return text in log.read_text()
 
 
@@ -110,7 +110,7 @@ def ports(count: int) -> list[int]:
 
 
 def is_listening(port: int) -> bool:
-    """Whether a process of this machine listens at a port."""
+    """Return whether a process of this machine listens at a port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

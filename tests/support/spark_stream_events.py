@@ -1,4 +1,4 @@
-"""What happens to a topic between two runs of a stream, or within one."""
+"""Events of a topic between two runs of a stream, or within one."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def outcome(spark: SparkSession, bootstrap: str, kind: str, folder: str, options
 
 
 def between(spark: SparkSession, bootstrap: str, kind: str, folder: str, name: str, *, strict: bool) -> Any:
-    """What the second of two runs read, or its error; the event came between them."""
+    """The rows of the second of two runs, or its error; the event came between them."""
     topics, topic = Topics(bootstrap), f"between-{list(BETWEEN).index(name)}-{kind}-{strict}"
     topics.create(topic)
     frame = load(
@@ -141,7 +141,7 @@ def between(spark: SparkSession, bootstrap: str, kind: str, folder: str, name: s
 
 
 def within(spark: SparkSession, bootstrap: str, kind: str, folder: str, name: str) -> Any:
-    """What a run read in which the event came with the first batch, or its error."""
+    """The rows of a run in which the event came with the first batch, or its error."""
     topics, topic = Topics(bootstrap), f"within-{list(WITHIN).index(name)}-{kind}"
     topics.create(topic)
     frame = load(spark, bootstrap, kind, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="8").select(

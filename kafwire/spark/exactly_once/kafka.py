@@ -292,7 +292,7 @@ class KafkaCoordination:
 
 
 def _is_fenced(error: BaseException | None) -> bool:
-    """Whether another producer with the coordinator's id is the cause of an error."""
+    """Return whether another producer with the coordinator's id is the cause of an error."""
     while error is not None:
         if isinstance(error, BrokerError) and error.code in _FENCED:
             return True

@@ -9,8 +9,8 @@ The sink on Spark's driver runs this code on `KafkaCoordination`, and the random
 - A stray is an open transaction that no decision names. The sweep ends strays by EndTxn with the epoch found, and never
   by InitProducerId. Its list is older than the marker record that follows it: a fenced driver cannot write the marker,
   so a driver that paused cannot abort transactions that a later driver decides to commit.
-- A batch is decided only if nobody else fenced the sink since the batch was planned: an earlier list of strays may name
-  its transactions.
+- A batch is decided only if no other driver fenced the sink since the batch was planned: an earlier list of strays may
+  name its transactions.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Plan:
     done: Mapping[str, int]
 
     def is_done(self, query: str, batch: int) -> bool:
-        """Whether the batch was committed before. Raises `BatchAbortedError` if later ones were."""
+        """Return whether the batch was committed before. Raises `BatchAbortedError` if later ones were."""
         last = self.done.get(query, -1)
         if batch < last:
             raise BatchAbortedError(
@@ -299,7 +299,10 @@ class Sink:
 
 
 def follows(fenced: Identity, planned: Identity) -> bool:
-    """Whether one InitProducerId leads from `planned` to `fenced`. After the last epoch comes another producer id."""
+    """Return whether one InitProducerId leads from `planned` to `fenced`.
+
+    After the last epoch comes another producer id.
+    """
     if planned.epoch >= _LAST_EPOCH:
         return fenced.epoch == 0 and fenced.producer_id != planned.producer_id
     return fenced == Identity(planned.producer_id, planned.epoch + 1)

@@ -30,7 +30,7 @@ class CrashError(Exception):
 
 
 class Query:
-    """What Spark keeps of a query, and how it calls a source. `read` has the rows of each committed batch."""
+    """The state that Spark keeps of a query, and its calls of a source. `read` has the rows of each committed batch."""
 
     def __init__(self, chance: random.Random, planning: Planning) -> None:
         self.chance = chance

@@ -29,7 +29,7 @@ class TaskHolder:
 
 @dataclass(frozen=True, slots=True)
 class TasksSpec:
-    """What is to be assigned. `subtopologies`, sorted by id: how many tasks each has, and whether it has a state."""
+    """The tasks to assign. `subtopologies`, sorted by id: how many tasks each has, and whether it has a state."""
 
     members: Mapping[str, TaskHolder]
     subtopologies: Mapping[str, tuple[int, bool]]
@@ -38,7 +38,7 @@ class TasksSpec:
 
 @dataclass(slots=True)
 class Given:
-    """What a member is to run."""
+    """The tasks of one member."""
 
     active: set[Task] = field(default_factory=set)
     standby: set[Task] = field(default_factory=set)

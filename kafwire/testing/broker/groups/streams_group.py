@@ -105,7 +105,7 @@ class StreamsGroup:
         return GroupState.STABLE if is_reconciled else GroupState.RECONCILING
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether tasks of the group read a topic."""
+        """Return whether tasks of the group read a topic."""
         return bool(self.members) and self.topology is not None and self.topology.reader_of(topic) is not None
 
     def unused_since(self, topic: str, committed_ms: int) -> int | None:
@@ -257,14 +257,14 @@ class StreamsGroup:
         return plan
 
     def _delay_of(self, plan: Plan, *, regains: bool) -> str | None:
-        """What the next assignment waits for; None: nothing."""
+        """The reason why the next assignment waits; None: it does not."""
         if self._is_delayed():
             return INITIAL_DELAY
         waits = plan.epoch > self.assignment_epoch and not regains and not self._may_assign()
         return "assignment interval" if waits else None
 
     def _is_delayed(self) -> bool:
-        """Whether a new group waits for more members, or is about to."""
+        """Return whether a new group waits for more members, or is about to."""
         return self._delay is not None or (self.state is GroupState.EMPTY and self._delay_ms() > 0)
 
     def _option(self, name: str) -> int:
@@ -275,7 +275,7 @@ class StreamsGroup:
         return self._option("initial.rebalance.delay.ms")
 
     def _may_assign(self) -> bool:
-        """Whether it is long enough since the last assignment (KIP-1263)."""
+        """Return whether it is long enough since the last assignment (KIP-1263)."""
         interval_ms = self._option("assignment.interval.ms")
         return self._assigned_ms is None or self._cluster.now_ms >= self._assigned_ms + interval_ms
 

@@ -23,7 +23,7 @@ Offsets = dict[Task, int]
 
 @dataclass(slots=True)
 class Memory:
-    """What a coordinator does not write down: the group is without it where another coordinator loads it.
+    """The facts that a coordinator does not write down: the group is without it where another coordinator loads it.
 
     A new group is without it, too, from its second heartbeat on: Kafka writes the group down with the first one.
     """
@@ -67,7 +67,7 @@ class Beat:
 
 @dataclass(slots=True)
 class Plan:
-    """What a heartbeat makes of the group's epochs. `followed`: the targets that members reconcile with now."""
+    """The group's epochs after a heartbeat. `followed`: the targets that members reconcile with now."""
 
     epoch: int
     target_epoch: int

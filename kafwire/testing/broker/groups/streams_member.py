@@ -78,22 +78,22 @@ class StreamsMember:
         )
 
     def needs_assignment_after(self, before: StreamsMember, *, is_static: bool) -> bool:
-        """Whether a heartbeat changed what assignments follow from: anything, except for static members."""
+        """Return whether a heartbeat changed what assignments follow from: anything, except for static members."""
         if not is_static:
             return self != before
         mine, its = ((each.topology_epoch, each.rack_id, each.tags, each.process_id) for each in (self, before))
         return mine != its
 
     def has_same_tasks(self, other: StreamsMember) -> bool:
-        """Whether another member runs the same tasks, active ones since the same epochs."""
+        """Return whether another member runs the same tasks, active ones since the same epochs."""
         return self.active == other.active and self.standby == other.standby
 
     def has_tasks(self, tasks: Tasks) -> bool:
-        """Whether the member runs these tasks and no others."""
+        """Return whether the member runs these tasks and no others."""
         return self.active.keys() == tasks.active and self.standby == tasks.standby
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Whether the member has its tasks of the group's assignment of this epoch, and no others."""
+        """Return whether the member has its tasks of the group's assignment of this epoch, and no others."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     def away(self) -> StreamsMember:
@@ -163,7 +163,7 @@ class Reconciliation:
         return self._next(member.epoch + 1)
 
     def _still_runs(self, active: Mapping[Task, int], standby: AbstractSet[Task]) -> bool:
-        """Whether the member has not closed these: a member that reports no tasks at all may run them."""
+        """Return whether the member has not closed these: a member that reports no tasks at all may run them."""
         owned = self.owned
         return owned is None or not (owned.active.isdisjoint(active) and owned.standby.isdisjoint(standby))
 
@@ -206,12 +206,12 @@ class Reconciliation:
         )
 
     def _is_unreleased_active(self, task: Task) -> bool:
-        """Whether a process runs the task, or another member of this process keeps its state."""
+        """Return whether a process runs the task, or another member of this process keeps its state."""
         process = self.member.process_id
         return task in self.owners.active or (process in self.owners.standby(task) and task not in self.member.standby)
 
     def _is_unreleased_standby(self, task: Task) -> bool:
-        """Whether another member of this process has the task."""
+        """Return whether another member of this process has the task."""
         process = self.member.process_id
         runs = self.owners.active.get(task) == process and task not in self.member.active
         return runs or process in self.owners.standby(task)

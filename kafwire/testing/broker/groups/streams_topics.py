@@ -1,4 +1,4 @@
-"""What follows for a topology from the topics that exist: partitions of internal topics, tasks, and what is wrong.
+"""A topology and the topics that exist: partitions of internal topics, tasks, and problems.
 
 The rules are those of Kafka's `InternalTopicManager` and of the classes that it uses. See KIP-1071.
 """
@@ -18,7 +18,7 @@ _MOST_SHOWN = 3  # topics in a message
 
 
 class Status(IntEnum):
-    """What keeps a streams group from working well, by Kafka's codes."""
+    """The problems of a streams group, by Kafka's codes."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -49,7 +49,7 @@ class ConfiguredTopology:
 
     @property
     def is_ready(self) -> bool:
-        """Whether tasks can run."""
+        """Return whether tasks can run."""
         return self.problem is None
 
 

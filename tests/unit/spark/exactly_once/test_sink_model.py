@@ -40,7 +40,7 @@ RULES = [
         ("return False", "return False"),
     ),
     (
-        "a batch is decided only if nobody fenced the sink since it was planned",
+        "a batch is decided only if no driver fenced the sink since it was planned",
         sink,
         "if not follows(fenced, planned):",
         "if False:",

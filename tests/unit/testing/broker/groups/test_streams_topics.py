@@ -1,4 +1,4 @@
-"""What follows for a streams group's topology from the topics that exist."""
+"""A streams group's topology and the topics that exist."""
 
 from __future__ import annotations
 
