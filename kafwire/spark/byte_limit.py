@@ -1,8 +1,9 @@
 """How far a trigger may read for `maxBytesPerTrigger`: sizes of records are known by samples of the log alone.
 
 Pure: the function that takes samples is an argument. The bytes from a partition's beginning to an offset are the sum of
-its samples, and between two samples the mean of their rates. A gap between two samples whose rates differ by much is
-halved, so that records that grow or shrink on the way are noticed; more samples cost one request a broker each time.
+its samples, and between two samples the mean of their rates. A gap between two samples is halved if their rates differ by
+much, or if it is longer than an eighth of the range, so that records that grow or shrink on the way are noticed. A
+shorter run of large records between samples of small ones is not. More samples cost one request a broker each time.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _ROUNDS = 12
 # The share of the limit that the gaps between samples may be wrong by, all partitions together.
 _DOUBT = 0.2
+# Gaps between samples are at most this share of a range.
+_LONGEST_GAP = 1 / 8
 # Steps in which the common share of all partitions is found, as a power of two.
 _STEPS = 24
 
@@ -73,14 +76,17 @@ class _Curve:
         if offset > last.end:  # no sample lies at the end yet
             middle = (last.end + offset) // 2
             return [middle, offset - 1] if middle < offset - 1 else [offset - 1]
-        gaps = [
-            (abs(span.rate - after.rate) * (after.start - span.end) / 2, (span.end + after.start) // 2)
-            for span, after in pairwise(self._spans)
-            if span.end < after.start and span.start < offset
+        pairs = [
+            (span, after) for span, after in pairwise(self._spans) if span.end < after.start and span.start < offset
         ]
-        if sum(error for error, _ in gaps) <= doubt:
-            return []
-        return [middle for error, middle in gaps if error > doubt / (2 * len(gaps))]
+        errors = [abs(span.rate - after.rate) * (after.start - span.end) / 2 for span, after in pairs]
+        least = doubt / (2 * len(pairs)) if sum(errors) > doubt else float("inf")
+        longest = (offset - self.start) * _LONGEST_GAP
+        return [
+            (span.end + after.start) // 2
+            for (span, after), error in zip(pairs, errors, strict=True)
+            if error > least or min(after.start, offset) - span.end > longest
+        ]
 
     def _gaps(self, offset: int) -> list[tuple[_Span, _Span]]:
         """Each span before `offset` with the one after it; after the last one, its rate goes on."""

@@ -80,9 +80,18 @@ def test_holes_weigh_nothing() -> None:
     assert within_bytes(1_000, {A0: 0}, {A0: 10**9}, lambda _: {}) == {A0: 10**9}
 
 
+def test_a_run_of_large_records_between_small_ones_is_noticed() -> None:
+    log = Log({A0: [(4_000, 100), (1_000, 5_000), (2_500, 100)]})
+    limit = 1_000_000
+    end = within_bytes(limit, {A0: 0}, log.ends, log.take)
+    assert limit / 2 <= log.size({A0: 0}, end) <= 2 * limit
+    assert log.samples < 40
+
+
+# Each stage has more than an eighth of the records: shorter runs may lie between two samples.
 @given(
-    st.lists(st.tuples(st.integers(500, 20_000), st.integers(20, 5_000)), min_size=1, max_size=4),
-    st.lists(st.tuples(st.integers(500, 20_000), st.integers(20, 5_000)), min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(3_000, 9_000), st.integers(20, 5_000)), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(3_000, 9_000), st.integers(20, 5_000)), min_size=1, max_size=3),
     st.integers(200_000, 20_000_000),
 )
 def test_batches_stay_near_the_limit_and_come_to_the_end(
