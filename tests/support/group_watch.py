@@ -67,7 +67,9 @@ class GroupWatch:
         self._store = world.state.part(OffsetStore)
         self._asking = ""
         self._pending: dict[tuple[Where, Committed], tuple[str, frozenset[str]]] = {}
-        self._holding: dict[str, float] = {}  # members, and since when each holds up the rebalance
+        # Members, with the generation that a classic group's rebalance ends, and since when each holds it up. Members
+        # that join one after the other cause a rebalance each, and each of them may take a heartbeat.
+        self._holding: dict[tuple[str, int], float] = {}
         self._overlapping: dict[tuple[str, Where], float] = {}
         self._follow_commits()
 
@@ -147,14 +149,17 @@ class GroupWatch:
         return ()
 
     def _look_at_rebalance(self, now_s: float) -> None:
-        holders = {name for name in self._holders() if name in self.members and self.members[name].only_waits}
+        group = self._group
+        generation = group.generation if isinstance(group, ClassicGroup) else 0
+        holding = [name for name in self._holders() if name in self.members and self.members[name].only_waits]
+        holders = {(name, generation) for name in holding}
         if now_s < max(self.calm_from_s, self.leads_from_s):
             holders.clear()
-        for name in [name for name in self._holding if name not in holders]:
-            since_s = self._holding.pop(name)
-            self._history.holds.append(Hold(since_s, name, now_s - since_s, HOLD_LIMIT_S))
-        for name in holders:
-            self._holding.setdefault(name, now_s)
+        for key in [key for key in self._holding if key not in holders]:
+            since_s = self._holding.pop(key)
+            self._history.holds.append(Hold(since_s, key[0], now_s - since_s, HOLD_LIMIT_S))
+        for key in holders:
+            self._holding.setdefault(key, now_s)
 
     def _look_at_readers(self, now_s: float) -> None:
         had = self._assignments()
@@ -174,6 +179,6 @@ class GroupWatch:
     def end(self) -> None:
         """Write down the holds that still go on."""
         now_s = self._world.loop.time()
-        for name, since_s in self._holding.items():
+        for (name, _), since_s in self._holding.items():
             self._history.holds.append(Hold(since_s, name, now_s - since_s, HOLD_LIMIT_S))
         self._holding.clear()
