@@ -1,8 +1,8 @@
 """How far a trigger may read for `maxBytesPerTrigger`: sizes of records are known by samples of the log alone.
 
 Pure: the function that takes samples is an argument. The bytes from a partition's beginning to an offset are the sum of
-its samples, and between two samples the mean of their rates. A gap between two samples is halved if their rates differ by
-much, or if it is longer than an eighth of the range, so that records that grow or shrink on the way are noticed. A
+its samples, and between two samples the mean of their rates. A gap between two samples is halved if their rates differ
+by much, or if it is longer than an eighth of the range, so that records that grow or shrink on the way are noticed. A
 shorter run of large records between samples of small ones is not. More samples cost one request a broker each time.
 """
 
