@@ -130,9 +130,11 @@ class TokenEndpoint:
             response = self._https.send(request, deadline)
         except Refused as problem:
             raise self._failed(str(problem)) from None
-        if not 200 <= response.status < 300:
-            self._refuse(response, _explained(response.body, secret))
-        data = response.body
+        status, data = response.status, response.body
+        del response  # it may repeat the secret, and tracebacks show the locals of this frame
+        if not 200 <= status < 300:
+            explained, data = _explained(data, secret), b""
+            self._refuse(Response(status, data), explained)
         try:
             answer = json.loads(data)
         except (ValueError, RecursionError):
@@ -156,7 +158,7 @@ class TokenEndpoint:
         return OAuthToken(value, ends, scope=tuple(scope.split()) if isinstance(scope, str) else ())
 
     def _refuse(self, response: Response, explained: str) -> NoReturn:
-        """Raise for an answer that is no 200."""
+        """Raise for a response that is no 200."""
         status = response.status
         if 300 <= status < 400:
             raise self._failed(f"it redirects to another address (status {status}), which is not followed")
