@@ -254,7 +254,7 @@ class DecodeError(KafkaError):
 
 
 class SchemaRegistryError(KafkaError):
-    """A schema registry cannot be reached, refuses a request, or responds with what is no schema.
+    """A schema registry cannot be reached, refuses a request, or its response has no schema.
 
     `status` is the HTTP status, `code` the registry's error code; each is None if there is none. `retriable` says
     whether the same request may succeed later.

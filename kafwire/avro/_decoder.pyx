@@ -13,7 +13,7 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memset
 
 from kafwire.memory._buffer cimport kw_be32, kw_buf, kw_buf_new, kw_buf_unref, process_pool
-from kafwire.records._arrow cimport ArrowArray, ArrowSchema
+from kafwire.records._arrow cimport ArrowArray, ArrowSchema, free_array, free_schema
 from kafwire.records._arrow_rows cimport FORM_OFFSETS_64, BytesView, Rows, RowsReader, bytes_at
 
 from kafwire.memory._buffer import seal_types
@@ -357,20 +357,6 @@ cdef class Part:
             free(array)
             raise
         return self.layout.__arrow_c_schema__(), capsule
-
-
-cdef void free_schema(object capsule) noexcept:
-    cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
-    if schema.release is not NULL:
-        schema.release(schema)
-    free(schema)
-
-
-cdef void free_array(object capsule) noexcept:
-    cdef ArrowArray *array = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
-    if array.release is not NULL:
-        array.release(array)
-    free(array)
 
 
 @cython.final

@@ -41,7 +41,7 @@ _RAISED_IN_JAVA = re.compile(r"^: (.*)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class SparkFinding:
-    """One check: where, what was seen, and what to change. "?": the check could not be made, and says why."""
+    """The result of one check: its place, the observation, and a remedy. "?" marks a check that could not run."""
 
     step: str
     state: Literal["ok", "WRONG", "?"]

@@ -35,6 +35,11 @@ cdef extern from "kafwire/records/native/arrow.h" nogil:
         void *private_data
 
 
+# Destructors of the PyCapsules "arrow_schema" and "arrow_array": release, and free().
+cdef void free_schema(object capsule) noexcept
+cdef void free_array(object capsule) noexcept
+
+
 cdef enum:
     # ArrowField.kind: the COLUMN_* of _columns, and
     FIELD_TOPIC = 64

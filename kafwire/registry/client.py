@@ -8,14 +8,17 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlsplit
 
 from kafwire.avro.schema import Type, parse
 from kafwire.errors import ConfigError, SchemaError, SchemaRegistryError, UnknownSchemaError
 from kafwire.registry.shared_lookups import SharedLookups
 from kafwire.secret import Secret
-from kafwire.security.https_client import HttpsClient, Refused, Response, Transient, is_loopback, retried
+from kafwire.security.https_client import HttpsClient, Refused, Response, Transient, is_loopback, retried, without
+
+if TYPE_CHECKING:
+    from urllib.request import Request
 
 __all__ = ["Registered", "SchemaRegistry"]
 
@@ -117,7 +120,8 @@ class SchemaRegistry:
         }
         self._base = url.rstrip("/")
         self._timeout_s = timeout_s
-        self._authorization = None if username is None else _basic(username, Secret(password or ""))
+        # The password, and name and password as they are sent; empty without credentials.
+        self._secrets = () if username is None else (Secret(password or ""), _basic(username, Secret(password or "")))
         by_id: SharedLookups[int, Registered] = SharedLookups(
             self._look_up, lambda error: _kept(error, unknown_s), clock
         )
@@ -254,49 +258,56 @@ class SchemaRegistry:
         return retried(self._timeout_s, lambda deadline: self._attempt(path, what, deadline), late)
 
     def _attempt(self, path: str, what: str, deadline: float) -> dict[str, Any]:
-        from urllib.request import Request
-
-        headers = {"Accept": ACCEPT, "User-Agent": "kafwire"}
-        if self._authorization is not None:
-            headers["Authorization"] = self._authorization.reveal()
         try:
-            # Its scheme was looked at when the client was made.
-            response = self._https.send(Request(self._base + path, headers=headers), deadline)  # noqa: S310
+            response = self._https.send(self._request(path), deadline)
         except Refused as problem:
             raise self._no_schema(what, str(problem)) from None
-        try:
-            found = json.loads(response.body)
-        except (ValueError, RecursionError):
-            found = None
         if response.status != 200:
-            self._refuse(response, found if isinstance(found, dict) else {}, what)
-        if not isinstance(found, dict):
+            code, said = self._explained(response)
+            # The body may repeat the password, and tracebacks show the locals of this frame.
+            response = response._replace(body=b"")
+            self._refuse(response, code, said, what)
+        found = _object(response.body)
+        if found is None:
             raise self._no_schema(what, "its response is no JSON object: is this the address of a schema registry?")
         return found
 
-    def _refuse(self, response: Response, found: dict[str, Any], what: str) -> NoReturn:
-        """Raise for a response that is no 200."""
+    def _request(self, path: str) -> Request:
+        """The request. No other frame holds its credentials as a text."""
+        from urllib.request import Request
+
+        headers = {"Accept": ACCEPT, "User-Agent": "kafwire"}
+        if self._secrets:
+            headers["Authorization"] = f"Basic {self._secrets[1].reveal()}"
+        return Request(self._base + path, headers=headers)  # noqa: S310 - its scheme was looked at before
+
+    def _explained(self, response: Response) -> tuple[int | None, str]:
+        """The error code of a response that is no 200, and a text without the credentials that it repeats."""
+        found = _object(response.body) or {}
         code, message = found.get("error_code"), found.get("message")
         said = f"status {response.status}"
         if isinstance(code, int):
             said += f", error code {code}"
         if isinstance(message, str):
-            said += f", {message[:200]!r}"
+            said += f", {without(self._secrets, message)[:200]!r}"
+        return (code if isinstance(code, int) else None), said
+
+    def _refuse(self, response: Response, code: int | None, said: str, what: str) -> NoReturn:
+        """Raise for a response that is no 200."""
         if response.is_retriable:
             raise Transient(said)
-        known = code if isinstance(code, int) else None
-        if response.status == 404 and known in NOT_FOUND:
+        if response.status == 404 and code in NOT_FOUND:
             raise UnknownSchemaError(
-                f"{what}: the schema registry at {self._https.name} does not have it: {said}", status=404, code=known
+                f"{what}: the schema registry at {self._https.name} does not have it: {said}", status=404, code=code
             )
         if response.status in (401, 403):
             said += ": look at username and password, and at their permissions"
-        elif known is None:
+        elif code is None:
             said += ": is this the address of a schema registry?"
         raise SchemaRegistryError(
             f"{what}: the schema registry at {self._https.name} refuses the request: {said}",
             status=response.status,
-            code=known,
+            code=code,
         )
 
     def _no_schema(self, what: str, why: str) -> SchemaRegistryError:
@@ -306,7 +317,16 @@ class SchemaRegistry:
 def _basic(username: str, password: Secret) -> Secret:
     if ":" in username:
         raise ConfigError("the schema registry's username has no colon")
-    return Secret("Basic " + base64.b64encode(f"{username}:{password.reveal()}".encode()).decode())
+    return Secret(base64.b64encode(f"{username}:{password.reveal()}".encode()).decode())
+
+
+def _object(body: bytes) -> dict[str, Any] | None:
+    """The JSON object of a body; None if it is none."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _made(arguments: dict[str, Any]) -> SchemaRegistry:

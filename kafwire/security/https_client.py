@@ -9,13 +9,14 @@ from __future__ import annotations
 import ipaddress
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http.client import HTTPException, HTTPMessage
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from kafwire.errors import ConfigError
 from kafwire.runtime.log import log
+from kafwire.secret import Secret
 from kafwire.security.sasl.text import show
 
 if TYPE_CHECKING:
@@ -151,6 +152,13 @@ def retried(timeout_s: float, attempt: Callable[[float], _T], late: Callable[[st
             raise late(said)
         time.sleep(pause)
         backoff = min(2 * backoff, MAX_BACKOFF_S)
+
+
+def without(secrets: Iterable[Secret], text: str) -> str:
+    """A text of an endpoint without the secrets that it repeats."""
+    for secret in secrets:
+        text = text.replace(secret.reveal(), "***")
+    return show(text.encode(errors="replace"))
 
 
 def is_loopback(host: str) -> bool:

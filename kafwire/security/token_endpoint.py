@@ -13,10 +13,9 @@ from urllib.parse import quote, quote_plus, urlencode
 
 from kafwire.errors import AuthenticationError, ConfigError
 from kafwire.secret import Secret
-from kafwire.security.https_client import HttpsClient, Refused, Response, Transient, retried
+from kafwire.security.https_client import HttpsClient, Refused, Response, Transient, retried, without
 from kafwire.security.jwt_assertion import Assertion
 from kafwire.security.oauth_token import OAuthToken
-from kafwire.security.sasl.text import show
 
 if TYPE_CHECKING:
     from urllib.request import Request
@@ -130,13 +129,13 @@ class TokenEndpoint:
             response = self._https.send(request, deadline)
         except Refused as problem:
             raise self._failed(str(problem)) from None
-        status, data = response.status, response.body
-        del response  # it may repeat the secret, and tracebacks show the locals of this frame
-        if not 200 <= status < 300:
-            explained, data = _explained(data, secret), b""
-            self._refuse(Response(status, data), explained)
+        if not 200 <= response.status < 300:
+            explained = _explained(response.body, secret)
+            # The body may repeat the secret, and tracebacks show the locals of this frame.
+            response = response._replace(body=b"")
+            self._refuse(response, explained)
         try:
-            answer = json.loads(data)
+            answer = json.loads(response.body)
         except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):
@@ -180,11 +179,4 @@ def _explained(data: bytes, secret: list[Secret]) -> str:
     if not isinstance(answer, dict):
         return ""
     names = [name for name in ("error", "error_description") if isinstance(answer.get(name), str)]
-    return "".join(f", {name} {_without(secret, answer[name])!r}" for name in names)
-
-
-def _without(secret: list[Secret], text: str) -> str:
-    """What an endpoint says, without secrets that it repeats."""
-    for word in secret:
-        text = text.replace(word.reveal(), "***")
-    return show(text.encode(errors="replace"))
+    return "".join(f", {name} {without(secret, answer[name])!r}" for name in names)

@@ -1,4 +1,4 @@
-"""Filters that Spark pushes down to a batch read: which of them the plan applies, and what is left to Spark.
+"""Filters that Spark pushes down to a batch read. The plan applies some of them, and Spark the others.
 
 Pure but for pyspark's filter classes. The plan applies filters of topic, partition and offset exactly, so that Spark
 does not repeat them. A filter of the timestamp bounds the read, and Spark applies it again: Kafka's timestamps are

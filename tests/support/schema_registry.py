@@ -6,19 +6,17 @@ import base64
 import contextlib
 import json
 import ssl
-import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import trustme
 
-from tests.support.deadlines import ended
+from tests.support.http_server import LocalHttpServer
 
 
 @dataclass
@@ -48,7 +46,7 @@ class Subjects:
     versions: dict[str, list[_Stored]] = field(default_factory=dict)
 
 
-class RegistryServer:
+class RegistryServer(LocalHttpServer):
     """Serves while the context lasts. Replies that are put into `replies` go before its own.
 
     Args:
@@ -61,13 +59,14 @@ class RegistryServer:
         self.replies: deque[Reply] = deque()
         self.subjects = Subjects()
         self._credentials = credentials
-        self._context: ssl.SSLContext | None = None
+        context = None
         if folder is not None:
             authority = trustme.CA()
             self.ca_file = folder / "registry-ca.pem"
             self.ca_file.write_bytes(authority.cert_pem.bytes())
-            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            authority.issue_cert("localhost").configure_cert(self._context)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            authority.issue_cert("localhost").configure_cert(context)
+        super().__init__("schema-registry", context)
 
     def register(
         self, subject: str, schema: Any, *, kind: str = "AVRO", references: list[tuple[str, str, int]] | None = None
@@ -84,51 +83,10 @@ class RegistryServer:
 
     @property
     def url(self) -> str:
-        return f"{'http' if self._context is None else 'https'}://localhost:{self.port}"
+        return self.origin
 
-    def __enter__(self) -> Self:
-        registry = self
-
-        class Handler(BaseHTTPRequestHandler):
-            timeout = 10
-
-            def setup(self) -> None:
-                if registry._context is not None:
-                    self.request.settimeout(self.timeout)
-                    self.request = registry._context.wrap_socket(self.request, server_side=True)
-                super().setup()
-
-            def finish(self) -> None:
-                super().finish()
-                self.request.close()
-
-            def do_GET(self) -> None:
-                registry._reply(self)
-
-            def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, request: Any, client_address: Any) -> None:
-                with contextlib.suppress(OSError):
-                    request.close()
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="schema-registry")
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        ended(self._thread)
-        self._server.server_close()
-
-    def _reply(self, request: BaseHTTPRequestHandler) -> None:
+    def respond(self, request: BaseHTTPRequestHandler) -> None:
+        """Give the next reply, or that of the stored schemas."""
         self.paths.append(request.path)
         try:
             reply = self.replies.popleft()

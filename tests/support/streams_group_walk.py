@@ -206,7 +206,7 @@ class StreamsWalk:
         return self._beat(member, epoch=member.epoch - 1, **_listed(member.runs))
 
     def _report(self, member: Member) -> None:
-        """Run what was given, or only a part of it, and report it."""
+        """The member runs all given tasks, or some of them, and reports them."""
         member.runs = [dict(each) for each in member.given]
         listed = _listed(member.runs)
         if self._random.random() < 0.2:

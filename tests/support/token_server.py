@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qsl
 
 import trustme
@@ -23,7 +22,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 
-from tests.support.deadlines import ended
+from tests.support.http_server import LocalHttpServer
 
 JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 CLIENT_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -108,7 +107,7 @@ def verify(jwt: str) -> dict[str, Any]:
     return payload
 
 
-class TokenServer:
+class TokenServer(LocalHttpServer):
     """Serves while the context lasts. Answers that are put into `answers` go before its own.
 
     Args:
@@ -134,61 +133,20 @@ class TokenServer:
         self.answers: deque[Answer] = deque()
         self.client = f"{client_id}:{client_secret}"
         self.lasts_s = lasts_s
-        self.tls = tls
         authority = trustme.CA()
         self.ca_pem = authority.cert_pem.bytes().decode()
         self.ca_file = folder / "token-server-ca.pem"
         self.ca_file.write_text(self.ca_pem)
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert(*hosts).configure_cert(self._context)
-
-    def __enter__(self) -> Self:
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            timeout = 10
-
-            def setup(self) -> None:
-                if server.tls:
-                    self.request.settimeout(self.timeout)
-                    self.request = server._context.wrap_socket(self.request, server_side=True)
-                super().setup()
-
-            def finish(self) -> None:
-                super().finish()
-                self.request.close()
-
-            def do_POST(self) -> None:
-                server._answer(self)
-
-            def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, request: Any, client_address: Any) -> None:
-                with contextlib.suppress(OSError):
-                    request.close()
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="token-server")
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        ended(self._thread)
-        self._server.server_close()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert(*hosts).configure_cert(context)
+        super().__init__("token-server", context if tls else None)
 
     @property
     def url(self) -> str:
-        return f"{'https' if self.tls else 'http'}://localhost:{self.port}/oauth2/token"
+        return f"{self.origin}/oauth2/token"
 
-    def _answer(self, request: BaseHTTPRequestHandler) -> None:
+    def respond(self, request: BaseHTTPRequestHandler) -> None:
+        """Give the next answer, or a token."""
         size = int(request.headers["Content-Length"])
         form = dict(parse_qsl(request.rfile.read(size).decode(), strict_parsing=True, keep_blank_values=True))
         asked = Asked(request.path, {name.lower(): value for name, value in request.headers.items()}, form)

@@ -179,9 +179,9 @@ class KafkaCoordination:
         return time.time_ns() // 1_000_000
 
     def _take_in(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
-        """Do not read own records again, if they directly follow what was read. Their transaction's marker is behind.
+        """Count own records, and the transaction's marker behind them, as read if they directly follow the last read.
 
-        No other driver writes between them and the marker: its InitProducerId waits for the marker.
+        No other driver writes between the records and the marker: its InitProducerId waits for the marker.
         """
         first = self._next
         if list(offsets) != list(range(first, first + len(offsets))):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import pickle
 import threading
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -171,6 +173,21 @@ def test_https_and_basic_authentication(tmp_path: Path) -> None:
         assert "guess" not in str(caught.value)
         with pytest.raises(SchemaRegistryError, match="its certificate is not accepted"):
             SchemaRegistry(server.url, timeout_s=5).schema(number)
+
+
+def test_no_credentials_are_shown_though_the_registry_repeats_them(tmp_path: Path) -> None:
+    sent = base64.b64encode(b"reader:swordfish").decode()
+    with RegistryServer(tmp_path) as server:
+        registry = SchemaRegistry(server.url, username="reader", password="swordfish", ca_location=str(server.ca_file))
+        server.replies.append(error(403, 40301, f"no access with swordfish, Basic {sent}"))
+        with pytest.raises(SchemaRegistryError, match=r"no access with \*\*\*, Basic \*\*\*") as caught:
+            registry.schema(1)
+    shown = [str(caught.value)]
+    for frame, _ in traceback.walk_tb(caught.value.__traceback__):
+        if "kafwire" in frame.f_code.co_filename and "tests" not in frame.f_code.co_filename:
+            shown += [repr(value) for value in frame.f_locals.values()]
+    assert len(shown) > 5
+    assert not [text for text in shown if "swordfish" in text or sent in text]
 
 
 @pytest.mark.parametrize(

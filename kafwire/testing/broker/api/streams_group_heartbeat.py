@@ -129,7 +129,7 @@ def _check_first(message: Any, tasks: dict[str, Any]) -> None:
 
 
 def _create(state: ClusterState, request: Request, found: Any, missing: Sequence[InternalTopic]) -> None:
-    """Create the topics, and say in the response what was wrong with earlier attempts."""
+    """Create the topics. The response names the errors of earlier attempts."""
     (status,) = (each for each in found.status if each.status_code == Status.MISSING_INTERNAL_TOPICS)
     denied = [each.name for each in missing if not _may_create(state, request, each.name)]
     if denied:

@@ -26,7 +26,7 @@ from kafwire.testing.broker.groups.consumer_member import (
     partitions_of,
     stale,
 )
-from kafwire.testing.broker.groups.group import GroupState, GroupType
+from kafwire.testing.broker.groups.group import MEMBER_EPOCHS, GroupState, GroupType, static_member
 from kafwire.testing.broker.groups.member_timers import Limit, MemberTimers
 from kafwire.testing.broker.groups.subscriptions import (
     Members,
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 CONSUMER = "consumer"
-MEMBER_EPOCHS = 9  # the version of OffsetCommit from which a generation may be a member's epoch
 _NOTHING: frozenset[TopicPartition] = frozenset()
 
 
@@ -231,7 +230,7 @@ class ConsumerGroup:
         else:
             holder = self.members.get(self.static.get(instance_id, ""))
             if not joins:
-                member = self._static_member(instance_id, member_id)
+                member = self.members[static_member(self.static, instance_id, member_id)]
             elif holder is None:
                 return self.members.get(member_id) or ConsumerMember(member_id)
             elif not is_classic and holder.classic is None and holder.epoch != LEFT_FOR_A_WHILE:
@@ -246,18 +245,6 @@ class ConsumerGroup:
 
     def _unknown(self, member_id: str) -> Refusal:
         return Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
-
-    def _static_member(self, instance_id: str, member_id: str) -> ConsumerMember:
-        """The member that has an instance id, if it is this one."""
-        member = self.members.get(self.static.get(instance_id, ""))
-        if member is None:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-        if member.member_id != member_id:
-            raise Refusal(
-                ErrorCode.FENCED_INSTANCE_ID,
-                f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
-            )
-        return member
 
     # --- epochs and assignments
 
@@ -343,7 +330,7 @@ class ConsumerGroup:
             if member is None:
                 raise self._unknown(member_id)
         else:
-            member = self._static_member(instance_id, member_id)
+            member = self.members[static_member(self.static, instance_id, member_id)]
         if instance_id is not None and epoch == LEFT_FOR_A_WHILE:
             self._put(member.away())
         else:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from typing import Protocol
+
+from kafwire.errors import ErrorCode
+from kafwire.testing.broker.topics.config_store import Refusal
+
+MEMBER_EPOCHS = 9  # the version of OffsetCommit from which a generation may be a member's epoch
 
 
 class GroupState(Enum):
@@ -97,3 +102,20 @@ class Group(Protocol):
     def load(self) -> None:
         """Another broker, or the same one again, coordinates it."""
         ...
+
+
+def static_member(static: Mapping[str, str], instance_id: str, member_id: str) -> str:
+    """The id of the member that has an instance id, if it is this one.
+
+    Raises:
+        Refusal: no member has the instance id, or another one has.
+    """
+    holder = static.get(instance_id)
+    if holder is None:
+        raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if holder != member_id:
+        raise Refusal(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {holder}.",
+        )
+    return holder

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.groups.classic_group import ClassicGroup
 from kafwire.testing.broker.groups.classic_member import Joined, member_of
-from kafwire.testing.broker.groups.consumer_group import MEMBER_EPOCHS, ConsumerGroup
-from kafwire.testing.broker.groups.group import Group, GroupState
+from kafwire.testing.broker.groups.consumer_group import ConsumerGroup
+from kafwire.testing.broker.groups.group import MEMBER_EPOCHS, Group, GroupState
 from kafwire.testing.broker.groups.mixed_members import MixedMembers, downgraded, upgraded
 from kafwire.testing.broker.groups.offsets import OffsetStore, Place
 from kafwire.testing.broker.groups.share_group import ShareGroup

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.groups.group import GroupState, GroupType
+from kafwire.testing.broker.groups.group import MEMBER_EPOCHS, GroupState, GroupType
 from kafwire.testing.broker.groups.member_timers import Limit, MemberTimers
 from kafwire.testing.broker.groups.sticky_tasks import STICKY
 from kafwire.testing.broker.groups.streams_heartbeat import (
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.timers import Timer
 
 STREAMS = "streams"
-MEMBER_EPOCHS = 9  # the version of OffsetCommit from which a generation may be a member's epoch
 INITIAL_DELAY = "initial rebalance delay"
 RACK_TAGS = "streams.rack.aware.assignment.tags"
 _NO_TASKS = Tasks()

@@ -1,4 +1,4 @@
-"""One heartbeat of a streams group's member under way: what it says, what follows from it, and what is wrong.
+"""One heartbeat of a streams group's member: the changes that it reports, the plan that follows, and the statuses.
 
 `StreamsGroup` keeps the results; an error before that changes nothing. See KIP-1071.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kafwire.errors import ErrorCode
+from kafwire.testing.broker.groups.group import static_member
 from kafwire.testing.broker.groups.streams_member import (
     LEFT_FOR_A_WHILE,
     StreamsMember,
@@ -60,15 +61,7 @@ class StreamsMembers:
                 text = f"Member {member_id} is not a member of group {self._group_id}."
                 raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, text)
             return member
-        member = self.by_id.get(self.static.get(instance_id, ""))
-        if member is None:
-            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-        if member.member_id != member_id:
-            raise Refusal(
-                ErrorCode.FENCED_INSTANCE_ID,
-                f"Static member {member_id} with instance id {instance_id} was fenced by member {member.member_id}.",
-            )
-        return member
+        return self.by_id[static_member(self.static, instance_id, member_id)]
 
     def put(self, member: StreamsMember) -> None:
         """Add a member, or replace the one with its id."""
