@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -10,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import kafwire
 from kafwire.errors import KafkaError
 from kafwire.runtime.host_process import check_runtime
 from kafwire.testing import EmbeddedKafka
@@ -36,9 +38,17 @@ def run_file(path: Path, *args: str) -> str:
 
 
 def _error_output(*command: str) -> str:
+    # A program in a folder of its own finds the package also where it is not installed.
+    environment = os.environ | {"PYTHONPATH": str(Path(kafwire.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, *command], check=True, capture_output=True, text=True, timeout=3 * PATIENCE_S
+        [sys.executable, *command],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=3 * PATIENCE_S,
+        env=environment,
     )
+    assert done.returncode == 0, done.stderr
     return done.stderr
 
 
