@@ -237,15 +237,16 @@ _HOMES = {
 }
 _MODULES = frozenset({"errors", "protocol", "records", "stream"})
 
+if not TYPE_CHECKING:  # a type checker would take every name for an Any
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"kafwire.{name}")
-    if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'kafwire' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"kafwire.{name}")
+        if name in _HOMES:
+            value = getattr(import_module(_HOMES[name]), name)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module 'kafwire' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
