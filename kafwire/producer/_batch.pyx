@@ -11,7 +11,8 @@ import threading
 from struct import pack
 
 from kafwire.errors import KafkaError, KafkaTimeoutError
-from kafwire.memory._buffer import seal_types
+from kafwire.handles import refuse_copies
+from kafwire.memory._buffer import describe_fields, seal_types
 from kafwire.runtime.log import log as _log
 from kafwire.runtime.patched import is_patched, thread_name, wait_lock
 from kafwire.types import RecordMetadata
@@ -487,6 +488,8 @@ cdef class Delivery:
         0
     """
 
+    __reduce_ex__ = refuse_copies("they wait for a response to this process; hand over result(), a RecordMetadata")
+
     def __init__(self):
         raise TypeError("a Delivery is made by sending a record")
 
@@ -565,6 +568,8 @@ cdef class BatchDelivery:
         >>> len(delivery), delivery.exception(timeout=10)
         (2, None)
     """
+
+    __reduce_ex__ = refuse_copies("they wait for responses to this process; hand over result(), a list of ranges")
 
     def __cinit__(self, list parts):
         self.parts = parts
@@ -676,3 +681,5 @@ cdef class _Countdown:
 
 
 seal_types(Budget, ProducerBatch, Delivery, BatchDelivery, UserCallbacks)
+describe_fields(Delivery, {"batch": "The batch that the record is in, for kafwire's own use."})
+describe_fields(BatchDelivery, {"parts": "The batches that the rows are in, for kafwire's own use."})

@@ -36,13 +36,9 @@ MODULES = (
 )
 # What public calls return, under names of other modules.
 RETURNED = (
-    "kafwire.aio.deliveries.AsyncBatchDelivery",
-    "kafwire.aio.deliveries.AsyncDelivery",
     "kafwire.aio.transaction.AsyncTransactionBlock",
     "kafwire.cluster.metadata.TopicInfo",
     "kafwire.consumer.arrow_stream.ArrowStream",
-    "kafwire.producer._batch.BatchDelivery",
-    "kafwire.producer._batch.Delivery",
     "kafwire.sync.transaction.TransactionBlock",
 )
 # Public where they are described.
