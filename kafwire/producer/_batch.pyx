@@ -479,6 +479,7 @@ cdef _leaves(ProducerBatch batch, int32_t first, int32_t count, list out):
 @cython.final
 @cython.no_gc
 @cython.freelist(4096)
+@cython.embedsignature(False)
 cdef class Delivery:
     """The handle of one sent record; `Producer.send` makes it. It completes by itself: you need not poll anything.
 
@@ -560,6 +561,7 @@ cdef class Delivery:
 
 
 @cython.final
+@cython.embedsignature(False)
 cdef class BatchDelivery:
     """The handle of the rows of one call: `Producer.send_batch` makes it. It completes by itself.
 

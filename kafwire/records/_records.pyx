@@ -46,8 +46,12 @@ cdef extern from "Python.h":
 @cython.final
 @cython.no_gc
 @cython.freelist(1024)
+@cython.embedsignature(False)  # Cython puts the * behind `headers`
 cdef class Record:
-    """One record.
+    """Record(value=None, key=None, *, headers=(), timestamp_ms=None, timestamp_type=0, offset=-1, topic=None,
+    partition=None)
+
+    One record.
 
     Args:
         value: bytes or None, or what a deserializer made of bytes.
@@ -328,6 +332,7 @@ cdef str unexported(object topic, object partition, int64_t base_offset, int64_t
             "take their batches and iterate over the records")
 
 
+@cython.embedsignature(False)
 cdef class Records:
     __reduce_ex__ = refuse_copies("they hold memory of the decoder; hand over a list of their records, or to_arrow()")
 
@@ -473,6 +478,7 @@ cdef class Records:
 
 
 @cython.final
+@cython.embedsignature(False)
 cdef class Batch(Records):
     """Consecutive wire batches of one partition, decoded in one call: a sequence of `Record`.
 

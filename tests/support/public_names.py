@@ -65,9 +65,9 @@ class Documented:
 
     @property
     def doc(self) -> str:
-        """Its docstring, without indentation, and without the signature that Cython writes before it."""
+        """Its docstring, without indentation, and without the signature before that of a compiled class."""
         text = inspect.cleandoc(self.value.__doc__ or "").strip()
-        return re.sub(r"\A[\w.]+\(.*\)\n\n", "", text)
+        return re.sub(r"\A[\w.]+\(.*?\)\n\n", "", text, flags=re.DOTALL)
 
     @property
     def needs_broker(self) -> bool:
