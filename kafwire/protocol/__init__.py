@@ -443,7 +443,9 @@ if not TYPE_CHECKING:  # a type checker would take every name for an Any
         elif name in _FRAMING:
             value = getattr(import_module(f"{__name__}.framing"), name)
         else:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}", name=name, obj=import_module(__name__)
+            )
         globals()[name] = value
         return value
 

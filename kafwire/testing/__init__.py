@@ -6,6 +6,7 @@
 `import kafwire`.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,4 +34,8 @@ if not TYPE_CHECKING:  # a type checker would take every name for an Any
 
             return getattr(security if name == "Security" else cluster, name)
         message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message)
+        raise AttributeError(message, name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    return __all__
