@@ -80,7 +80,8 @@ class Producer(RecordSender):
         self._closed = False
         if serializers is not None:
             self._serializers = serializers
-            self.__class__ = _serializing(type(self))
+            kind: Any = type(self)  # mypy takes no class of ours for hashable
+            self.__class__ = _serializing(kind)
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
