@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
+from functools import cache
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
@@ -88,7 +89,8 @@ class AsyncProducer:
         self._closed = False
         if serializers is not None:
             self._serializers = serializers
-            self.__class__ = _serializing(type(self))
+            kind: Any = type(self)  # mypy takes no class of ours for hashable
+            self.__class__ = _serializing(kind)
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
@@ -486,17 +488,21 @@ class _SerializingProducer(AsyncProducer):
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> AsyncDelivery:
-        """`AsyncProducer.send`; `value` and `key` are what the serializers take. Raises `SerializationError` too."""
         check_topic(topic)
         value, key, headers = await self._serializers.serialize_awaited(topic, value, key, headers)
         return await super().send(
             topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition
         )
 
+    send.__doc__ = AsyncProducer.send.__doc__
+
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:
         return self._serializers.chunks(topic, data)
 
 
+@cache
 def _serializing(kind: type[AsyncProducer]) -> type[AsyncProducer]:
-    """A kind of producer, whose own methods come first, with serializers."""
-    return _SerializingProducer if kind is AsyncProducer else type(kind.__name__, (kind, _SerializingProducer), {})
+    """Return a kind of producer with serializers, under its own name. Its own methods come first."""
+    bases = (_SerializingProducer,) if kind is AsyncProducer else (kind, _SerializingProducer)
+    same = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    return type(kind.__name__, bases, same)

@@ -57,6 +57,11 @@ class Accumulator(Queues):
     def prepare(self, batches: list[ProducerBatch]) -> None: ...
 
 class RecordSender:
+    """`send` of the blocking producer, which adds what is done when a record cannot be buffered at once.
+
+    A base class in C as the loop that sends is where a producer's time goes.
+    """
+
     _accumulator: Accumulator
     def send(
         self,
@@ -67,4 +72,33 @@ class RecordSender:
         headers: Iterable[tuple[str, bytes | None]] | None = None,
         timestamp_ms: int | None = None,
         partition: int | None = None,
-    ) -> Delivery: ...
+    ) -> Delivery:
+        """Buffer one record, and return the handle of its delivery.
+
+        The call waits for the metadata of a new topic, and for room in `buffer_memory`: at most `max_block_ms`
+        together.
+
+        Args:
+            topic: the topic.
+            value: bytes-like, None for null, or what the `value_serializer` takes.
+            key: bytes-like, None for null, or what the `key_serializer` takes.
+            headers: pairs of a str and bytes or None.
+            timestamp_ms: milliseconds since the epoch; None: now.
+            partition: the partition. None leaves it to the `partitioner`: by default Java's murmur2 of the key, and
+                records without a key stick to one partition for a batch (KIP-794).
+
+        Returns:
+            A `Delivery`.
+
+        Raises:
+            ConfigError: an argument is not valid, or the partitioner's answer is not.
+            BrokerError: the topic does not exist.
+            RecordTooLargeError: the record is larger than `max_request_size`.
+            SerializationError: a serializer failed.
+            KafkaTimeoutError: there was no metadata or no room within `max_block_ms`.
+
+        Example:
+            >>> delivery = producer.send(topic, b"EWR-IAH", key=b"UA", headers=[("source", b"radar")])
+            >>> delivery.result(timeout=10).offset
+            3
+        """

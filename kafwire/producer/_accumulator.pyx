@@ -352,6 +352,7 @@ cdef class Accumulator(Queues):
         return place_batch_again(self, batch)
 
 
+@cython.embedsignature(False)
 cdef class RecordSender:
     """`send` of the blocking producer, which adds what is done when a record cannot be buffered at once.
 

@@ -433,18 +433,21 @@ class _Messages(Mapping[str, "type[Message]"]):
 
 MESSAGES: Mapping[str, "type[Message]"] = _Messages()
 
+if not TYPE_CHECKING:  # a type checker would take every name for an Any
 
-def __getattr__(name: str) -> object:
-    if name in _MODULES:
-        value: object = MESSAGES[name]
-    elif name in _VOCABULARY:
-        value = getattr(import_module(f"{__name__}.spec"), name)
-    elif name in _FRAMING:
-        value = getattr(import_module(f"{__name__}.framing"), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            value: object = MESSAGES[name]
+        elif name in _VOCABULARY:
+            value = getattr(import_module(f"{__name__}.spec"), name)
+        elif name in _FRAMING:
+            value = getattr(import_module(f"{__name__}.framing"), name)
+        else:
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}", name=name, obj=import_module(__name__)
+            )
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

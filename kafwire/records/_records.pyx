@@ -16,7 +16,8 @@ from kafwire.records._arrow cimport ArrowArray, Layout
 from kafwire.records._columns cimport Bytes, Columns, columns_bytes, columns_clear, columns_init, columns_share
 
 from kafwire.errors import ProtocolError
-from kafwire.memory._buffer import seal_types
+from kafwire.handles import refuse_copies
+from kafwire.memory._buffer import describe_fields, seal_types
 
 
 cdef extern from "structmember.h":
@@ -45,8 +46,12 @@ cdef extern from "Python.h":
 @cython.final
 @cython.no_gc
 @cython.freelist(1024)
+@cython.embedsignature(False)  # Cython puts the * behind `headers`
 cdef class Record:
-    """One record.
+    """Record(value=None, key=None, *, headers=(), timestamp_ms=None, timestamp_type=0, offset=-1, topic=None,
+    partition=None)
+
+    One record.
 
     Args:
         value: bytes or None, or what a deserializer made of bytes.
@@ -76,14 +81,17 @@ cdef class Record:
 
     @property
     def timestamp_ms(self):
+        """The timestamp in milliseconds since the epoch; None if the record has none."""
         return None if self.timestamp == -1 else self.timestamp
 
     @property
     def timestamp_type(self):
+        """0 for create time, 1 for log append time; None if the record has no timestamp."""
         return None if self.timestamp == -1 else self.kind
 
     @property
     def headers(self):
+        """The headers: a list of pairs, of str and bytes or None. A name that is not UTF-8 has surrogate escapes."""
         return [] if self.pairs is None else list(self.pairs)
 
     def __eq__(self, other):
@@ -184,6 +192,8 @@ cdef class RecordIterator:
     `batch` is the one in hand (None before the first), `row` how many of its records were handed out. Asking for more
     after the end, or after an error, goes on where it was: a record that could not be made is not counted.
     """
+
+    __reduce_ex__ = refuse_copies("they read from batches of this process; hand over a list of their records")
 
     def __init__(self, batches):
         self.batches = iter(batches)
@@ -322,7 +332,10 @@ cdef str unexported(object topic, object partition, int64_t base_offset, int64_t
             "take their batches and iterate over the records")
 
 
+@cython.embedsignature(False)
 cdef class Records:
+    __reduce_ex__ = refuse_copies("they hold memory of the decoder; hand over a list of their records, or to_arrow()")
+
     def __cinit__(self):
         columns_init(&self.columns)
 
@@ -465,6 +478,7 @@ cdef class Records:
 
 
 @cython.final
+@cython.embedsignature(False)
 cdef class Batch(Records):
     """Consecutive wire batches of one partition, decoded in one call: a sequence of `Record`.
 
@@ -512,3 +526,18 @@ cdef class Batch(Records):
 
 
 seal_types(RecordIterator, Records, Batch)
+describe_fields(Record, {
+    "topic": "The topic; None if the record was decoded from bytes alone.",
+    "partition": "The partition; None if the record was decoded from bytes alone.",
+    "offset": "The offset; -1 if the record was not read from a topic.",
+    "key": "The key: bytes, None for null, or the deserializer's result.",
+    "value": "The value: bytes, None for null, or the deserializer's result.",
+})
+describe_fields(Records, {
+    "topic": "The topic of the records; None if they were decoded from bytes alone.",
+    "partition": "The partition of the records; None if they were decoded from bytes alone.",
+})
+describe_fields(Batch, {
+    "base_offset": "The first offset of the first wire batch, or the offset at which reading began.",
+    "next_offset": "The offset at which reading continues after these records.",
+})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -79,7 +80,8 @@ class Producer(RecordSender):
         self._closed = False
         if serializers is not None:
             self._serializers = serializers
-            self.__class__ = _serializing(type(self))
+            kind: Any = type(self)  # mypy takes no class of ours for hashable
+            self.__class__ = _serializing(kind)
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
@@ -556,15 +558,19 @@ class _SerializingProducer(Producer):
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> Delivery:
-        """`Producer.send`; `value` and `key` are what the serializers take. Raises `SerializationError` too."""
         check_topic(topic)
         value, key, headers = self._serializers.serialize(topic, value, key, headers)
         return super().send(topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition)
+
+    send.__doc__ = Producer.send.__doc__
 
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:
         return self._serializers.chunks(topic, data)
 
 
+@cache
 def _serializing(kind: type[Producer]) -> type[Producer]:
-    """A kind of producer, whose own methods come first, with serializers."""
-    return _SerializingProducer if kind is Producer else type(kind.__name__, (kind, _SerializingProducer), {})
+    """Return a kind of producer with serializers, under its own name. Its own methods come first."""
+    bases = (_SerializingProducer,) if kind is Producer else (kind, _SerializingProducer)
+    same = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    return type(kind.__name__, bases, same)

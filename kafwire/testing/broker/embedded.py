@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from kafwire.handles import refuse_copies
 from kafwire.testing.broker.controls import Controls
 from kafwire.testing.broker.log.retention import Retention
 from kafwire.testing.broker.socket_server import Listener, SocketServer
@@ -54,6 +55,8 @@ class EmbeddedKafka(Controls):
         ...     producer.send("flights", b"EWR-IAH").result(10).offset
         0
     """
+
+    __reduce_ex__ = refuse_copies("their brokers run in this process; hand over `bootstrap`, which clients connect to")
 
     def __init__(
         self,

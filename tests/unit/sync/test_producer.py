@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
+import pydoc
 from typing import Any
 
 import numpy as np
@@ -423,6 +425,34 @@ def test_options_in_kafkas_spelling(flavour: Flavour) -> None:
     assert isinstance(producer, flavour.class_of("producer"))
     with pytest.raises(ConfigError, match="a topic's name is needed"):
         flavour.get(producer.send(5, "x"))
+
+
+@pytest.mark.parametrize("is_derived", [False, True])
+def test_help_and_names_are_the_same_with_serializers(flavour: Flavour, is_derived: bool) -> None:
+    plain = flavour.class_of("producer")
+
+    class Derived(plain):  # type: ignore[misc, valid-type]
+        """One of a user."""
+
+    kind = Derived if is_derived else plain
+    made = [
+        kind(flavour.world.bootstrap, engine=flavour.engine, key_serializer=str, value_serializer=str) for _ in range(2)
+    ]
+    flavour.made.extend(made)
+    for producer in made:
+        assert producer.send.__doc__ == plain.send.__doc__ != ""
+        assert "Buffer one record" in pydoc.plain(pydoc.render_doc(producer.send))
+        for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            assert getattr(type(producer), name) == getattr(kind, name)
+        assert list(inspect.signature(producer.send).parameters) == list(inspect.signature(plain.send).parameters)[1:]
+    assert isinstance(made[0], kind)
+    assert type(made[0]) is type(made[1]), "a class of each producer's own"
+
+
+def test_help_for_send_names_no_class_of_kafwires_own(flavour: Flavour) -> None:
+    shown = pydoc.plain(pydoc.render_doc(flavour.producer().send))
+    assert "RecordSender.send" not in shown
+    assert "Buffer one record, and return the handle of its delivery" in shown
 
 
 @pytest.mark.parametrize("flavour", ["aio"], indirect=True)
