@@ -819,10 +819,10 @@ class Consumer:
         """Return a snapshot of counters and states. docs/fetching.md and docs/consuming.md have names and units.
 
         Returns:
-            `partitions`: position, lag, buffered bytes and others of each `TopicPartition`. `group`: state, protocol,
-            rebalances and heartbeats of a member of a group; None without one. `fetcher`: the memory budget, and
-            `broker_fetchers` with requests, bytes and session of each connection that fetches. `connections`:
-            requests, bytes and latencies of each connection.
+            `partitions`: position, lag, buffered bytes and others of each partition, by its name (`flights-0`).
+            `group`: state, protocol, rebalances and heartbeats of a member of a group; None without one. `fetcher`: the
+            memory budget, and `broker_fetchers` with requests, bytes and session of each connection that fetches.
+            `connections`: requests, bytes and latencies of each connection. `json.dumps` takes all of it.
 
         Raises:
             KafkaError: the consumer is closed.

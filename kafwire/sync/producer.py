@@ -430,8 +430,8 @@ class Producer(RecordSender):
 
         Returns:
             `producer`: the totals, requests and the buffer. `partitions`: records, bytes, batches, time in the queue,
-            retries, errors and others of each `TopicPartition`. `connections`: requests, bytes and latencies of each
-            connection.
+            retries, errors and others of each partition, by its name (`flights-0`). `connections`: requests, bytes and
+            latencies of each connection. `json.dumps` takes all of it.
 
         Raises:
             KafkaError: the producer is closed.

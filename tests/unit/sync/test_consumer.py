@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -356,6 +357,13 @@ def test_lag_and_the_end_need_no_request(flavour: Flavour, filled: Any) -> None:
     assert len(flavour.world.calls) == before
     flavour.get(filled.poll())
     assert filled.lag() == {T0: 0, T1: 0}
+
+
+def test_json_carries_the_metrics(flavour: Flavour, filled: Any) -> None:
+    flavour.get(filled.poll())
+    metrics = flavour.get(filled.metrics())
+    assert metrics["partitions"].keys() == {"t-0", "t-1"}
+    assert json.loads(json.dumps(metrics, allow_nan=False)) == metrics
 
 
 def test_a_topic_is_subscribed_to_and_left(flavour: Flavour) -> None:
