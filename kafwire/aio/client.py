@@ -19,6 +19,7 @@ from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.options import ClientOptions, ScanOptions
+from kafwire.peer_names import AsyncClientNames
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
 from kafwire.types import ClusterMetadata, TopicPartition
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class AsyncClient(AsyncTokenCalls):
+class AsyncClient(AsyncTokenCalls, AsyncClientNames):
     """`kafwire.Client` for asyncio: a connection to a cluster for single requests. An async context manager.
 
     It connects on the first call. It may be made outside a running loop, and used from several loops and threads. A

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer.arguments import Selection, layouts, milliseconds, partitions_of, subscription_of, times_of
+from kafwire.consumer.arguments import (
+    Selection,
+    layouts,
+    milliseconds,
+    partitions_of,
+    servers_first,
+    subscription_of,
+    times_of,
+)
 from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.consumer.core import CLOSE_SECONDS, ConsumerCore, repr_of
 from kafwire.consumer.offsets.commits import ToCommit
@@ -18,6 +26,7 @@ from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.options import ConsumerOptions
+from kafwire.peer_names import ConsumerNames, called_property
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
@@ -35,7 +44,7 @@ _ARGUMENTS = (
 )
 
 
-class Consumer:
+class Consumer(ConsumerNames):
     """Reads partitions: all of `topics`, or those of `assign`. A context manager.
 
     Making one connects. Nothing is fetched before you read. A consumer is for one thread: reading in a second one
@@ -82,11 +91,12 @@ class Consumer:
 
     __reduce_ex__ = refuse_copy
 
+    @servers_first
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str],
-        *,
         topics: str | Iterable[str] | None = None,
+        *,
         pattern: str | None = None,
         assign: Iterable[TopicPartition] | None = None,
         start: Bound | None = None,
@@ -361,12 +371,12 @@ class Consumer:
     @property
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read; of a member of a group, those that it has been assigned so far."""
-        return set(self._core.assignment.partitions)
+        return called_property("assignment", set(self._core.assignment.partitions))
 
     @property
     def subscription(self) -> set[str]:
         """The topics of `topics=`, `pattern=` or `subscribe`: all their partitions are read, or the group's share."""
-        return self._core.topics
+        return called_property("subscription", self._core.topics)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others. Those that are read already go on where they are.
@@ -556,7 +566,7 @@ class Consumer:
     @property
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
-        return set(self._core.assignment.paused)
+        return called_property("paused", set(self._core.assignment.paused))
 
     def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record that will be delivered.
