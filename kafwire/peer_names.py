@@ -10,10 +10,9 @@ what differs. Imports nothing of kafwire.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
-_T = TypeVar("_T")
 _CLIENT = "  # client = kafwire.AsyncClient(bootstrap_servers)"
 _CREDENTIALS = "leave it out: make a new client with them, or give sasl_oauthbearer_token_provider, a function"
 _METADATA = {
@@ -166,13 +165,18 @@ def line_for(line: str, *, blocking: bool) -> str:
 class _Elsewhere:
     """One of the names: reading it, of an instance or of the class, raises."""
 
-    def __init__(self, name: str, line: str) -> None:
+    __slots__ = ("_blocking", "_line", "_name")
+
+    def __init__(self, name: str, line: str, blocking: bool) -> None:
         self._name = name
-        self._advice = line if line.startswith("leave it out") else f"write {line}"
+        self._line = line
+        self._blocking = blocking
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
         public = next(kind.__name__ for kind in owner.__mro__ if not kind.__name__.startswith("_"))
-        raise AttributeError(f"{public!r} object has no attribute {self._name!r}: {self._advice}")
+        line = line_for(self._line, blocking=self._blocking)
+        advice = line if line.startswith("leave it out") else f"write {line}"
+        raise AttributeError(f"{public!r} object has no attribute {self._name!r}: {advice}")
 
 
 class PeerNames:
@@ -187,71 +191,65 @@ class PeerNames:
         return [name for name in super().__dir__() if not isinstance(known.get(name), _Elsewhere)]
 
 
-def _showing(table: Mapping[str, str], *, blocking: bool) -> Callable[[type[_T]], type[_T]]:
-    """Give a class the names of a table."""
-
-    def show(kind: type[_T]) -> type[_T]:
-        for name, line in table.items():
-            setattr(kind, name, _Elsewhere(name, line_for(line, blocking=blocking)))
-        return kind
-
-    return show
+def _named(table: Mapping[str, str], *, blocking: bool) -> dict[str, Any]:
+    """Make what a class body has for the names of a table. Type checkers know none of them."""
+    return {name: _Elsewhere(name, line, blocking) for name, line in table.items()}
 
 
-@_showing(PRODUCER, blocking=True)
 class ProducerNames(PeerNames):
-    """Of `Producer`."""
+    """A base of `Producer`."""
 
     __slots__ = ()
+    vars().update(_named(PRODUCER, blocking=True))
 
 
-@_showing(PRODUCER, blocking=False)
 class AsyncProducerNames(PeerNames):
-    """Of `AsyncProducer`."""
+    """A base of `AsyncProducer`."""
 
     __slots__ = ()
+    vars().update(_named(PRODUCER, blocking=False))
 
 
-@_showing(CONSUMER, blocking=True)
 class ConsumerNames(PeerNames):
-    """Of `Consumer`."""
+    """A base of `Consumer`."""
 
     __slots__ = ()
+    vars().update(_named(CONSUMER, blocking=True))
 
 
-@_showing(CONSUMER, blocking=False)
 class AsyncConsumerNames(PeerNames):
-    """Of `AsyncConsumer`."""
+    """A base of `AsyncConsumer`."""
 
     __slots__ = ()
+    vars().update(_named(CONSUMER, blocking=False))
 
 
-@_showing(SHARE_CONSUMER, blocking=True)
 class ShareConsumerNames(PeerNames):
-    """Of `ShareConsumer`."""
+    """A base of `ShareConsumer`."""
 
     __slots__ = ()
+    vars().update(_named(SHARE_CONSUMER, blocking=True))
 
 
-@_showing(SHARE_CONSUMER, blocking=False)
 class AsyncShareConsumerNames(PeerNames):
-    """Of `AsyncShareConsumer`."""
+    """A base of `AsyncShareConsumer`."""
 
     __slots__ = ()
+    vars().update(_named(SHARE_CONSUMER, blocking=False))
 
 
-@_showing(ADMIN, blocking=True)
 class ClientNames(PeerNames):
-    """Of `Client`."""
+    """A base of `Client`."""
 
     __slots__ = ()
+    vars().update(_named(ADMIN, blocking=True))
 
 
-@_showing(ADMIN, blocking=False)
 class AsyncClientNames(PeerNames):
-    """Of `AsyncClient`."""
+    """A base of `AsyncClient`."""
 
     __slots__ = ()
+    vars().update(_named(ADMIN, blocking=False))
 
 
 def called_property(name: str, values: set[Any]) -> set[Any]:

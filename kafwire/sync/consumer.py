@@ -186,7 +186,7 @@ class Consumer(ConsumerNames):
         """Iterate over single records, for ever. A second loop goes on where the first one stopped.
 
         Returns:
-            An iterator of `Record`.
+            An iterator of `Record`. With `consumer_timeout_ms` it ends when no record came for so long.
 
         Raises:
             KafkaError: as `batches` does.
