@@ -1,8 +1,8 @@
 """Methods of confluent-kafka, aiokafka and kafka-python that have another name in kafwire: the line to write instead.
 
-A table of facts, and how classes show it. `hasattr` is False for these names, and reading one is an AttributeError with
-the line. They are attributes of base classes and not a `__getattr__`, which costs each `producer.send` a third more on
-CPython 3.11: its fast path is for classes without one.
+A table of facts, and how classes show it: `hasattr` is False for these names, and reading one is an AttributeError with
+the line. Classes have them by a `__getattr__`. Producers have them by attributes of a base class: CPython 3.11 has its
+fast path for classes without `__getattr__` only, and `producer.send` takes 150 ns, or 200 ns with one.
 
 Lines are those of the async classes; the blocking ones leave `await`, `async` and `Async` out. A comment in a line says
 what differs. Imports nothing of kafwire.
@@ -10,9 +10,10 @@ what differs. Imports nothing of kafwire.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
+_LEAVE = "leave it out: "
 _CLIENT = "  # client = kafwire.AsyncClient(bootstrap_servers)"
 _CREDENTIALS = "leave it out: make a new client with them, or give sasl_oauthbearer_token_provider, a function"
 _METADATA = {
@@ -162,6 +163,33 @@ def line_for(line: str, *, blocking: bool) -> str:
     return line.replace("await ", "").replace("async ", "").replace("Async", "")
 
 
+def _missing(owner: type, name: str, line: str | None, *, blocking: bool) -> AttributeError:
+    """Return the error for an attribute that there is not, with the line of a table if it has one."""
+    public = next(kind.__name__ for kind in owner.__mro__ if not kind.__name__.startswith("_"))
+    text = f"{public!r} object has no attribute {name!r}"
+    if line is None:
+        return AttributeError(text)
+    advice = line_for(line, blocking=blocking)
+    return AttributeError(f"{text}: {'' if advice.startswith(_LEAVE) else 'write '}{advice}")
+
+
+def lookup(table: Mapping[str, str], *, blocking: bool) -> Callable[[Any, str], NoReturn]:
+    """Make the `__getattr__` of a public class.
+
+    Args:
+        table: the names of its peers.
+        blocking: whether it is a blocking class.
+
+    Returns:
+        The function.
+    """
+
+    def __getattr__(self: Any, name: str) -> NoReturn:  # noqa: N807
+        raise _missing(type(self), name, table.get(name), blocking=blocking)
+
+    return __getattr__
+
+
 class _Elsewhere:
     """One of the names: reading it, of an instance or of the class, raises."""
 
@@ -173,14 +201,16 @@ class _Elsewhere:
         self._blocking = blocking
 
     def __get__(self, instance: object, owner: type) -> NoReturn:
-        public = next(kind.__name__ for kind in owner.__mro__ if not kind.__name__.startswith("_"))
-        line = line_for(self._line, blocking=self._blocking)
-        advice = line if line.startswith("leave it out") else f"write {line}"
-        raise AttributeError(f"{public!r} object has no attribute {self._name!r}: {advice}")
+        raise _missing(owner, self._name, self._line, blocking=self._blocking)
 
 
-class PeerNames:
-    """A base of the public classes, which hides the names from `dir` of an instance."""
+def _named(table: Mapping[str, str], *, blocking: bool) -> dict[str, Any]:
+    """Make what a class body has for the names of a table. Type checkers know none of them."""
+    return {name: _Elsewhere(name, line, blocking) for name, line in table.items()}
+
+
+class _Names:
+    """A base of the producers, which hides the names from `dir` of an instance."""
 
     __slots__ = ()
 
@@ -191,65 +221,18 @@ class PeerNames:
         return [name for name in super().__dir__() if not isinstance(known.get(name), _Elsewhere)]
 
 
-def _named(table: Mapping[str, str], *, blocking: bool) -> dict[str, Any]:
-    """Make what a class body has for the names of a table. Type checkers know none of them."""
-    return {name: _Elsewhere(name, line, blocking) for name, line in table.items()}
-
-
-class ProducerNames(PeerNames):
+class ProducerNames(_Names):
     """A base of `Producer`."""
 
     __slots__ = ()
     vars().update(_named(PRODUCER, blocking=True))
 
 
-class AsyncProducerNames(PeerNames):
+class AsyncProducerNames(_Names):
     """A base of `AsyncProducer`."""
 
     __slots__ = ()
     vars().update(_named(PRODUCER, blocking=False))
-
-
-class ConsumerNames(PeerNames):
-    """A base of `Consumer`."""
-
-    __slots__ = ()
-    vars().update(_named(CONSUMER, blocking=True))
-
-
-class AsyncConsumerNames(PeerNames):
-    """A base of `AsyncConsumer`."""
-
-    __slots__ = ()
-    vars().update(_named(CONSUMER, blocking=False))
-
-
-class ShareConsumerNames(PeerNames):
-    """A base of `ShareConsumer`."""
-
-    __slots__ = ()
-    vars().update(_named(SHARE_CONSUMER, blocking=True))
-
-
-class AsyncShareConsumerNames(PeerNames):
-    """A base of `AsyncShareConsumer`."""
-
-    __slots__ = ()
-    vars().update(_named(SHARE_CONSUMER, blocking=False))
-
-
-class ClientNames(PeerNames):
-    """A base of `Client`."""
-
-    __slots__ = ()
-    vars().update(_named(ADMIN, blocking=True))
-
-
-class AsyncClientNames(PeerNames):
-    """A base of `AsyncClient`."""
-
-    __slots__ = ()
-    vars().update(_named(ADMIN, blocking=False))
 
 
 def called_property(name: str, values: set[Any]) -> set[Any]:

@@ -19,7 +19,7 @@ from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.options import ClientOptions, ScanOptions
-from kafwire.peer_names import AsyncClientNames
+from kafwire.peer_names import ADMIN, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
 from kafwire.types import ClusterMetadata, TopicPartition
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class AsyncClient(AsyncTokenCalls, AsyncClientNames):
+class AsyncClient(AsyncTokenCalls):
     """`kafwire.Client` for asyncio: a connection to a cluster for single requests. An async context manager.
 
     It connects on the first call. It may be made outside a running loop, and used from several loops and threads. A
@@ -54,6 +54,8 @@ class AsyncClient(AsyncTokenCalls, AsyncClientNames):
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(ADMIN, blocking=False)
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.options import ConsumerOptions
-from kafwire.peer_names import AsyncConsumerNames, called_property
+from kafwire.peer_names import CONSUMER, called_property, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import log
@@ -59,7 +59,7 @@ _ARGUMENTS = (
 )
 
 
-class AsyncConsumer(AsyncConsumerNames):
+class AsyncConsumer:
     """`kafwire.Consumer` for asyncio: reads partitions. An async context manager.
 
     It connects in `async with`, or on the first call. What is below 256 KiB as it was fetched is decoded in the loop's
@@ -93,6 +93,8 @@ class AsyncConsumer(AsyncConsumerNames):
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(CONSUMER, blocking=False)
 
     @servers_first
     def __init__(

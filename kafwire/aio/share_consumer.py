@@ -21,7 +21,7 @@ from kafwire.consumer.share.share_fetcher import FetchedRange
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.options import ShareConsumerOptions
-from kafwire.peer_names import AsyncShareConsumerNames
+from kafwire.peer_names import SHARE_CONSUMER, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _ARGUMENTS = ("topics", "columns", "layout")
 
 
-class AsyncShareConsumer(AsyncShareConsumerNames):
+class AsyncShareConsumer:
     """`kafwire.ShareConsumer` for asyncio. An async context manager, for one task at a time.
 
     It connects in `async with`, or on the first call. Large batches are decoded in another thread.
@@ -58,6 +58,8 @@ class AsyncShareConsumer(AsyncShareConsumerNames):
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(SHARE_CONSUMER, blocking=False)
 
     @servers_first
     def __init__(

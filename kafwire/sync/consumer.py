@@ -26,7 +26,7 @@ from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.options import ConsumerOptions
-from kafwire.peer_names import ConsumerNames, called_property
+from kafwire.peer_names import CONSUMER, called_property, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
@@ -44,7 +44,7 @@ _ARGUMENTS = (
 )
 
 
-class Consumer(ConsumerNames):
+class Consumer:
     """Reads partitions: all of `topics`, or those of `assign`. A context manager.
 
     Making one connects. Nothing is fetched before you read. A consumer is for one thread: reading in a second one
@@ -90,6 +90,8 @@ class Consumer(ConsumerNames):
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(CONSUMER, blocking=True)
 
     @servers_first
     def __init__(

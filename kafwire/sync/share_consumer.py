@@ -19,7 +19,7 @@ from kafwire.consumer.share.share_fetcher import FetchedRange
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.options import ShareConsumerOptions
-from kafwire.peer_names import ShareConsumerNames
+from kafwire.peer_names import SHARE_CONSUMER, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _ARGUMENTS = ("topics", "columns", "layout")
 
 
-class ShareConsumer(ShareConsumerNames):
+class ShareConsumer:
     """Reads topics as a member of a share group. A context manager, for one thread.
 
     Members of a share group read the same partitions: each record is acquired by one of them for a while, and is
@@ -64,6 +64,8 @@ class ShareConsumer(ShareConsumerNames):
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(SHARE_CONSUMER, blocking=True)
 
     @servers_first
     def __init__(
