@@ -7,6 +7,7 @@ import copy
 import inspect
 import pickle
 import re
+from typing import Any
 from unittest.mock import create_autospec
 
 import pytest
