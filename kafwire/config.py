@@ -15,7 +15,19 @@ from typing import Any, Self
 from kafwire.bootstrap import parse_servers, protocols_of, shown_servers
 from kafwire.config_names import hint, respell, translate
 from kafwire.errors import ConfigError
-from kafwire.option_checks import OneOf, any_text, flag, function, maybe, number, option, some_text
+from kafwire.option_checks import (
+    OneOf,
+    any_text,
+    flag,
+    function,
+    maybe,
+    number,
+    option,
+    or_default,
+    silence,
+    some_text,
+    whole_up,
+)
 from kafwire.option_pairs import yielding
 from kafwire.security_config import SecurityConfig
 from kafwire.serialization import Codec, deserializer, serializer
@@ -104,7 +116,7 @@ class ClientConfig(SecurityConfig):
     """What every client has. Times in milliseconds, sizes in bytes."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = field(metadata={"check": parse_servers, "shown": shown_servers})
-    client_id: str = option("kafwire", any_text)
+    client_id: str = option("kafwire", or_default("kafwire", any_text))
     # One request, from handing it to the socket to its answer; a connection that passes it is closed.
     request_timeout_ms: int = option(30_000, number(1))
     # One call of the user's, with all its retries.
@@ -126,7 +138,7 @@ class ClientConfig(SecurityConfig):
     # (KIP-1242, Kafka 4.4); without effect if metadata_recovery_strategy is "none".
     metadata_cluster_check_enable: bool = option(True, flag)
     # Where this client runs: brokers may name a replica near it to read from (KIP-392).
-    client_rack: str = option("", any_text)
+    client_rack: str = option("", or_default("", any_text))
     # A broker that claims a longer frame is not believed.
     max_frame_bytes: int = option(100 * MIB, number(1024))
 
@@ -178,9 +190,10 @@ class ProducerConfig(ClientConfig):
     acks: int = option(-1, _acks)
     # None: on, unless acks forbids it.
     enable_idempotence: bool | None = option(None, maybe(flag))
-    compression_type: str = option("none", OneOf(*CODECS))
+    compression_type: str = option("none", or_default("none", OneOf(*CODECS)))
     compression_level: int | None = option(None, maybe(number(-(2**31))))
-    linger_ms: int = option(5, number(0))
+    # A fraction counts as the next whole millisecond: 0.5 lingers, 0 does not.
+    linger_ms: int = option(5, whole_up(0))
     # Larger than other clients': a batch costs a handful of interpreter hand-overs, whatever its size.
     batch_size: int = option(MIB, number(1, 1 << 30))
     max_request_size: int = option(MIB, number(1, 1 << 30))
@@ -198,7 +211,7 @@ class ProducerConfig(ClientConfig):
     # and holds back readers of committed records.
     transaction_two_phase_commit_enable: bool = option(False, flag)
     # One of PARTITIONERS, librdkafka's names and round_robin; or a function. The default is Java's.
-    partitioner: Any = option("murmur2_random", _partitioner)
+    partitioner: Any = option("murmur2_random", or_default("murmur2_random", _partitioner))
     # Whether records without a key go rather where less waits to be sent (KIP-794).
     partitioner_adaptive_partitioning_enable: bool = option(True, flag)
     # And not to brokers that take nothing for so long; 0: they are not looked at.
@@ -316,6 +329,9 @@ class ConsumerConfig(FetchConfig):
     revocation_timeout_ms: int | None = option(None, maybe(number(0)))
     # Leave the group when nothing was taken from the consumer for so long; None: never.
     max_poll_interval_ms: int | None = option(None, maybe(number(1)))
+    # A loop over the records of the blocking consumer ends after so long without records, as kafka-python's; None:
+    # never. Without effect in the async consumer: in aiokafka the option is of another thing.
+    consumer_timeout_ms: int | None = option(None, silence)
     enable_auto_commit: bool = option(True, flag)
     auto_commit_interval_ms: int = option(5_000, number(1))
     # Of a partition whose user says himself what is processed: offsets handed out beyond the first that is not.

@@ -19,6 +19,7 @@ from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.options import ClientOptions, ScanOptions
+from kafwire.peer_names import ADMIN, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
 from kafwire.types import ClusterMetadata, TopicPartition
@@ -53,6 +54,8 @@ class AsyncClient(AsyncTokenCalls):
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(ADMIN, blocking=False)
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from collections.abc import (
     Sequence,
 )
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
 from kafwire.aio.batch_reader import BatchReading
 from kafwire.aio.bridge import on_engine
@@ -24,7 +24,15 @@ from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer.arguments import Selection, layouts, milliseconds, partitions_of, subscription_of, times_of
+from kafwire.consumer.arguments import (
+    Selection,
+    layouts,
+    milliseconds,
+    partitions_of,
+    servers_first,
+    subscription_of,
+    times_of,
+)
 from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, repr_of
 from kafwire.consumer.offsets.commits import ToCommit
@@ -34,6 +42,7 @@ from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.options import ConsumerOptions
+from kafwire.peer_names import CONSUMER, called_property, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import log
@@ -84,12 +93,15 @@ class AsyncConsumer:
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(CONSUMER, blocking=False)
 
+    @servers_first
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str],
-        *,
         topics: str | Iterable[str] | None = None,
+        *,
         pattern: str | None = None,
         assign: Iterable[TopicPartition] | None = None,
         start: Bound | None = None,
@@ -105,6 +117,8 @@ class AsyncConsumer:
         make_layout = layouts(columns, layout)
         selection = Selection(topics, assign, start, pattern)
         handlers = Handlers(on_assigned, on_revoked, on_lost)
+        if config.consumer_timeout_ms is not None:
+            log.warning("consumer_timeout_ms has no effect here: batches(timeout=seconds) ends after a silence")
         self._engine = default_engine() if engine is None else engine
         deserializers = Deserializers.of(config, layout)
         cluster = Cluster(self._engine, config)
@@ -342,9 +356,10 @@ class AsyncConsumer:
             self._engine.start(feed.close)
 
     def stop(self) -> None:
-        """Hand out nothing more, as `Consumer.stop` does."""
+        """Hand out nothing more, as `Consumer.stop` does. `await consumer.close()` closes."""
         self._check()
         self._engine.start(self._core.stop)
+        return cast("None", NOT_AWAITED)
 
     async def arrow_stream(self, timeout: float | None = None) -> ArrowStream:  # noqa: ASYNC109  # of silence
         """Read all partitions as one Arrow stream, as `Consumer.arrow_stream` does.
@@ -418,12 +433,12 @@ class AsyncConsumer:
     @property
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read; none before the start."""
-        return set(self._core.assignment.partitions)
+        return called_property("assignment", set(self._core.assignment.partitions))
 
     @property
     def subscription(self) -> set[str]:
         """The topics of `topics=`, `pattern=` or `subscribe`: all their partitions are read, or the group's share."""
-        return self._core.topics
+        return called_property("subscription", self._core.topics)
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others, as `Consumer.assign` does."""
@@ -495,7 +510,7 @@ class AsyncConsumer:
     @property
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
-        return set(self._core.assignment.paused)
+        return called_property("paused", set(self._core.assignment.paused))
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record that will be delivered, as `Consumer.position` does."""
@@ -643,6 +658,22 @@ class AsyncConsumer:
         if getattr(self, "_begun", False) and not self._closed and not self._engine.is_over:
             warnings.warn(f"never closed: {self!r}", ResourceWarning, source=self, stacklevel=2)
             self._engine.start(self._core.abandon)
+
+
+class _NotAwaited:
+    """What `stop` returns: an error in words where aiokafka's `await consumer.stop()` is written, which closes."""
+
+    def __await__(self) -> NoReturn:
+        raise TypeError("stop() is not awaited, and does not close: write `await consumer.close()`")
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "None"
+
+
+NOT_AWAITED = _NotAwaited()
 
 
 class _Fed:

@@ -17,6 +17,7 @@ from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, UnknownPartition
 from kafwire.handles import refuse_copy
 from kafwire.options import ProducerOptions
+from kafwire.peer_names import AsyncProducerNames
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import (
     CLOSED,
@@ -45,7 +46,7 @@ _T = TypeVar("_T")
 CANCELLED_FLUSH_S = 1.0
 
 
-class AsyncProducer:
+class AsyncProducer(AsyncProducerNames):
     """`kafwire.Producer` for asyncio: sends records. An async context manager.
 
     It may be made outside a running loop, and used by any number of tasks, from several loops and threads. Nothing
@@ -96,6 +97,25 @@ class AsyncProducer:
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a producer from Kafka's own option names, as `Producer.from_config` does."""
         return cls(engine=engine, **from_config(ProducerConfig, options))
+
+    async def start(self) -> None:
+        """Connect, so that an unreachable cluster is an error here. The first `send` does it otherwise.
+
+        A second call does nothing. Records are sent without it, too.
+
+        Raises:
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+
+        Example:
+            >>> async def main():
+            ...     producer = kafwire.AsyncProducer(bootstrap)
+            ...     await producer.start()
+            ...     await producer.close()
+            >>> asyncio.run(main())
+        """
+        self._check()
+        await self._run(self._sender.connect())
 
     async def send(
         self,

@@ -358,9 +358,9 @@ class ConsumerCore:
         """A snapshot; see `Consumer.metrics`."""
         queue, now = self.fetcher.queue, self.cluster.engine.now_ms()
         partitions = {}
-        for (topic, number), cursor in self.fetcher.cursors.items():
+        for cursor in self.fetcher.cursors.values():
             slices, size = queue.queued(cursor.number)
-            partitions[TopicPartition(topic, number)] = {
+            partitions[cursor.name] = {
                 "position": queue.position(cursor.number),
                 "fetch_position": cursor.position,
                 "high_watermark": cursor.high_watermark,

@@ -167,6 +167,12 @@ class Sender:
         """What kept batches from being sent the last time that something did; empty: nothing ever."""
         return self._turns.last_problem
 
+    async def connect(self) -> None:
+        """Look the brokers up, unless they are known."""
+        cluster = self.cluster
+        if not cluster.metadata.brokers:
+            await cluster.retrying(lambda: cluster.refresh(at_once=True), "connecting")
+
     async def ensure_metadata(self, names: list[str], timeout_ms: float) -> None:
         """Make the partitions of topics known to the accumulator; waits for those that are being created."""
         await self._topics.ensure(names, timeout_ms)

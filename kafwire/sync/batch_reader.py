@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kafwire.consumer.arguments import milliseconds
 from kafwire.consumer.core import POLL_BATCHES, POLL_BYTES, ConsumerCore, nothing_assigned
 from kafwire.consumer.offsets.hand import Hand, UnreadRemainder, rests_of
+from kafwire.consumer.silence import Silence
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
 from kafwire.types import TopicPartition
@@ -33,15 +34,19 @@ class BatchReader:
     def next(self, timeout: float | None) -> Batch | None:
         """The next batch; None when none came in time, or the consumer was closed."""
         timeout_ms = milliseconds(timeout)
-        core, silence = self._core, self._core.silence(timeout_ms)
-        batch = self._next(timeout_ms)
+        silence = self._core.silence(timeout_ms)
+        batch = self._more(self._next(timeout_ms), timeout_ms, silence)
+        if batch is not None:
+            self.hand.give(batch)
+        return batch
+
+    def _more(self, batch: Batch | None, timeout_ms: int, silence: Silence) -> Batch | None:
+        """The batch that was read, or else one that comes before the silence is over."""
         while batch is None and timeout_ms >= 0 and not self._reader.ended:
-            left_ms = core.silence_left_ms(silence)
+            left_ms = self._core.silence_left_ms(silence)
             if left_ms <= 0:
                 return None
             batch = self._read(left_ms)
-        if batch is not None:
-            self.hand.give(batch)
         return batch
 
     def _next(self, timeout_ms: int) -> Batch | None:
@@ -100,10 +105,13 @@ class BatchReader:
         return self.hand.records
 
     def next_for_records(self) -> Batch | None:
-        """The batch whose records come next; the one before it is processed."""
-        self.ask()
+        """The batch whose records come next; the one before it is processed. None: `consumer_timeout_ms` is over."""
+        limit_ms = self._core.config.consumer_timeout_ms
+        timeout_ms = -1 if limit_ms is None else limit_ms
+        silence = self._core.silence(timeout_ms)
+        self.ask(timeout_ms)
         self._settle()
-        batch = self._read(-1)
+        batch = self._more(self._read(timeout_ms), timeout_ms, silence)
         if batch is not None:
             self.hand.begin(batch)
         return batch

@@ -15,6 +15,7 @@ from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.options import ClientOptions, ScanOptions
+from kafwire.peer_names import ADMIN, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.sync.token_calls import TokenCalls
@@ -46,6 +47,8 @@ class Client(TokenCalls):
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(ADMIN, blocking=True)
 
     def __init__(
         self,

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer.arguments import Selection, layouts, milliseconds, partitions_of, subscription_of, times_of
+from kafwire.consumer.arguments import (
+    Selection,
+    layouts,
+    milliseconds,
+    partitions_of,
+    servers_first,
+    subscription_of,
+    times_of,
+)
 from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.consumer.core import CLOSE_SECONDS, ConsumerCore, repr_of
 from kafwire.consumer.offsets.commits import ToCommit
@@ -18,6 +26,7 @@ from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
 from kafwire.options import ConsumerOptions
+from kafwire.peer_names import CONSUMER, called_property, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
@@ -81,12 +90,15 @@ class Consumer:
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(CONSUMER, blocking=True)
 
+    @servers_first
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str],
-        *,
         topics: str | Iterable[str] | None = None,
+        *,
         pattern: str | None = None,
         assign: Iterable[TopicPartition] | None = None,
         start: Bound | None = None,
@@ -176,7 +188,7 @@ class Consumer:
         """Iterate over single records, for ever. A second loop goes on where the first one stopped.
 
         Returns:
-            An iterator of `Record`.
+            An iterator of `Record`. With `consumer_timeout_ms` it ends when no record came for so long.
 
         Raises:
             KafkaError: as `batches` does.
@@ -361,12 +373,12 @@ class Consumer:
     @property
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read; of a member of a group, those that it has been assigned so far."""
-        return set(self._core.assignment.partitions)
+        return called_property("assignment", set(self._core.assignment.partitions))
 
     @property
     def subscription(self) -> set[str]:
         """The topics of `topics=`, `pattern=` or `subscribe`: all their partitions are read, or the group's share."""
-        return self._core.topics
+        return called_property("subscription", self._core.topics)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others. Those that are read already go on where they are.
@@ -556,7 +568,7 @@ class Consumer:
     @property
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
-        return set(self._core.assignment.paused)
+        return called_property("paused", set(self._core.assignment.paused))
 
     def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record that will be delivered.
@@ -819,10 +831,10 @@ class Consumer:
         """Return a snapshot of counters and states. docs/fetching.md and docs/consuming.md have names and units.
 
         Returns:
-            `partitions`: position, lag, buffered bytes and others of each `TopicPartition`. `group`: state, protocol,
-            rebalances and heartbeats of a member of a group; None without one. `fetcher`: the memory budget, and
-            `broker_fetchers` with requests, bytes and session of each connection that fetches. `connections`:
-            requests, bytes and latencies of each connection.
+            `partitions`: position, lag, buffered bytes and others of each partition, by its name (`flights-0`).
+            `group`: state, protocol, rebalances and heartbeats of a member of a group; None without one. `fetcher`: the
+            memory budget, and `broker_fetchers` with requests, bytes and session of each connection that fetches.
+            `connections`: requests, bytes and latencies of each connection. `json.dumps` takes all of it.
 
         Raises:
             KafkaError: the consumer is closed.

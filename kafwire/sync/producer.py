@@ -13,6 +13,7 @@ from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.handles import refuse_copy
 from kafwire.options import ProducerOptions
+from kafwire.peer_names import ProducerNames
 from kafwire.producer._accumulator import RecordSender
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import CLOSED, carry, check_partition, check_topic, given_up, no_room, wrong_argument
@@ -28,7 +29,7 @@ from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
 
 
-class Producer(RecordSender):
+class Producer(RecordSender, ProducerNames):
     """Sends records: idempotent, with acks="all", unless configured otherwise. Thread-safe; a context manager.
 
     Records are collected into batches, each of one partition. A batch is sent when it has `batch_size` bytes, or after
@@ -432,8 +433,8 @@ class Producer(RecordSender):
 
         Returns:
             `producer`: the totals, requests and the buffer. `partitions`: records, bytes, batches, time in the queue,
-            retries, errors and others of each `TopicPartition`. `connections`: requests, bytes and latencies of each
-            connection.
+            retries, errors and others of each partition, by its name (`flights-0`). `connections`: requests, bytes and
+            latencies of each connection. `json.dumps` takes all of it.
 
         Raises:
             KafkaError: the producer is closed.

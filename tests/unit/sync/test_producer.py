@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import logging
 import pydoc
 from typing import Any
@@ -12,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import kafwire
 from kafwire.errors import (
     BrokerError,
     ConfigError,
+    KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     PurgedError,
@@ -26,6 +29,7 @@ from kafwire.records import decode_batches
 from kafwire.testing.simulation.log import NEVER, Call, Log
 from kafwire.testing.simulation.transactions import committed_values
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
+from tests.support.simulated import World
 from tests.support.simulated_consumer import log_of
 from tests.support.simulated_flavours import Flavour, never
 
@@ -249,7 +253,8 @@ def test_partitions_and_metrics(flavour: Flavour) -> None:
     flavour.get(producer.send("t", b"v", partition=1))
     flavour.get(producer.flush())
     metrics = flavour.get(producer.metrics())
-    assert metrics["partitions"].keys() == {TopicPartition("t", 1)}
+    assert metrics["partitions"].keys() == {"t-1"}
+    assert json.loads(json.dumps(metrics, allow_nan=False)) == metrics
 
 
 # --- transactions
@@ -612,3 +617,34 @@ def test_partitions_for_asks_for_metadata(flavour: Flavour) -> None:
     assert flavour.get(producer.partitions_for("t")) == {0, 1}
     grow(flavour)
     assert flavour.get(producer.partitions_for("t")) == {0, 1, 2}
+
+
+def test_an_async_producer_is_started_as_a_consumer_is() -> None:
+    with World() as world:
+        world.create_topic("t")
+
+        async def main() -> None:
+            producer = kafwire.AsyncProducer(world.bootstrap, engine=world.engine, value_serializer="json")
+            await producer.start()
+            assert world.made("Metadata")
+            calls = len(world.calls)
+            await producer.start()
+            assert len(world.calls) == calls, "it is started"
+            assert (await producer.send_and_wait("t", 1)).offset == 0
+            await producer.close()
+            with pytest.raises(KafkaError, match="closed"):
+                await producer.start()
+
+        world.run(main())
+
+
+def test_a_start_without_a_broker_fails_in_time() -> None:
+    with World() as world:
+
+        async def main() -> None:
+            producer = kafwire.AsyncProducer("nowhere:1", engine=world.engine, default_api_timeout_ms=3000)
+            with pytest.raises(KafkaConnectionError, match="connecting did not succeed within 3 s.*nowhere"):
+                await producer.start()
+            await producer.close()
+
+        world.run(main())
