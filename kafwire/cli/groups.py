@@ -72,7 +72,7 @@ def list_groups(brokers: str | None, settings: _Settings, config_file: Path | No
                 "group": each.group_id,
                 "type": each.type or None,
                 "state": each.state,
-                "protocolType": each.protocol_type,
+                "protocolType": each.protocol_type or None,
                 "coordinator": each.coordinator,
             }
             for each in found
@@ -332,9 +332,9 @@ def _lags(groups: Groups, group: Group) -> list[_Row]:
 
 
 def _lag_cells(row: _Row) -> tuple[str, ...]:
-    """The cells of one line: "-" for an end that no leader gives."""
+    """The cells of one line: "-" for an end that no leader gives, and for a lag that is not known."""
     group, topic, partition, at, end, behind, readers = row
-    lag = "-" if end is None and at is not None else _text(behind)
+    lag = "-" if behind is None and at is not None else _text(behind)
     return (group, topic, str(partition), _text(at), "-" if end is None else str(end), lag, " ".join(readers))
 
 
@@ -343,9 +343,11 @@ def _summary(rows: Sequence[_Row]) -> str:
     known = [row[5] for row in rows if row[5] is not None]
     uncommitted = sum(row[3] is None for row in rows)
     endless = sum(row[3] is not None and row[4] is None for row in rows)
+    unknown = sum(row[3] is not None and row[4] is not None and row[5] is None for row in rows)
     texts = [f"{sum(known)} record(s) behind"] if known or not rows else []
     texts += [f"{uncommitted} partition(s) with nothing committed"] * bool(uncommitted)
     texts += [f"{endless} partition(s) without a known end"] * bool(endless)
+    texts += [f"{unknown} partition(s) whose lag the broker does not know"] * bool(unknown)
     return ", ".join(texts)
 
 

@@ -101,6 +101,6 @@ def test_offsets_are_set_as_by_kafka(cluster: KafkaCluster, topic: str, how: lis
         consumer.commit(dict.fromkeys(places, 9))
     plan = theirs(cluster, "--reset-offsets", "--group", group, "--all-topics", "--dry-run", *kafkas)
     expected = {int(row[2]): row[3] for row in plan if row[0] == group}
-    assert {int(row[2]): row[4] for row in ours(cluster, "reset-offsets", group, *how)[1:]} == expected
+    assert {int(row[2]): row[4] for row in ours(cluster, "reset-offsets", group, *how, "--execute")[1:]} == expected
     with kafwire.Consumer(cluster.bootstrap, assign=places, group_id=group) as consumer:
         assert {where.partition: str(at) for where, at in consumer.committed().items()} == expected
