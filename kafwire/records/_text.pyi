@@ -18,6 +18,7 @@ class Renderer:
 def key_runs(
     batch: _Batch, keys: Iterable[bytes], start: int = 0, stop: int | None = None
 ) -> list[tuple[int, int]]: ...
+
 @final
 class Pieces(Iterator[bytes]):
     def __iter__(self) -> Self: ...

@@ -45,7 +45,8 @@ cdef enum:
 
 _FIELDS = {"topic": FIELD_TOPIC, "partition": FIELD_PARTITION, "offset": FIELD_OFFSET, "timestamp": FIELD_TIMESTAMP,
            "key": FIELD_KEY, "value": FIELD_VALUE, "headers": FIELD_HEADERS}
-_FORMS = {"text": FORM_TEXT, "raw": FORM_RAW, "hex": FORM_HEX, "base64": FORM_BASE64, "json": FORM_JSON, "json_hex": FORM_JSON_HEX,
+_FORMS = {"text": FORM_TEXT, "raw": FORM_RAW, "hex": FORM_HEX, "base64": FORM_BASE64, "json": FORM_JSON,
+          "json_hex": FORM_JSON_HEX,
           "json_base64": FORM_JSON_BASE64, "size": FORM_SIZE, "size_binary": FORM_SIZE_BINARY}
 _JSON_FORMS = (FORM_JSON, FORM_JSON_HEX, FORM_JSON_BASE64)
 _BINARY_FORMS = (FORM_TEXT, FORM_RAW, FORM_HEX, FORM_BASE64, *_JSON_FORMS)
@@ -410,10 +411,10 @@ cdef class Renderer:
     - "topic" (raw, json), "partition", "offset", "timestamp" (raw: milliseconds, -1 for none; json: the members tstype
       and ts of an object, with a comma behind, or nothing);
     - "key", "value" (raw, text, hex, base64, json, json_hex, json_base64, size, size_binary). In text, bytes that are no
-      UTF-8 and control characters are \\xHH. In json they are a string, or {"base64": ...} where they are no UTF-8; null is `null` there, and elsewhere the bytes `null`. A size is -1 for
-      null; size_binary is four bytes, big-endian;
-    - "headers" (raw, text, hex, base64: name=value,name=value with NULL for null; json forms: the member "headers" of an
-      object, a list of names and values in turn, with a comma behind, or nothing).
+      UTF-8 and control characters are \\xHH. In json they are a string, or {"base64": ...} where they are no UTF-8;
+      null is `null` there, and elsewhere the bytes `null`. A size is -1 for null; size_binary is four bytes, big-endian;
+    - "headers" (raw, text, hex, base64: name=value,name=value with NULL for null; json forms: the member "headers" of
+      an object, a list of names and values in turn, with a comma behind, or nothing).
 
     `columns` names the columns that batches need. Raises `ConfigError` for a field or form that does not exist.
     """

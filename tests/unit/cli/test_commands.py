@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -147,7 +147,11 @@ def words_of(case: Case, cluster: Cluster, folder: Path, **changed: str) -> list
 
 
 def run(
-    words: Sequence[str], folder: Path, given: str, stdout: int = subprocess.PIPE, **environment: str
+    words: Sequence[str],
+    folder: Path,
+    given: str,
+    stdout: int = subprocess.PIPE,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [*COMMAND, *words],
@@ -157,7 +161,7 @@ def run(
         stderr=subprocess.PIPE,
         check=False,
         timeout=60,
-        env={**os.environ, "PYTHONPATH": str(Path(kafwire.__file__).parents[1]), **environment},
+        env={**os.environ, "PYTHONPATH": str(Path(kafwire.__file__).parents[1]), **(environment or {})},
     )
 
 
@@ -175,7 +179,7 @@ def test_a_reader_that_has_gone(case: Case, plain: Cluster, tmp_path: Path) -> N
 @pytest.mark.parametrize("case", CASES, ids=[case.words for case in CASES])
 def test_names_that_are_not_ascii_whatever_the_locale(case: Case, plain: Cluster, tmp_path: Path) -> None:
     bare = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    ran = run(words_of(case, plain, tmp_path), tmp_path, case.given, **bare)
+    ran = run(words_of(case, plain, tmp_path), tmp_path, case.given, environment=bare)
     assert (ran.returncode, complaints(ran.stderr.decode())) == (0, "")
     assert case.shows in ran.stdout.decode()
 

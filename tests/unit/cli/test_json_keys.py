@@ -16,7 +16,7 @@ from kafwire import TopicPartition
 from kafwire.cli import main
 from kafwire.protocol import encode_versioned
 from kafwire.protocol.group_records import OffsetCommitKey, OffsetCommitValue
-from kafwire.stream.dead_letters import ERROR_STEP, ORIGIN_OFFSET, ORIGIN_PARTITION, ORIGIN_TOPIC
+from kafwire.stream.failed_record import ERROR_STEP, ORIGIN_OFFSET, ORIGIN_PARTITION, ORIGIN_TOPIC
 from kafwire.testing import EmbeddedKafka
 from tests.support.classic_member import joined_classic
 
