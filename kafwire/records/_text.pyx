@@ -410,9 +410,9 @@ cdef class Renderer:
 
     - "topic" (raw, json), "partition", "offset", "timestamp" (raw: milliseconds, -1 for none; json: the members tstype
       and ts of an object, with a comma behind, or nothing);
-    - "key", "value" (raw, text, hex, base64, json, json_hex, json_base64, size, size_binary). In text, bytes that are no
-      UTF-8 and control characters are \\xHH. In json they are a string, or {"base64": ...} where they are no UTF-8;
-      null is `null` there, and elsewhere the bytes `null`. A size is -1 for null; size_binary is four bytes, big-endian;
+    - "key", "value" (raw, text, hex, base64, json, json_hex, json_base64, size, size_binary). In text, bytes that are
+      not UTF-8, and control characters, are \\xHH. In json they are a string, or {"base64": ...} where they are not;
+      null is `null` there, and elsewhere the bytes `null`. A size is -1 for null; size_binary is 4 bytes, big-endian;
     - "headers" (raw, text, hex, base64: name=value,name=value with NULL for null; json forms: the member "headers" of
       an object, a list of names and values in turn, with a comma behind, or nothing).
 
