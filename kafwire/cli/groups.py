@@ -318,9 +318,10 @@ def _lags(groups: Groups, group: Group) -> list[_Row]:
         else {where: start for where, (start, _) in shared.items() if start >= 0}
     )
     read = {where for member in group.members for where in member.partitions}
-    ends = groups.ends(sorted({*committed, *read}), "latest")
+    places = sorted({*committed, *read, *(shared or ())})
+    ends = groups.ends(places, "latest")
     rows: list[_Row] = []
-    for where in sorted({*committed, *read}):
+    for where in places:
         at, end = committed.get(where), ends.get(where)
         behind = None if at is None or end is None else max(0, end - at)
         if shared is not None:
