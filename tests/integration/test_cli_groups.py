@@ -116,8 +116,13 @@ def test_a_share_group_is_shown_and_set_as_by_kafka(cluster: KafkaCluster, topic
     with kafwire.Client(cluster.bootstrap) as client:
         assert not client.call(asked).responses[0].error_code
     with kafwire.ShareConsumer(cluster.bootstrap, topics=[topic], group_id=group) as consumer:
-        read = set[int]()
-        until(lambda: read.update(r.partition for r in consumer.poll(timeout=0.5)) or len(read) == 2, "it has all", 60)
+        read: set[int | None] = set()
+
+        def reads_both() -> bool:
+            read.update(record.partition for record in consumer.poll(timeout=0.5))
+            return len(read) == 2
+
+        until(reads_both, "it has records of both partitions", 60)
         (row,) = ours(cluster, "describe", group)[1:]
         assert row == [group, "share", "Stable", "simple", "1", "1"]
         (member_row,) = theirs(cluster, "--describe", "--members", "--group", group, tool=SHARE_TOOL)[1:]
