@@ -1,6 +1,7 @@
 """Where `kafwire consume` reads: -o as kcat has it, and batches from a bounded read or from one without end."""
 
 import datetime as dt
+import re
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -30,11 +31,14 @@ __all__ = [
     "partitions_of",
     "rows_before",
     "warn_late",
+    "warn_of_seconds",
 ]
 
 STORED = "stored"
 _NAMES = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "latest": "latest", STORED: STORED}
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+# Seconds from 1973 to 2286, which as milliseconds are in the first four months of 1970.
+_SECONDS = re.compile("[1-9][0-9]{8,9}")
 _LAST_MS = 253_402_300_799_999  # what a datetime can say
 # How long to wait for records before looking whether somebody still reads the output.
 SILENCE_S = 0.25
@@ -93,6 +97,19 @@ def parse_window(given: Sequence[str]) -> Window:
     if begins > 1:
         raise click.UsageError("-o says twice where to begin; only e@TIME goes with another -o")
     return Window(start, start_ms, end_ms)
+
+
+def warn_of_seconds(command: str, given: Sequence[str], option: str = "-o ") -> None:
+    """Warn on standard error of times that look like seconds since the epoch: as milliseconds they are in 1970."""
+    for text in given:
+        mark, at, number = text.rpartition("@")
+        if _SECONDS.fullmatch(number) and mark + at in ("", "s@", "e@"):
+            when = f"{moment(int(number)):%Y-%m-%dT%H:%M:%SZ}"
+            click.echo(
+                f"kafwire {command}: {option}{text} is {when}: times are in milliseconds, as in kcat. "
+                f"If {number} is in seconds, write {option}{text}000",
+                err=True,
+            )
 
 
 def milliseconds(option: str, text: str, value: str) -> int:
