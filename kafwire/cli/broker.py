@@ -195,16 +195,18 @@ def _listener(name: str, users: Mapping[str, str]) -> Any:
 
 
 def _configs(properties: Sequence[str]) -> dict[str, str]:
-    from kafwire.testing.broker.topics.configs import BROKER_CONFIGS
+    from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, DESCRIBED_CONFIGS
 
     configs = {}
     for text in properties:
         name, equals, value = text.partition("=")
         if not equals:
             raise click.UsageError(f"--property takes KEY=VALUE, not {text!r}")
-        known = BROKER_CONFIGS.get(name)
+        known = DESCRIBED_CONFIGS.get(name)
         if known is None:
             raise click.UsageError(f"--property: this broker has no option {name!r}")
+        if name not in BROKER_CONFIGS:
+            click.echo(f"--property {name} has no effect: clients are shown it, this broker does not heed it", err=True)
         if problem := known.problem(value):
             raise click.UsageError(f"--property: {problem}")
         configs[name] = value

@@ -17,10 +17,11 @@ from kafwire.testing.broker.topics.config_def import (
     PASSWORD,
     SHORT,
     STRING,
+    UNKNOWN,
     ConfigDef,
 )
 from kafwire.testing.broker.topics.config_store import ConfigStore, Refusal, ResourceType, Source, Synonym
-from kafwire.testing.broker.topics.configs import DESCRIBED_CONFIGS, TOPIC_CONFIGS
+from kafwire.testing.broker.topics.configs import DESCRIBED_CONFIGS, OF_AUTHORIZER, TOPIC_CONFIGS
 from kafwire.testing.broker.topics.group_configs import GROUP_CONFIGS
 from kafwire.testing.broker.topics.topics import name_problem
 from kafwire.testing.ports import host_and_port
@@ -28,7 +29,7 @@ from kafwire.testing.ports import host_and_port
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-_TYPES = {BOOLEAN: 1, STRING: 2, INT: 3, SHORT: 4, LONG: 5, DOUBLE: 6, LIST: 7, CLASS: 8, PASSWORD: 9}
+_TYPES = {UNKNOWN: 0, BOOLEAN: 1, STRING: 2, INT: 3, SHORT: 4, LONG: 5, DOUBLE: 6, LIST: 7, CLASS: 8, PASSWORD: 9}
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -72,9 +73,9 @@ def _describe(state: ClusterState, request: Request, asked: Any) -> list[Any]:
                 each: [Synonym(each, value, Source.DYNAMIC_DEFAULT_BROKER)] for each, value in store.of_all.items()
             }
         return [
-            _entry(request, known, places[0].value if places else None, places, is_fixed=not known.is_dynamic)
+            _entry(request, known, _value(each, places), places, is_fixed=not known.is_dynamic)
             for each, places in found.items()
-            for known in [DESCRIBED_CONFIGS.get(each) or ConfigDef(each, STRING, "", "", is_dynamic=True)]
+            for known in [_described(each)]
             if _is_wanted(asked, each)
         ]
     if asked.resource_type == ResourceType.GROUP:
@@ -103,6 +104,17 @@ def _own(state: ClusterState, number: int) -> dict[str, list[Synonym]]:
         if known.has_default:
             found[name].append(Synonym(name, known.default, Source.DEFAULT))
     return found
+
+
+def _value(name: str, places: list[Synonym]) -> str | None:
+    """The value; None where only another option that holds in its place has one."""
+    return places[0].value if places and places[0].name == name else None
+
+
+def _described(name: str) -> ConfigDef:
+    """A broker's option; one that Kafka does not know, as those of its authorizer, is of no type, and hidden."""
+    known = DESCRIBED_CONFIGS.get(name)
+    return ConfigDef(name, UNKNOWN, "", "") if known is None or name in OF_AUTHORIZER else known
 
 
 def _is_wanted(asked: Any, name: str) -> bool:

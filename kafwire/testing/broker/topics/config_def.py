@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 INT, LONG, BOOLEAN, STRING, LIST, DOUBLE = "int", "long", "boolean", "string", "list", "double"
-SHORT, CLASS, PASSWORD = "short", "class", "password"
+SHORT, CLASS, PASSWORD, UNKNOWN = "short", "class", "password", "unknown"
 _RANGES = {SHORT: 1 << 15, INT: 1 << 31, LONG: 1 << 63}
 
 
@@ -45,7 +45,7 @@ class ConfigDef:
     @property
     def is_sensitive(self) -> bool:
         """Whether its value is never shown."""
-        return self.kind == PASSWORD
+        return self.kind in (PASSWORD, UNKNOWN)
 
     def problem(self, value: str | None) -> str | None:
         """What is wrong with a value, in words; None: nothing."""

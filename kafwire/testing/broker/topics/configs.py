@@ -22,6 +22,7 @@ __all__ = [
     "INT",
     "LIST",
     "LONG",
+    "OF_AUTHORIZER",
     "STRING",
     "TOPIC_CONFIGS",
     "ConfigDef",
@@ -34,6 +35,7 @@ COARSER = {
     "log.roll.ms": {"log.roll.hours": 3_600_000},
     "log.roll.jitter.ms": {"log.roll.jitter.hours": 3_600_000},
 }
+OF_AUTHORIZER = {"super.users", "allow.everyone.if.no.acl.found"}
 _WITHOUT_DEFAULT = {*COARSER, "log.flush.interval.ms"}
 _INTERNAL = {
     "group.consumer.regex.refresh.interval.ms",
@@ -43,8 +45,7 @@ _INTERNAL = {
     "group.streams.num.warmup.replicas",
     "group.streams.task.offset.interval.ms",
     "producer.id.expiration.check.interval.ms",
-    "super.users",
-    "allow.everyone.if.no.acl.found",
+    *OF_AUTHORIZER,
 }
 
 
