@@ -57,7 +57,7 @@ _PROTOCOLS = ("ssl", "ssl_mtls", "sasl_plaintext", "sasl_ssl")
     "--security",
     multiple=True,
     metavar="PROTOCOL[:PORT]",
-    help=f"One of {', '.join(_PROTOCOLS)}: a secured listener, in place of the plain one; options of clients are written to files.",
+    help=f"One of {', '.join(_PROTOCOLS)}: a listener in place of the plain one; clients' options go to files.",
 )
 @click.option("--plain", is_flag=True, help="With --security: open a plain listener too, without TLS and login.")
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens to connections.")

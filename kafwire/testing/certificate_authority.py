@@ -1,6 +1,6 @@
-"""A certificate authority for the listeners of test clusters and of the embedded broker, by the package cryptography."""
+"""A certificate authority for test clusters and the embedded broker, by the package cryptography."""
 
-import datetime
+import datetime as dt
 import ipaddress
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -12,8 +12,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 __all__ = ["Authority", "Issued"]
 
-_LIFETIME = datetime.timedelta(days=825)  # the longest that Apple's clients accept
-_CLOCK_SKEW = datetime.timedelta(days=1)
+_LIFETIME = dt.timedelta(days=825)  # the longest that Apple's clients accept
+_CLOCK_SKEW = dt.timedelta(days=1)
 _ORGANIZATION = "kafwire test cluster"
 
 
@@ -28,7 +28,7 @@ class Authority:
     """A CA with a new key. `certificate` and `key` are in PEM."""
 
     def __init__(self) -> None:
-        self._now = datetime.datetime.now(datetime.UTC)
+        self._now = dt.datetime.now(dt.UTC)
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = _name("kafwire test CA")
         usage = x509.KeyUsage(

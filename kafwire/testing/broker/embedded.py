@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from kafwire.testing.broker.controls import Controls
 from kafwire.testing.broker.listener_ports import ListenerPorts, advertised_host, parse_advertised
+from kafwire.testing.broker.log.cleaner import Cleaner
 from kafwire.testing.broker.log.retention import Retention
 from kafwire.testing.broker.socket_server import Listener, SocketServer
 from kafwire.testing.broker.state import ClusterState, Node
@@ -119,6 +120,7 @@ class EmbeddedKafka(Controls):
         for index, node in enumerate(self.state.nodes.values()):
             self._listen(index, node)
         self.state.part(Retention).watch()
+        self.state.part(Cleaner).watch()
         self._server.start()
         self._is_started = True
         return self

@@ -1,4 +1,4 @@
-"""What the broker's side of TLS needs beside plain sockets: a handshake in steps, the alert for plaintext, and what is encrypted next."""
+"""The broker's side of TLS beside plain sockets: a handshake in steps, the alert for plaintext, what is encrypted next."""
 
 from __future__ import annotations
 
