@@ -43,7 +43,9 @@ def _write(state: ClusterState, request: Request, marker: Any, name: str, index:
     """Write one marker. Returns an error code."""
     if name == OFFSETS_TOPIC:
         offsets: OffsetStore = state.part(OffsetStore)
-        offsets.end_transaction(marker.producer_id, index, commit=marker.transaction_result)
+        offsets.end_transaction(
+            marker.producer_id, index, commit=marker.transaction_result, epoch=marker.producer_epoch
+        )
         return 0
     partition = state.topics.partition(name, index)
     if partition is None or (request.node not in partition.replicas and request.node != partition.leader):

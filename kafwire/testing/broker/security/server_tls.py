@@ -1,4 +1,4 @@
-"""The broker's side of TLS beside plain sockets: a handshake in steps, the alert for plaintext, what is encrypted next."""
+"""The broker's side of TLS beside plain sockets: a handshake in steps, an alert for plaintext, the next plaintext."""
 
 from __future__ import annotations
 

@@ -215,7 +215,7 @@ class Transactions:
         coordinator = its.coordinator
         commit = coordinator.state is State.PREPARE_COMMIT
         if place[0] == OFFSETS_TOPIC:
-            self._offsets.end_transaction(coordinator.producer_id, place[1], commit=commit)
+            self._offsets.end_transaction(coordinator.producer_id, place[1], commit=commit, epoch=coordinator.epoch)
             return True
         partition = self._state.topics.partition(*place)
         if partition is None:
