@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.groups.offsets import OFFSETS_TOPIC, OffsetStore
+from kafwire.testing.broker.groups.offsets import OffsetStore
+from kafwire.testing.broker.groups.offsets_topic import OFFSETS_TOPIC
 from kafwire.testing.broker.request import Answer, Request
 
 if TYPE_CHECKING:

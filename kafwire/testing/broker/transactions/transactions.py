@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
 from kafwire.testing.broker.expiry import Expiry
-from kafwire.testing.broker.groups.offsets import OFFSETS_TOPIC, OffsetStore
+from kafwire.testing.broker.groups.offsets import OffsetStore
+from kafwire.testing.broker.groups.offsets_topic import OFFSETS_TOPIC
 from kafwire.testing.broker.topics.placement import has_enough_replicas
 from kafwire.testing.broker.transactions.transaction_coordinator import NOBODY, Coordinator, Place, State
 

@@ -32,7 +32,7 @@ def compacted(state: ClusterState, **configs: str) -> Partition:
 
 
 def write(state: ClusterState, partition: Partition, key: bytes, value: bytes | None, **batch: Any) -> None:
-    record = {"key": key, "value": value, "timestamp_ms": state.wall_ms}
+    record: dict[str, object] = {"key": key, "value": value, "timestamp_ms": state.wall_ms}
     partition.append(encode_batch([record], **batch))
 
 
