@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -14,6 +14,7 @@ from tests.support.deadlines import until
 
 CONFIGS = {"log.cleaner.backoff.ms": 100, "log.retention.ms": -1}
 HOUR_MS = 3_600_000
+Written = list[tuple[int, bytes, bytes | None]]
 Left = list[tuple[int, bytes | None, bytes | None]]
 
 
@@ -23,7 +24,7 @@ def both() -> Iterator[tuple[str, str]]:
         yield embedded.bootstrap, cluster.bootstrap
 
 
-def write(bootstrap: str, topic: str, records: list[tuple[int, bytes, bytes | None]]) -> None:
+def write(bootstrap: str, topic: str, records: Written) -> None:
     """Write records of so many hours ago, each a batch: an hour is more than a segment has."""
     now_ms = int(time.time() * 1000)
     with kafwire.Producer(bootstrap, linger_ms=0) as producer:
@@ -36,9 +37,13 @@ def left(bootstrap: str, topic: str) -> Left:
         return [(record.offset, record.key, record.value) for batch in scan.batches() for record in batch]
 
 
+def has_offsets(now: Callable[[], Left], offsets: list[int]) -> bool:
+    return [offset for offset, _, _ in now()] == offsets
+
+
 # A cleaner that comes between two writes cleans less: what is left in the end is the same with any ratio.
 ANY_RATIO = {"min.cleanable.dirty.ratio": "0.01"}
-CASES = {
+CASES: dict[str, tuple[dict[str, str], Written, list[int]]] = {
     "closed segments alone": (
         {**ANY_RATIO, "segment.ms": f"{HOUR_MS // 2}"},
         [(9, b"a", b"1"), (8, b"b", b"1"), (7, b"a", b"2"), (6, b"c", None), (5, b"a", b"3")],
@@ -67,6 +72,6 @@ def test_the_same_is_left(both: tuple[str, str], topic_name: str, case: str) -> 
     found: list[Left] = []
     for bootstrap in both:
         now = partial(left, bootstrap, topic_name)
-        until(lambda now=now: [offset for offset, _, _ in now()] == offsets, f"{offsets}", 40)
+        until(partial(has_offsets, now, offsets), f"{offsets} of {bootstrap}", 40)
         found.append(now())
     assert found[0] == found[1]

@@ -29,7 +29,7 @@ def use_groups(bootstrap: str, topic: str) -> None:
     member.subscribe([topic])
     message = member.poll(30)
     assert message is not None
-    member.commit(message, asynchronous=False)
+    member.commit(message=message, asynchronous=False)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
     producer.init_transactions(30)
     for ends in (producer.commit_transaction, producer.abort_transaction):
