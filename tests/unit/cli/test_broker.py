@@ -143,6 +143,14 @@ main(["broker", "--port", "0", "--security", "sasl_ssl"])
     )
 
 
+def test_a_property_without_effect_is_reported() -> None:
+    with running("--port", "0", "--property", "num.network.threads=5") as (bootstrap, process):
+        assert bootstrap.startswith("127.0.0.1:")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert errors.startswith("--property num.network.threads has no effect")
+
+
 def test_an_error_inside_the_broker_ends_the_command_with_one_line() -> None:
     program = """
 import sys

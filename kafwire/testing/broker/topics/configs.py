@@ -58,7 +58,8 @@ def _default_of_topics(topic: ConfigDef) -> ConfigDef:
 
 def _marked(*configs: ConfigDef) -> Iterator[ConfigDef]:
     for config in configs:
-        yield replace(config, is_internal=True) if config.name in _INTERNAL else config
+        has_default = config.has_default and config.name not in OF_AUTHORIZER
+        yield replace(config, is_internal=config.name in _INTERNAL, has_default=has_default)
 
 
 BROKER_CONFIGS = by_name(
