@@ -26,7 +26,14 @@ from kafwire.testing.broker.frames import has_long_text, read_request, write_pie
 from kafwire.testing.broker.log.log import FileSpan
 from kafwire.testing.broker.request import HANG_UP, NO_ANSWER, Answer, Connection, Request
 from kafwire.testing.broker.security.principals import DEFAULT_RULES, principal_of
-from kafwire.testing.broker.security.server_tls import HANDSHAKE_MS, Step, next_plaintext, shake_hands
+from kafwire.testing.broker.security.server_tls import (
+    HANDSHAKE_MS,
+    Step,
+    begins_tls,
+    next_plaintext,
+    refuse_plaintext,
+    shake_hands,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -66,6 +73,7 @@ class _Peer:
     connection: Connection
     listener: Listener
     handshake: Timer | None = None  # of TLS, which is under way: when it has taken too long
+    has_greeted: bool = False  # whether the handshake has begun with bytes of TLS
     wants_to_write: bool = False  # by the handshake
     head: bytearray = field(default_factory=bytearray)  # of a frame that has begun
     frame: bytearray | None = None  # that is being received
@@ -118,6 +126,11 @@ class SocketServer:
         else:
             self._close_all()
 
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the thread ends, for so many seconds at most. Returns whether it has ended."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
     def ask(self, function: Callable[[], _T]) -> _T:
         """Call `function` in the server's thread, where it may touch the state, and return what it returns."""
         if threading.current_thread() is self._thread:
@@ -132,7 +145,16 @@ class SocketServer:
     def listen(self, listener: Listener) -> tuple[str, int]:
         """Open a port, before `start` or in the server's thread. Returns where it is."""
         family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
-        opened = socket.create_server((listener.host, listener.port), family=family, backlog=1024)
+        both = listener.host == "::" and socket.has_dualstack_ipv6()
+        try:
+            opened = socket.create_server(
+                (listener.host, listener.port), family=family, backlog=1024, dualstack_ipv6=both
+            )
+        except OSError as error:
+            number = error.errno or 0
+            why = os.strerror(number) if number > 0 else "no address of this machine"
+            where = f"listener {listener.name} cannot listen on {listener.host} port {listener.port}"
+            raise OSError(error.errno, f"{where}: {why}") from None
         opened.setblocking(False)
         self._listeners[opened.fileno()] = opened, listener
         self._selector.register(opened, selectors.EVENT_READ, lambda: self._on_client(opened, listener))
@@ -197,8 +219,8 @@ class SocketServer:
         with contextlib.suppress(BlockingIOError):
             self._wake_receive.recv(4096)
         while self._asked:
+            self.state.advance(self.now_ms)  # an error leaves the call in the queue, where it fails as the thread ends
             function, future = self._asked.popleft()
-            self.state.advance(self.now_ms)
             try:
                 future.set_result(function())
             except BaseException as error:  # noqa: BLE001 - it belongs to who asked
@@ -291,6 +313,14 @@ class SocketServer:
             self._watch(peer)
 
     def _shake_hands(self, peer: _Peer) -> None:
+        if not peer.has_greeted:
+            begins = begins_tls(peer.socket)
+            peer.has_greeted = begins is True
+            if begins is False:
+                _log.info("a connection from %s is closed: it speaks no TLS", peer.connection.peer)
+                refuse_plaintext(peer.socket)
+                self._close(peer)
+                return
         step = shake_hands(peer.socket)
         peer.wants_to_write = step is Step.WRITE
         if step is not Step.DONE:

@@ -1,4 +1,4 @@
-"""What the broker's side of TLS needs beside plain sockets: a handshake in steps, and what is encrypted next."""
+"""The broker's side of TLS beside plain sockets: a handshake in steps, an alert for plaintext, the next plaintext."""
 
 from __future__ import annotations
 
@@ -9,8 +9,12 @@ from typing import Any
 
 from kafwire.testing.broker.log.log import FileSpan, read_span
 
+_HANDSHAKE = 0x16  # the type of a record of TLS
+_HEAD_BYTES = 5
+_NO_TLS_ALERT = bytes((0x15, 3, 3, 0, 2, 2, 80))  # fatal, internal_error: Java's TLS sends it
 HANDSHAKE_MS = 10_000  # a client whose handshake takes longer is let go
 _RECORD_BYTES = 16 << 10
+_READ_TIMES = 16
 _FILE_BYTES = 64 << 10  # of a file that are encrypted at a time
 
 
@@ -33,6 +37,31 @@ def shake_hands(socket: Any) -> Step:
     except ssl.SSLWantWriteError:
         return Step.WRITE
     return Step.DONE
+
+
+def begins_tls(socket: Any) -> bool | None:
+    """Whether a client's first bytes begin a handshake of TLS; None: too few have arrived. It leaves them unread."""
+    import socket as sockets
+
+    try:
+        head = sockets.socket.recv(socket, _HEAD_BYTES, sockets.MSG_PEEK)  # not the socket's own, which would decrypt
+    except BlockingIOError:
+        return None
+    if len(head) < _HEAD_BYTES:
+        return None
+    return head[0] == _HANDSHAKE or (head[0] & 0x80 != 0 and head[2] == 1)  # the second is a hello as of SSL 2
+
+
+def refuse_plaintext(socket: Any) -> None:
+    """Send the alert that Kafka sends to a client that speaks no TLS, and read what has arrived."""
+    import contextlib
+    import socket as sockets
+
+    with contextlib.suppress(OSError):
+        sockets.socket.send(socket, _NO_TLS_ALERT)
+        for _ in range(_READ_TIMES):  # a socket that is closed with bytes unread resets the connection
+            if not sockets.socket.recv(socket, _FILE_BYTES):
+                return
 
 
 def next_plaintext(outgoing: Iterable[memoryview | FileSpan]) -> bytes | memoryview:
