@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Self
 
 from kafwire.bootstrap import parse_servers, protocols_of, shown_servers
 from kafwire.config_names import hint, respell, translate
 from kafwire.errors import ConfigError
+from kafwire.lazy_dataclass import dataclass
 from kafwire.option_checks import OneOf, any_text, flag, function, maybe, number, option, some_text
 from kafwire.option_pairs import yielding
 from kafwire.security_config import SecurityConfig

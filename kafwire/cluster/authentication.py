@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kafwire import protocol
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthenticationError, KafkaConnectionError, broker_error
 from kafwire.foreign_text import printable
+from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.interfaces import Engine
 from kafwire.security.login import Login
 from kafwire.security.sasl.exchange import Exchange

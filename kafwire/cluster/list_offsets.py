@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -26,6 +25,7 @@ from kafwire.errors import (
     ProtocolError,
     broker_error,
 )
+from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.log import log
 
 

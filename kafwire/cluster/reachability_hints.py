@@ -8,8 +8,9 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
+
+from kafwire.lazy_dataclass import dataclass
 
 # Errors of resolving: no address, no response of the name server, and any other (a thread that does not start).
 NO_SUCH_NAME, NO_NAME_SERVER, UNRESOLVED = -1, -2, -3
