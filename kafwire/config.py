@@ -86,7 +86,7 @@ def _assignors(value: Any) -> tuple[str, ...]:
     return found
 
 
-_DURATION = re.compile(
+_DURATION = (
     r"P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?"
 )
 _PART_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
@@ -94,7 +94,7 @@ _PART_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds"
 
 def duration_ms(policy: str) -> int | None:
     """The milliseconds of a `by_duration:` policy, as Java's Duration reads them; None for anything else."""
-    found = _DURATION.fullmatch(policy.removeprefix("by_duration:")) if policy.startswith("by_duration:") else None
+    found = re.fullmatch(_DURATION, policy.removeprefix("by_duration:")) if policy.startswith("by_duration:") else None
     if found is None or not any(found.groups()):
         return None
     return round(sum(float(found[part]) * factor for part, factor in _PART_MS.items() if found[part]))

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState
@@ -15,7 +15,6 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, UnknownPartition
 from kafwire.handles import refuse_copy
-from kafwire.options import ProducerOptions
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import (
     CLOSED,
@@ -36,6 +35,9 @@ from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
 from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition, TransactionHandle
+
+if TYPE_CHECKING:
+    from kafwire.options import ProducerOptions
 
 log = logging.getLogger("kafwire")
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.handles import refuse_copy
-from kafwire.options import ProducerOptions
 from kafwire.producer._accumulator import RecordSender
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import CLOSED, carry, check_partition, check_topic, given_up, no_room, wrong_argument
@@ -25,6 +24,9 @@ from kafwire.sync.client import Client
 from kafwire.sync.transaction import TransactionBlock
 from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
+
+if TYPE_CHECKING:
+    from kafwire.options import ProducerOptions
 
 
 class Producer(RecordSender):

@@ -14,7 +14,6 @@ from kafwire.errors import ConfigError, KafkaError, broker_error
 from kafwire.handles import refuse_copy
 from kafwire.integers import natural
 from kafwire.lazy_dataclass import dataclass
-from kafwire.options import ScanOptions
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.scanner.ranges import Range
@@ -25,6 +24,7 @@ from kafwire.serializer_calls import Deserializers
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafwire.options import ScanOptions
     from kafwire.records import Batch
 
 

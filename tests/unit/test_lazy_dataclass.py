@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from kafwire import lazy_dataclass
+from tests.support.deadlines import PATIENCE_S, ended
 
 Maker = Callable[..., Any]
 
@@ -252,12 +253,11 @@ def test_threads_race_for_the_first_instance() -> None:
         found: list[int] = []
 
         def make(start: threading.Barrier = start, kind: type = One, found: list[int] = found) -> None:
-            start.wait()
+            start.wait(PATIENCE_S)
             found.append(kind(3).number)
 
         threads = [threading.Thread(target=make) for _ in range(4)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        ended(*threads)
         assert found == [3] * 4
