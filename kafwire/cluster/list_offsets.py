@@ -26,6 +26,7 @@ from kafwire.errors import (
     broker_error,
 )
 from kafwire.lazy_dataclass import dataclass
+from kafwire.protocol.api.list_offsets import ListOffsetsRequest
 from kafwire.runtime.log import log
 
 
@@ -280,7 +281,7 @@ async def _missing(
 
 
 def _request(cluster: Cluster, wanted: Mapping[Partition, Place], isolation_level: int) -> Any:
-    request: Any = protocol.ListOffsetsRequest
+    request: Any = ListOffsetsRequest
     topics: dict[str, list[Any]] = {}
     for (topic, partition), when in wanted.items():
         asked = request.ListOffsetsPartition(
