@@ -13,7 +13,6 @@ from dataclasses import field, fields, replace
 from typing import Any, Self
 
 from kafwire.bootstrap import parse_servers, protocols_of, shown_servers
-from kafwire.config_names import hint, respell, translate
 from kafwire.errors import ConfigError
 from kafwire.lazy_dataclass import dataclass
 from kafwire.option_checks import OneOf, any_text, flag, function, maybe, number, option, some_text
@@ -143,6 +142,8 @@ class ClientConfig(SecurityConfig):
         checked = {}
         for name, value in options.items():
             if name not in known:
+                from kafwire.config_names import hint  # what other clients name, for errors and configuration files
+
                 raise ConfigError(f"unknown option {name!r}{hint(name, [*known, *others], as_keyword=True)}")
             try:
                 checked[name] = known[name].metadata["check"](value)
@@ -374,6 +375,8 @@ def from_config(
     `arguments` are names beside the options. Raises `ConfigError` in the user's own spelling; what has no effect is
     named by one warning.
     """
+    from kafwire.config_names import respell, translate
+
     own = {item.name for item in fields(config)}.union(arguments)
     others = {item.name for kind in (ProducerConfig, ConsumerConfig) for item in fields(kind)} - own
     found, names = translate(options, own, others)

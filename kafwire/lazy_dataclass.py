@@ -268,5 +268,9 @@ def _standard(cls: type, **options: bool) -> Any:
     """A dataclass of the standard library with the fields of `cls`."""
     known: Mapping[str, tuple[Any, dataclasses.Field[Any]]] = cls.__dict__[_FIELDS]
     namespace: dict[str, Any] = {name: field for name, (_, field) in known.items()}
-    namespace |= {"__annotations__": {name: kind for name, (kind, _) in known.items()}, "__module__": cls.__module__}
-    return dataclasses.dataclass(**options)(type(cls.__name__, (), {**namespace, "__doc__": cls.__doc__ or "-"}))
+    # Texts as annotations would be looked through for ClassVar and InitVar, each by a pattern.
+    namespace |= {"__annotations__": dict.fromkeys(known, object), "__module__": cls.__module__}
+    made = dataclasses.dataclass(**options)(type(cls.__name__, (), {**namespace, "__doc__": cls.__doc__ or "-"}))
+    for kind, field in known.values():
+        field.type = kind
+    return made

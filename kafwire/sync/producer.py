@@ -15,18 +15,18 @@ from kafwire.producer._accumulator import RecordSender
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import CLOSED, carry, check_partition, check_topic, given_up, no_room, wrong_argument
 from kafwire.producer.sender import Sender
-from kafwire.producer.transaction_manager import Transactions
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
-from kafwire.sync.client import Client
-from kafwire.sync.transaction import TransactionBlock
 from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
 
 if TYPE_CHECKING:
     from kafwire.options import ProducerOptions
+    from kafwire.producer.transaction_manager import Transactions
+    from kafwire.sync.client import Client
+    from kafwire.sync.transaction import TransactionBlock
 
 
 class Producer(RecordSender):
@@ -257,6 +257,8 @@ class Producer(RecordSender):
             3
         """
         self._transactional()
+        from kafwire.sync.transaction import TransactionBlock
+
         return TransactionBlock(self, timeout)
 
     def init_transactions(self, timeout: float | None = None) -> None:
