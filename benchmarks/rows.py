@@ -514,7 +514,7 @@ ROWS: Sequence[Row] = [
             Contender("aiokafka", "import", "aiokafka", context=True),
             Contender("kafka", "import", "kafka", context=True),
         ],
-        [Goal("kafwire", most=40.0)],
+        [Goal("kafwire", most=10.0)],
         short=True,
     ),
     *[_start(name) for name in ("first-record", "first-send", "command")],
