@@ -156,8 +156,9 @@ def _add_methods(
             if name != "__replace__":
                 method.__name__, method.__qualname__ = name, f"{cls.__qualname__}.{name}"
             setattr(cls, name, method)
-    positional = tuple(name for name, (_, field) in known.items() if field.init and not field.kw_only)
-    cls.__match_args__ = cls.__dict__.get("__match_args__", positional)  # type: ignore[attr-defined]
+    if "__match_args__" not in cls.__dict__:
+        positional = tuple(name for name, (_, field) in known.items() if field.init and not field.kw_only)
+        setattr(cls, "__match_args__", positional)  # noqa: B010 # a type has none
     if "__init__" not in cls.__dict__:
         _Lazy("__init__", _init_of).bind(cls)
 
@@ -193,7 +194,7 @@ def _repr(names: list[str]) -> Callable[[Any], str]:
     return text
 
 
-def _frozen(cls: type, names: frozenset[str]) -> tuple[Callable[..., None], Callable[..., None]]:
+def _frozen(cls: Any, names: frozenset[str]) -> tuple[Callable[..., None], Callable[..., None]]:
     """`__setattr__` and `__delattr__` that refuse the fields, and in `cls` itself everything."""
 
     def set_attribute(self: Any, name: str, value: Any) -> None:
@@ -219,13 +220,15 @@ class _Factory:
 _FACTORY = _Factory()
 
 
-def _init_of(cls: type) -> Callable[..., None]:
+def _init_of(cls: Any) -> Callable[..., None]:
     """Compile the `__init__` of a dataclass."""
     known: Mapping[str, tuple[Any, dataclasses.Field[Any]]] = cls.__dict__[_FIELDS]
     frozen = cls.__setattr__ is not object.__setattr__
     slotless = "__slots__" not in cls.__dict__
     outer: dict[str, Any] = {"_set": object.__setattr__, "_factory": _FACTORY}
-    positional, keywords, body = [], [], []
+    positional: list[str] = []
+    keywords: list[str] = []
+    body: list[str] = []
     for name, (_, field) in known.items():
         value = name
         if field.default_factory is not _MISSING:
@@ -256,7 +259,8 @@ def _init_of(cls: type) -> Callable[..., None]:
 
 def _standard_fields(cls: type) -> dict[str, dataclasses.Field[Any]]:
     """What `dataclasses.fields` reads, made by the standard library."""
-    return _standard(cls, init=False, repr=False, eq=False).__dataclass_fields__
+    made: dict[str, dataclasses.Field[Any]] = _standard(cls, init=False, repr=False, eq=False).__dataclass_fields__
+    return made
 
 
 def _standard_params(cls: type, *, frozen: bool, eq: bool, order: bool) -> Any:
@@ -270,7 +274,7 @@ def _standard(cls: type, **options: bool) -> Any:
     namespace: dict[str, Any] = {name: field for name, (_, field) in known.items()}
     # Texts as annotations would be looked through for ClassVar and InitVar, each by a pattern.
     namespace |= {"__annotations__": dict.fromkeys(known, object), "__module__": cls.__module__}
-    made = dataclasses.dataclass(**options)(type(cls.__name__, (), {**namespace, "__doc__": cls.__doc__ or "-"}))
+    made: Any = dataclasses.dataclass(**options)(type(cls.__name__, (), {**namespace, "__doc__": cls.__doc__ or "-"}))
     for kind, field in known.values():
         field.type = kind
     return made
