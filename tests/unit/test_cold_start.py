@@ -72,9 +72,9 @@ _FOREIGN = (
 )
 # The body of a program, what it does not load, and how many modules of kafwire it loads at most.
 _TASKS = {
-    "read": (_READ, (*_FOREIGN, "kafwire.producer", "kafwire.aio"), 136),
-    "send": (_SEND, (*_FOREIGN, "kafwire.consumer", "kafwire.aio"), 121),
-    "async read": (_ASYNC_READ, (*_FOREIGN, "kafwire.producer", "kafwire.sync"), 138),
+    "read": (_READ, (*_FOREIGN, "kafwire.producer", "kafwire.records._encode", "kafwire.aio"), 133),
+    "send": (_SEND, (*_FOREIGN, "kafwire.consumer", "kafwire.aio"), 120),
+    "async read": (_ASYNC_READ, (*_FOREIGN, "kafwire.producer", "kafwire.records._encode", "kafwire.sync"), 135),
     "async send": (_ASYNC_SEND, (*_FOREIGN, "kafwire.consumer", "kafwire.sync"), 123),
 }
 
