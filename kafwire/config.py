@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Self
 
 from kafwire.bootstrap import parse_servers, protocols_of, shown_servers
-from kafwire.config_names import hint, respell, translate
 from kafwire.errors import ConfigError
+from kafwire.lazy_dataclass import dataclass
 from kafwire.option_checks import (
     OneOf,
     any_text,
@@ -97,7 +97,7 @@ def _assignors(value: Any) -> tuple[str, ...]:
     return found
 
 
-_DURATION = re.compile(
+_DURATION = (
     r"P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?"
 )
 _PART_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
@@ -105,7 +105,7 @@ _PART_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds"
 
 def duration_ms(policy: str) -> int | None:
     """The milliseconds of a `by_duration:` policy, as Java's Duration reads them; None for anything else."""
-    found = _DURATION.fullmatch(policy.removeprefix("by_duration:")) if policy.startswith("by_duration:") else None
+    found = re.fullmatch(_DURATION, policy.removeprefix("by_duration:")) if policy.startswith("by_duration:") else None
     if found is None or not any(found.groups()):
         return None
     return round(sum(float(found[part]) * factor for part, factor in _PART_MS.items() if found[part]))
@@ -154,6 +154,8 @@ class ClientConfig(SecurityConfig):
         checked = {}
         for name, value in options.items():
             if name not in known:
+                from kafwire.config_names import hint  # what other clients name, for errors and configuration files
+
                 raise ConfigError(f"unknown option {name!r}{hint(name, [*known, *others], as_keyword=True)}")
             try:
                 checked[name] = known[name].metadata["check"](value)
@@ -389,6 +391,8 @@ def from_config(
     `arguments` are names beside the options. Raises `ConfigError` in the user's own spelling; what has no effect is
     named by one warning.
     """
+    from kafwire.config_names import respell, translate
+
     own = {item.name for item in fields(config)}.union(arguments)
     others = {item.name for kind in (ProducerConfig, ConsumerConfig) for item in fields(kind)} - own
     found, names = translate(options, own, others)

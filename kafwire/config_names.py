@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kafwire.errors import ConfigError
-from kafwire.jaas import parse_jaas
 from kafwire.secret import Secret
 from kafwire.similar_names import similar
 
@@ -429,6 +428,8 @@ def _said_by_jaas(name: str, value: Any, mechanism: Any) -> Mapping[str, Any]:
     """The options that a text of JAAS stands for, with the mechanism where it is for one only."""
     if not isinstance(value, str | Secret):
         raise ConfigError(f"option {name}: text is needed")
+    from kafwire.jaas import parse_jaas  # for the few that configure a login in Java's words
+
     entry = parse_jaas(value)
     if mechanism is not None and mechanism not in entry.mechanisms:
         raise ConfigError(f"option {name} has a login module for {' or '.join(entry.mechanisms)}, not for {mechanism}")

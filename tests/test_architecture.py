@@ -76,7 +76,7 @@ HEAVY_MODULES = {
     *("asyncio", "concurrent.futures", "crc32c", "cramjam", "isal", "logging", "lz4", "numpy", "pandas", "pyarrow"),
     *("pyspark", "ssl", "zstandard"),
 }
-IMPORT_LIMIT_MS = 40
+IMPORT_LIMIT_MS = 10
 LONG_FILE_LINES = 450
 
 # What tests do not call, as it is written there, and why. `*.` is anything before the last dot, `()` without arguments.

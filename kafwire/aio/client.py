@@ -18,7 +18,6 @@ from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.options import ClientOptions, ScanOptions
 from kafwire.peer_names import ADMIN, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
@@ -26,6 +25,7 @@ from kafwire.types import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.aio.scan import AsyncScan
+    from kafwire.options import ClientOptions, ScanOptions
     from kafwire.scanner.reader import ProgressOption
 
 _T = TypeVar("_T")

@@ -41,7 +41,6 @@ from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.options import ConsumerOptions
 from kafwire.peer_names import CONSUMER, called_property, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
@@ -50,6 +49,7 @@ from kafwire.serializer_calls import Deserializers
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from kafwire.options import ConsumerOptions
     from kafwire.records import Batch, Record
 
 _T = TypeVar("_T")

@@ -7,16 +7,14 @@ import logging
 from collections.abc import Coroutine, Iterable, Mapping
 from functools import cache
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState
-from kafwire.aio.transaction import AsyncTransactionBlock
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, UnknownPartition
 from kafwire.handles import refuse_copy
-from kafwire.options import ProducerOptions
 from kafwire.peer_names import AsyncProducerNames
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import (
@@ -31,13 +29,17 @@ from kafwire.producer.arguments import (
 )
 from kafwire.producer.flush import undelivered
 from kafwire.producer.sender import Sender
-from kafwire.producer.transaction_manager import Transactions
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
 from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition, TransactionHandle
+
+if TYPE_CHECKING:
+    from kafwire.aio.transaction import AsyncTransactionBlock
+    from kafwire.options import ProducerOptions
+    from kafwire.producer.transaction_manager import Transactions
 
 log = logging.getLogger("kafwire")
 
@@ -326,6 +328,8 @@ class AsyncProducer(AsyncProducerNames):
             3
         """
         self._transactional()
+        from kafwire.aio.transaction import AsyncTransactionBlock
+
         return AsyncTransactionBlock(self, timeout)
 
     async def init_transactions(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # it goes on

@@ -11,7 +11,7 @@ import contextlib
 import math
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
@@ -22,8 +22,6 @@ from kafwire.consumer.arguments import Selection
 from kafwire.consumer.assignment import Assignment
 from kafwire.consumer.denied_partitions import DeniedPartitions
 from kafwire.consumer.fetcher import Fetcher
-from kafwire.consumer.group.ownership import PartitionOwnership
-from kafwire.consumer.group_membership import GroupMembership
 from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.offsets.hand import Hand, Handed
 from kafwire.consumer.offsets.partition_progress import PartitionProgress
@@ -41,6 +39,10 @@ from kafwire.runtime.metrics_reporter import Reporter
 from kafwire.runtime.patched import reader_waiter
 from kafwire.serializer_calls import Deserializers
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire.consumer.group.ownership import PartitionOwnership
+    from kafwire.consumer.group_membership import GroupMembership
 
 # One poll returns no more than so many batches, and none after those that make up so many bytes of decoded columns.
 POLL_BATCHES = 64
@@ -78,6 +80,8 @@ class ConsumerCore:
         self.denied = DeniedPartitions(self.fetcher, self.assignment.start_again)
         self.membership: GroupMembership | None = None
         if config.group_id is not None:
+            from kafwire.consumer.group_membership import GroupMembership  # only members of groups load it
+
             self.membership = GroupMembership(
                 self.fetcher, config, self.assignment, self.commits, Handlers() if handlers is None else handlers
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +16,7 @@ from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.arguments import LASTING_LAYOUTS
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.errors import ConfigError
+from kafwire.lazy_dataclass import dataclass
 from kafwire.records._arrow import Layout
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.patched import reader_waiter

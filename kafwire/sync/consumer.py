@@ -25,18 +25,17 @@ from kafwire.consumer.offsets.commits import ToCommit
 from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.options import ConsumerOptions
 from kafwire.peer_names import CONSUMER, called_property, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
 from kafwire.sync.batch_reader import BatchReader
-from kafwire.sync.partition_stream import PartitionStream
-from kafwire.sync.stream_threads import run_threads
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from kafwire.options import ConsumerOptions
     from kafwire.records import Batch, Record
+    from kafwire.sync.partition_stream import PartitionStream
 
 _ARGUMENTS = (
     *("topics", "pattern", "assign", "start", "columns", "layout"),
@@ -246,6 +245,8 @@ class Consumer:
             >>> [batch.base_offset for batch in consumer.partition_stream(partition, timeout=1.0)]
             [0]
         """
+        from kafwire.sync.partition_stream import PartitionStream
+
         self._check()
         timeout_ms = milliseconds(timeout)
         self._reading.put_back([partition])
@@ -283,6 +284,8 @@ class Consumer:
             ...         consumer.stop()
             0 3
         """
+        from kafwire.sync.partition_stream import PartitionStream
+
         self._check()
         timeout_ms = milliseconds(timeout)
         self._reading.put_back()
@@ -325,6 +328,8 @@ class Consumer:
             >>> consumer.for_each_partition(handle)
             0 3
         """
+        from kafwire.sync.stream_threads import run_threads
+
         run_threads(self.partitions(explicit=explicit), handler, threads, self.stop)
 
     def stop(self) -> None:

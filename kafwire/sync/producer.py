@@ -6,27 +6,29 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from functools import cache
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.handles import refuse_copy
-from kafwire.options import ProducerOptions
 from kafwire.peer_names import ProducerNames
 from kafwire.producer._accumulator import RecordSender
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import CLOSED, carry, check_partition, check_topic, given_up, no_room, wrong_argument
 from kafwire.producer.sender import Sender
-from kafwire.producer.transaction_manager import Transactions
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
-from kafwire.sync.client import Client
-from kafwire.sync.transaction import TransactionBlock
 from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
+
+if TYPE_CHECKING:
+    from kafwire.options import ProducerOptions
+    from kafwire.producer.transaction_manager import Transactions
+    from kafwire.sync.client import Client
+    from kafwire.sync.transaction import TransactionBlock
 
 
 class Producer(RecordSender, ProducerNames):
@@ -258,6 +260,8 @@ class Producer(RecordSender, ProducerNames):
             3
         """
         self._transactional()
+        from kafwire.sync.transaction import TransactionBlock
+
         return TransactionBlock(self, timeout)
 
     def init_transactions(self, timeout: float | None = None) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -14,7 +13,7 @@ from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, broker_error
 from kafwire.handles import refuse_copy
 from kafwire.integers import natural
-from kafwire.options import ScanOptions
+from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.scanner.ranges import Range
@@ -25,6 +24,7 @@ from kafwire.serializer_calls import Deserializers
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafwire.options import ScanOptions
     from kafwire.records import Batch
 
 

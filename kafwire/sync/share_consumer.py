@@ -18,13 +18,13 @@ from kafwire.consumer.share.share_core import ShareCore
 from kafwire.consumer.share.share_fetcher import FetchedRange
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.options import ShareConsumerOptions
 from kafwire.peer_names import SHARE_CONSUMER, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
 
 if TYPE_CHECKING:
+    from kafwire.options import ShareConsumerOptions
     from kafwire.records import Record
 
 _ARGUMENTS = ("topics", "columns", "layout")
