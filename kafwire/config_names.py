@@ -39,9 +39,29 @@ def _minus_one_is_never(value: Any) -> Any:
     return _NEVER_MS if str(value) == "-1" else value
 
 
+class PollOnly(int):
+    """A limit of `poll` alone: `max.poll.records`, as Java's clients mean it."""
+
+
+def _poll_only(value: Any) -> Any:
+    """Java's limit; what is no whole number is left for the option's own check."""
+    try:
+        return PollOnly(value) if isinstance(value, int | str) and not isinstance(value, bool) else value
+    except ValueError:
+        return value
+
+
+def _own_level(value: Any) -> Any:
+    """librdkafka's -1 is the codec's own level."""
+    return None if str(value) == "-1" else value
+
+
 def _same(value: Any) -> Any:
     return value
 
+
+# What values mean where the option's name is spelt with dots.
+DOTTED: dict[str, Callable[[Any], Any]] = {"compression_level": _own_level, "max_poll_records": _poll_only}
 
 # Other names of options, and what becomes of their values.
 ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -324,9 +344,7 @@ def translate(
             if serializer is not None:
                 put(plain, serializer, name)
         elif plain in own:
-            # librdkafka's -1 is the codec's own level.
-            is_default = plain == "compression_level" and dotted and str(value) == "-1"
-            put(plain, None if is_default else value, name)
+            put(plain, DOTTED.get(plain, _same)(value) if dotted else value, name)
         elif value is None and is_known(plain):
             continue
         elif plain in ALIASES:
