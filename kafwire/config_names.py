@@ -52,7 +52,7 @@ def _poll_only(value: Any) -> Any:
 
 
 def _own_level(value: Any) -> Any:
-    """librdkafka's -1 is the codec's own level."""
+    """Librdkafka's -1 is the codec's own level."""
     return None if str(value) == "-1" else value
 
 

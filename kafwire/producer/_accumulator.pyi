@@ -16,7 +16,7 @@ class Accumulator(Queues):
         topic_name: str,
         value: BytesLike | None,
         key: BytesLike | None,
-        headers: Iterable[tuple[str, bytes | None]] | None,
+        headers: Iterable[tuple[str, bytes | str | None]] | dict[str, Any] | None,
         timestamp_ms: int | None,
         partition: int | None,
     ) -> Delivery | None: ...
@@ -25,7 +25,7 @@ class Accumulator(Queues):
         topic_name: str,
         value: BytesLike | None,
         key: BytesLike | None,
-        headers: Iterable[tuple[str, bytes | None]] | None,
+        headers: Iterable[tuple[str, bytes | str | None]] | dict[str, Any] | None,
         timestamp_ms: int | None,
         partition: int | None,
         *,
@@ -36,7 +36,7 @@ class Accumulator(Queues):
         topic_name: str,
         value: BytesLike | None,
         key: BytesLike | None,
-        headers: Iterable[tuple[str, bytes | None]] | None,
+        headers: Iterable[tuple[str, bytes | str | None]] | dict[str, Any] | None,
         timestamp_ms: int | None,
     ) -> tuple[tuple[str, Any, Any, Any, int], Delivery]: ...
     def split_rows(self, topic: str | None, rows: Rows, first_row: int) -> list[tuple[str, bytes | None]]: ...
@@ -64,7 +64,7 @@ class RecordSender:
         value: Any = None,  # bytes-like, or what the serializers take
         *,
         key: Any = None,
-        headers: Iterable[tuple[str, bytes | None]] | None = None,
+        headers: Iterable[tuple[str, bytes | str | None]] | dict[str, Any] | None = None,
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> Delivery: ...
