@@ -218,7 +218,14 @@ class Codec:
         )
 
     def of(self, part: str) -> Codec:
-        """Return the same codec for records' keys or values: "key" or "value"."""
+        """Return the same codec for keys, or for values.
+
+        Args:
+            part: "key" or "value", which a function with a parameter `ctx` finds there.
+
+        Returns:
+            The codec.
+        """
         return Codec(self._make, self._spec, self._function, self._arguments, self.column, part)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -25,8 +25,10 @@ _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 class SerializationContext:
     """Where a key or value belongs, for serializers that have a parameter `ctx`, such as confluent-kafka's.
 
-    `topic` is the record's topic, `field` is "key" or "value", `headers` is a list of the record's headers: what a
-    serializer appends is sent with the record.
+    Args:
+        topic: the record's topic.
+        field: "key" or "value".
+        headers: a list of the record's headers: what a serializer appends is sent with the record.
 
     Example:
         >>> def serialize(value, ctx):

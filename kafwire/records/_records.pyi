@@ -12,7 +12,7 @@ class Record:
         value: bytes | None = None,
         key: bytes | None = None,
         *,
-        headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] = (),
+        headers: Iterable[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None] = (),
         timestamp_ms: int | None = None,
         timestamp_type: int | None = 0,
         offset: int = -1,

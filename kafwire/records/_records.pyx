@@ -51,7 +51,7 @@ cdef class Record:
     Args:
         value: bytes or None, or what a deserializer made of bytes.
         key: bytes or None, or what a deserializer made of bytes.
-        headers: pairs of str and bytes or None. A name that is not UTF-8 is kept by surrogateescape.
+        headers: pairs of str and bytes, str (kept as UTF-8) or None. A name that is not UTF-8 is kept by surrogateescape.
         timestamp_ms: milliseconds since the epoch; None if it has no timestamp.
         timestamp_type: 0 for create time, 1 for log append time; None if it has no timestamp.
         offset: its offset; -1 if it was not read from anywhere.
@@ -72,7 +72,8 @@ cdef class Record:
         self.offset = offset
         self.timestamp = -1 if timestamp_ms is None else timestamp_ms
         self.kind = 0 if timestamp_type is None else timestamp_type
-        self.pairs = tuple([(k, v) for k, v in (headers.items() if isinstance(headers, dict) else headers)]) or None
+        self.pairs = tuple([(k, v.encode() if isinstance(v, str) else v)
+                            for k, v in (headers.items() if isinstance(headers, dict) else headers)]) or None
 
     @property
     def timestamp_ms(self):

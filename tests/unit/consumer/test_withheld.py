@@ -15,7 +15,7 @@ from kafwire.records import encode_batch
 from kafwire.records._arrow import Layout
 from tests.support.fetch_line import Line, batch
 
-CONTROL = {"control": True, "transactional": True, "producer_epoch": 0}
+CONTROL: dict[str, Any] = {"control": True, "transactional": True, "producer_epoch": 0}
 ABORT = (b"\0\0\0\0", b"\0" * 6)
 VALUES = [b"%d" % n for n in range(10)]
 
@@ -214,7 +214,7 @@ LAYOUTS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_parts_as_arrow_are_slices_of_the_whole(layout: dict[str, Any]) -> None:
-    records = [
+    records: list[Any] = [
         {
             "value": None if n % 3 == 0 else b"v%d" % n,
             "key": b"k" * n if n % 2 else None,
@@ -224,7 +224,8 @@ def test_parts_as_arrow_are_slices_of_the_whole(layout: dict[str, Any]) -> None:
         for n in range(20)
     ]
     made = Layout("t", 0, **layout)
-    whole, parts = [], []
+    whole: list[Any] = []
+    parts: list[Any] = []
     for most in (0, 3):
         line = Line(0, owns=False)
         line.queue.add("t", 0, made)

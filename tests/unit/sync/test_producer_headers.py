@@ -13,7 +13,7 @@ from kafwire.stream import Message
 from tests.support.simulated_consumer import log_of
 from tests.support.simulated_flavours import Flavour
 
-TEXT = [("a", "grün"), ("b", b"\xff"), ("c", None), ("d", "")]
+TEXT: list[tuple[str, bytes | str | None]] = [("a", "grün"), ("b", b"\xff"), ("c", None), ("d", "")]
 STORED = [("a", "grün".encode()), ("b", b"\xff"), ("c", None), ("d", b"")]
 
 
@@ -93,6 +93,8 @@ def test_what_is_no_value_is_refused_and_nothing_is_sent(
 
 
 def test_encode_batch_and_messages() -> None:
-    for record in (Record(b"v", headers=TEXT), {"value": b"v", "headers": TEXT}, (None, b"v", None, TEXT)):
+    assert Record(b"v", headers=TEXT).headers == STORED
+    records: list[Any] = [Record(b"v", headers=TEXT), {"value": b"v", "headers": TEXT}, (None, b"v", None, TEXT)]
+    for record in records:
         assert decode_batches(encode_batch([record]))[0][0].headers == STORED
     assert Message(b"v", headers=TEXT).headers == TEXT
