@@ -186,7 +186,7 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
 
 
 cdef bint begin_chunk(ReaderState *state, const kw_records *slice, size_t at) noexcept nogil:
-    """The rows of a chunk, as far as they come from this slice, begin at `at`. False: the owner's error says why not."""
+    """The rows of a chunk that come from this slice begin at `at`. False: the owner's error says why not."""
     state.held_begin = at
     if not state.most or withheld_begin(&state.withheld, slice):
         return True
@@ -258,7 +258,8 @@ cdef bint hand_out(ReaderState *state) noexcept nogil:
 
 cdef bint give_back(ReaderState *state, kw_records *slice, size_t used, int64_t offset) noexcept nogil:
     """Return whether the slice is still its partition's: a reset since it was popped makes it stale."""
-    cdef int done = kw_queue_done(state.queue, slice, used, offset, state.withheld.has_rows or ahead_stays(&state.ahead, slice.place))
+    cdef bint again = state.withheld.has_rows or ahead_stays(&state.ahead, slice.place)
+    cdef int done = kw_queue_done(state.queue, slice, used, offset, again)
     if done & KW_DONE_TELL:
         state.notifier.notify(&state.notifier)
     return not done & KW_DONE_STALE

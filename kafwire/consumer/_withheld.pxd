@@ -16,7 +16,7 @@ cdef struct Withheld:
     kw_records slice  # as the queue gives it
     size_t used  # bytes of it that the rows come from
     int64_t next_offset  # where reading goes on behind the rows
-    # Decoding marks the aborted transactions whose end it has passed: as the marks were before the rows, and behind them.
+    # Decoding marks the aborted transactions whose end it has passed: the marks before the rows, and behind them.
     AbortedTransaction *before
     AbortedTransaction *behind
     int32_t room  # of both
@@ -26,8 +26,8 @@ cdef struct Withheld:
 cdef bint withheld_begin(Withheld *withheld, const kw_records *slice) noexcept nogil
 # Take the rows behind the first `rows` out of `columns`, which were decoded from `begin` to `used` of the slice. It is
 # the slice to give back then: nothing of it is used, and reading goes on at `columns.next_offset`.
-cdef void withheld_keep(Withheld *withheld, Columns *columns, int64_t rows, kw_records *slice, size_t begin, size_t used,
-                        int64_t next_offset) noexcept nogil
+cdef void withheld_keep(Withheld *withheld, Columns *columns, int64_t rows, kw_records *slice, size_t begin,
+                        size_t used, int64_t next_offset) noexcept nogil
 # Take what was withheld, if the queue's next slice has it: that is popped, and `out` filled. Otherwise drop it.
 cdef bint withheld_take(Withheld *withheld, kw_queue *queue, kw_place *only, Columns *out, kw_records *slice)\
     noexcept nogil

@@ -26,8 +26,8 @@ cdef bint withheld_begin(Withheld *withheld, const kw_records *slice) noexcept n
     return True
 
 
-cdef void withheld_keep(Withheld *withheld, Columns *columns, int64_t rows, kw_records *slice, size_t begin, size_t used,
-                        int64_t next_offset) noexcept nogil:
+cdef void withheld_keep(Withheld *withheld, Columns *columns, int64_t rows, kw_records *slice, size_t begin,
+                        size_t used, int64_t next_offset) noexcept nogil:
     cdef size_t size = slice.aborted_count * sizeof(AbortedTransaction)
     columns_split(columns, rows, &withheld.columns)
     if size:

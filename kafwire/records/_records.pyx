@@ -51,7 +51,8 @@ cdef class Record:
     Args:
         value: bytes or None, or what a deserializer made of bytes.
         key: bytes or None, or what a deserializer made of bytes.
-        headers: pairs of str and bytes, str (kept as UTF-8) or None. A name that is not UTF-8 is kept by surrogateescape.
+        headers: pairs of str and bytes, str (kept as UTF-8) or None. A name that is not UTF-8 is kept by
+            surrogateescape.
         timestamp_ms: milliseconds since the epoch; None if it has no timestamp.
         timestamp_type: 0 for create time, 1 for log append time; None if it has no timestamp.
         offset: its offset; -1 if it was not read from anywhere.
