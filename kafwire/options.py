@@ -8,13 +8,13 @@ from typing import Any, Literal, TypedDict
 from kafwire.secret import Secret
 from kafwire.serialization import Deserializes, Serializes
 
-__all__ = ['ClientOptions', 'ConsumerOptions', 'FetchOptions', 'ProducerOptions', 'ScanOptions', 'ShareConsumerOptions']
+__all__ = ["ClientOptions", "ConsumerOptions", "FetchOptions", "ProducerOptions", "ScanOptions", "ShareConsumerOptions"]
 
 
 class ClientOptions(TypedDict, total=False):
     """Options of `kafwire.config.ClientConfig`."""
 
-    security_protocol: Literal['PLAINTEXT', 'SSL', 'SASL_PLAINTEXT', 'SASL_SSL']
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     ssl_ca_location: str | None
     ssl_ca_pem: str | None
     ssl_ca_password: str | Secret | None
@@ -31,19 +31,19 @@ class ClientOptions(TypedDict, total=False):
     ssl_endpoint_identification_algorithm: str
     enable_ssl_certificate_verification: bool
     ssl_context: Any
-    sasl_mechanism: Literal['PLAIN', 'SCRAM-SHA-256', 'SCRAM-SHA-512', 'OAUTHBEARER', 'AWS_MSK_IAM', 'GSSAPI'] | None
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI"] | None
     sasl_username: str | None
     sasl_password: str | Secret | None
     sasl_tokenauth: bool
     sasl_oauthbearer_token_provider: Callable[[], Any] | None
     sasl_oauthbearer_token_endpoint_url: str | None
-    sasl_oauthbearer_grant_type: Literal['client_credentials', 'urn:ietf:params:oauth:grant-type:jwt-bearer']
+    sasl_oauthbearer_grant_type: Literal["client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer"]
     sasl_oauthbearer_client_id: str | None
     sasl_oauthbearer_client_secret: str | Secret | None
     sasl_oauthbearer_scope: str | None
     sasl_oauthbearer_extensions: str | Mapping[str, str] | None
     sasl_oauthbearer_assertion_file: str | None
-    sasl_oauthbearer_assertion_algorithm: Literal['RS256', 'ES256']
+    sasl_oauthbearer_assertion_algorithm: Literal["RS256", "ES256"]
     sasl_oauthbearer_assertion_private_key_file: str | None
     sasl_oauthbearer_assertion_private_key_pem: str | Secret | None
     sasl_oauthbearer_assertion_private_key_passphrase: str | Secret | None
@@ -70,7 +70,7 @@ class ClientOptions(TypedDict, total=False):
     reconnect_backoff_max_ms: int
     connections_max_idle_ms: int
     metadata_max_age_ms: int
-    metadata_recovery_strategy: Literal['rebootstrap', 'none']
+    metadata_recovery_strategy: Literal["rebootstrap", "none"]
     metadata_recovery_rebootstrap_trigger_ms: int
     metadata_cluster_check_enable: bool
     client_rack: str
@@ -80,14 +80,14 @@ class ClientOptions(TypedDict, total=False):
 class FetchOptions(ClientOptions, total=False):
     """Options of `kafwire.config.FetchConfig`."""
 
-    isolation_level: Literal['read_uncommitted', 'read_committed']
+    isolation_level: Literal["read_uncommitted", "read_committed"]
     fetch_memory: int
     fetch_max_bytes: int
     fetch_max_wait_ms: int
     chunk_bytes: int
     max_decompressed: int
     check_crcs: bool
-    on_corrupt: Literal['error', 'skip']
+    on_corrupt: Literal["error", "skip"]
     key_deserializer: Deserializes
     value_deserializer: Deserializes
 
@@ -95,9 +95,9 @@ class FetchOptions(ClientOptions, total=False):
 class ProducerOptions(ClientOptions, total=False):
     """Options of `kafwire.config.ProducerConfig`."""
 
-    acks: Literal['all'] | int
+    acks: Literal["all"] | int
     enable_idempotence: bool | None
-    compression_type: Literal['none', 'gzip', 'snappy', 'lz4', 'zstd']
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
     compression_level: int | None
     linger_ms: int
     batch_size: int
@@ -110,7 +110,19 @@ class ProducerOptions(ClientOptions, total=False):
     transactional_id: str | None
     transaction_timeout_ms: int
     transaction_two_phase_commit_enable: bool
-    partitioner: Literal['murmur2_random', 'murmur2', 'consistent_random', 'consistent', 'fnv1a_random', 'fnv1a', 'random', 'round_robin'] | Callable[..., int]
+    partitioner: (
+        Literal[
+            "murmur2_random",
+            "murmur2",
+            "consistent_random",
+            "consistent",
+            "fnv1a_random",
+            "fnv1a",
+            "random",
+            "round_robin",
+        ]
+        | Callable[..., int]
+    )
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
     partitioner_ignore_keys: bool
@@ -128,19 +140,19 @@ class ConsumerOptions(FetchOptions, total=False):
     max_partition_fetch_bytes: int
     max_prefetch_batches: int
     max_poll_records: int | None
-    fetch_strategy: Literal['hybrid', 'per_partition', 'per_node']
+    fetch_strategy: Literal["hybrid", "per_partition", "per_node"]
     single_socket: bool
     auto_offset_reset: str
     auto_offset_reset_new_partitions: str
     group_id: str | None
     group_instance_id: str | None
-    group_protocol: Literal['auto', 'classic', 'consumer']
+    group_protocol: Literal["auto", "classic", "consumer"]
     group_remote_assignor: str | None
     partition_assignment_strategy: str | Iterable[str]
     session_timeout_ms: int
     heartbeat_interval_ms: int
     rebalance_timeout_ms: int
-    on_revocation: Literal['finish', 'discard']
+    on_revocation: Literal["finish", "discard"]
     revocation_timeout_ms: int | None
     max_poll_interval_ms: int | None
     enable_auto_commit: bool
@@ -161,6 +173,6 @@ class ShareConsumerOptions(FetchOptions, total=False):
     group_id: str
     fetch_min_bytes: int
     max_poll_records: int
-    share_acknowledgement_mode: Literal['implicit', 'explicit']
-    share_acquire_mode: Literal['batch_optimized', 'record_limit']
+    share_acknowledgement_mode: Literal["implicit", "explicit"]
+    share_acquire_mode: Literal["batch_optimized", "record_limit"]
     max_deliveries: int | None
