@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from kafwire.bootstrap import parse_servers, protocols_of, shown_servers
 from kafwire.errors import ConfigError
+from kafwire.integers import PollOnly
 from kafwire.lazy_dataclass import dataclass
 from kafwire.option_checks import (
     OneOf,
@@ -95,6 +96,12 @@ def _assignors(value: Any) -> tuple[str, ...]:
     if not found or any(name not in ASSIGNORS for name in found) or len(set(found)) < len(found):
         raise ValueError(f"allowed: {', '.join(ASSIGNORS)}, each once")
     return found
+
+
+def _records_at_once(value: Any) -> int:
+    """A number of records; as Java's `max.poll.records` a limit of `poll` alone."""
+    checked = number(1)(value)
+    return PollOnly(checked) if isinstance(value, PollOnly) else checked
 
 
 _DURATION = (
@@ -301,6 +308,9 @@ class ConsumerConfig(FetchConfig):
     max_partition_fetch_bytes: int = option(8 * MIB, number(1))
     # Answers that may lie in a partition's buffer before it is asked for no more.
     max_prefetch_batches: int = option(4, number(1))
+    # Records that `poll`, or one batch of a loop or a stream, has at most; None: as many as there are. As
+    # `max.poll.records` of `from_config` it limits `poll` alone, which is what Java's clients do with it.
+    max_poll_records: int | None = option(None, maybe(_records_at_once))
     fetch_strategy: str = option("hybrid", OneOf("hybrid", "per_partition", "per_node"))
     # One connection per broker for everything. A fetch then waits for records 100 ms at most, as all else waits for it.
     single_socket: bool = option(False, flag)

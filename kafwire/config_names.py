@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kafwire.errors import ConfigError
+from kafwire.integers import PollOnly
 from kafwire.secret import Secret
 from kafwire.similar_names import similar
 
@@ -41,9 +42,25 @@ def _minus_one_is_never(value: Any) -> Any:
     return _NEVER_MS if str(value) == "-1" else value
 
 
+def _poll_only(value: Any) -> Any:
+    """Java's limit; what is no whole number is left for the option's own check."""
+    try:
+        return PollOnly(value) if isinstance(value, int | str) and not isinstance(value, bool) else value
+    except ValueError:
+        return value
+
+
+def _own_level(value: Any) -> Any:
+    """Librdkafka's -1 is the codec's own level."""
+    return None if str(value) == "-1" else value
+
+
 def _same(value: Any) -> Any:
     return value
 
+
+# What values mean where the option's name is spelt with dots.
+DOTTED: dict[str, Callable[[Any], Any]] = {"compression_level": _own_level, "max_poll_records": _poll_only}
 
 # Other names of options, and what becomes of their values.
 ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -140,7 +157,7 @@ WITHOUT_EFFECT = frozenset(
         "produce_offset_report",
         # how a consumer buffers: fetch_memory and chunk_bytes say it here
         "enable_incremental_fetch_sessions",
-        *("max_poll_records", "queued_min_messages", "fetch_queue_backoff_ms", "fetch_error_backoff_ms"),
+        *("queued_min_messages", "fetch_queue_backoff_ms", "fetch_error_backoff_ms"),
         # of members of a group, of shares, and of topics by pattern, which never match Kafka's own
         *("group_protocol_type", "coordinator_query_interval_ms", "exclude_internal_topics"),
         "share_acknowledgement_mode",
@@ -345,9 +362,7 @@ def translate(
             if serializer is not None:
                 put(plain, serializer, name)
         elif plain in own:
-            # librdkafka's -1 is the codec's own level.
-            is_default = plain == "compression_level" and dotted and str(value) == "-1"
-            put(plain, None if is_default else value, name)
+            put(plain, DOTTED.get(plain, _same)(value) if dotted else value, name)
         elif value is None and is_known(plain):
             continue
         elif plain in ALIASES:

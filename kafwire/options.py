@@ -140,6 +140,7 @@ class ConsumerOptions(FetchOptions, total=False):
     fetch_min_bytes: int
     max_partition_fetch_bytes: int
     max_prefetch_batches: int
+    max_poll_records: int | None
     fetch_strategy: Literal["hybrid", "per_partition", "per_node"]
     single_socket: bool
     auto_offset_reset: str

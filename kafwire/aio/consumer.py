@@ -209,7 +209,7 @@ class AsyncConsumer:
             return _AwaitedRecords(self, deserializers)
         return _Records(self)
 
-    def poll(self, timeout: float = 0.0) -> Coroutine[Any, Any, list[Batch]]:
+    def poll(self, timeout: float = 0.0, *, max_records: int | None = None) -> Coroutine[Any, Any, list[Batch]]:
         """Return the batches that are there, up to about 16 MiB decoded, as `Consumer.poll` does.
 
         Example:
@@ -219,23 +219,25 @@ class AsyncConsumer:
             >>> asyncio.run(main())
             [3]
         """
-        return self._poll(timeout, self._hand.caller())
+        return self._poll(timeout, self._core.limit_of_poll(max_records), self._hand.caller())
 
-    async def _poll(self, timeout: float, caller: object) -> list[Batch]:  # noqa: ASYNC109  # an empty list then
+    async def _poll(self, timeout: float, limit: int, caller: object) -> list[Batch]:  # noqa: ASYNC109  # an empty list then
         limit_ms = milliseconds(timeout)
         until = None if limit_ms < 0 else asyncio.get_running_loop().time() + limit_ms / 1000
         if not await self._start_within(timeout):
             return []
         await self._put_back()
-        batch = await self._first(until, caller)
+        batch = await self._first(until, limit, caller)
         # From here on nothing is awaited: nobody can be cancelled with batches in hand.
         found: list[Batch] = []
-        size = 0
+        size, left = 0, limit
         try:
             while batch is not None:
                 found.append(batch)
                 size += batch.nbytes
-                batch = self._reading.at_once() if len(found) < POLL_BATCHES and size < POLL_BYTES else None
+                left -= len(batch)
+                is_full = len(found) >= POLL_BATCHES or size >= POLL_BYTES or (limit and not left)
+                batch = None if is_full else self._reading.at_once(left if limit else 0)
         except KafkaError:
             pass  # it comes again: what was found is not lost for it
         except BaseException:
@@ -260,7 +262,7 @@ class AsyncConsumer:
         starting.result()
         return True
 
-    async def _first(self, until: float | None, caller: object) -> Batch | None:
+    async def _first(self, until: float | None, limit: int, caller: object) -> Batch | None:
         """The first batch of a poll. An error that was raised before is raised again when nothing else came in time."""
         loop = asyncio.get_running_loop()
 
@@ -268,13 +270,13 @@ class AsyncConsumer:
             return None if until is None else max(0.0, until - loop.time())
 
         try:
-            return await self._reading.next(left(), caller)
+            return await self._reading.next(left(), caller, limit=limit)
         except KafkaError as error:
             if error is not self._raised or not left():
                 self._raised = error
                 raise
             with self._core.beside(error):
-                batch = await self._reading.next(left(), caller)
+                batch = await self._reading.next(left(), caller, limit=limit)
             if batch is None:
                 raise
             return batch
@@ -742,7 +744,7 @@ class _Records:
             record = next(self._records, None)
             if record is not None:
                 return record
-            batch = await self._consumer._reading.next(None, self._records.context)
+            batch = await self._consumer._reading.next(None, self._records.context, limit=0)
             if batch is None:
                 raise StopAsyncIteration
             self._consumer._feed(batch)
@@ -769,7 +771,7 @@ class _AwaitedRecords:
             try:
                 raw = records.peek()
             except StopIteration:
-                batch = await self._consumer._reading.next(None, records.context)
+                batch = await self._consumer._reading.next(None, records.context, limit=0)
                 if batch is None:
                     raise StopAsyncIteration from None
                 self._consumer._feed(batch)

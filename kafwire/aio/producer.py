@@ -125,7 +125,7 @@ class AsyncProducer(AsyncProducerNames):
         value: Any = None,
         *,
         key: Any = None,
-        headers: Iterable[Header] | None = None,
+        headers: Iterable[Header] | dict[str, Any] | None = None,
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> AsyncDelivery:
@@ -168,7 +168,7 @@ class AsyncProducer(AsyncProducerNames):
         value: Any = None,
         *,
         key: Any = None,
-        headers: Iterable[Header] | None = None,
+        headers: Iterable[Header] | dict[str, Any] | None = None,
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> RecordMetadata:
@@ -181,7 +181,7 @@ class AsyncProducer(AsyncProducerNames):
             topic: the topic.
             value: bytes-like, None for null, or what the `value_serializer` takes.
             key: bytes-like, None for null, or what the `key_serializer` takes.
-            headers: pairs of a str and bytes or None.
+            headers: pairs of a str and bytes, str (sent as UTF-8) or None; or a dict.
             timestamp_ms: milliseconds since the epoch; None: now.
             partition: the partition; None leaves it to the partitioner.
 

@@ -32,6 +32,7 @@ from kafwire.consumer.read_plan import consumer_budget, consumer_plan
 from kafwire.consumer.rebalance_handlers import Handlers, PendingCall
 from kafwire.consumer.silence import Silence
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.integers import HIGHEST, PollOnly, natural
 from kafwire.records._arrow import Layout
 from kafwire.records._records import Batch, Record
 from kafwire.runtime.log import log
@@ -73,6 +74,8 @@ class ConsumerCore:
         self.config = config
         self.fetcher = Fetcher(cluster, config, consumer_plan(config), consumer_budget(config))
         self.closed = False
+        self.poll_limit = config.max_poll_records or 0  # records; 0: no limit
+        self.batch_limit = 0 if isinstance(config.max_poll_records, PollOnly) else self.poll_limit
         self.deserializers = deserializers
         self.commits = OffsetCommits(self.fetcher, config)
         self.positions = Positions(self.fetcher, self.commits.ledger)
@@ -124,6 +127,7 @@ class ConsumerCore:
             silence_ms=silence_ms,
             what="consumer",
             deserializer=self.deserializers,
+            most=self.batch_limit,
             waiter=reader_waiter(engine.waiter, lambda timeout_ms: engine.run(self.readable, claim, timeout_ms)),
         )
 
@@ -131,6 +135,15 @@ class ConsumerCore:
         """Return the ownership of a batch's partition, just after it was decoded; None: it is not read. Any thread."""
         cursor = self.fetcher.cursors.get((batch.topic or "", -1 if batch.partition is None else batch.partition))
         return None if cursor is None else cursor.ownership
+
+    def limit_of_poll(self, max_records: int | None) -> int:
+        """Return how many records a call of `poll` may return, 0 for any number; `ConfigError` for no such limit."""
+        if max_records is None:
+            return self.poll_limit
+        limit = natural(max_records)
+        if not limit or limit > HIGHEST:
+            raise ConfigError(f"max_records={max_records!r}: a whole number from 1 on is needed, or None")
+        return limit
 
     async def start_once(self) -> None:
         """`start`, for callers who may come at the same time."""

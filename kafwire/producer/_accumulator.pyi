@@ -16,7 +16,7 @@ class Accumulator(Queues):
         topic_name: str,
         value: BytesLike | None,
         key: BytesLike | None,
-        headers: Iterable[tuple[str, bytes | None]] | None,
+        headers: Iterable[tuple[str, bytes | str | None]] | dict[str, Any] | None,
         timestamp_ms: int | None,
         partition: int | None,
     ) -> Delivery | None: ...
@@ -25,7 +25,7 @@ class Accumulator(Queues):
         topic_name: str,
         value: BytesLike | None,
         key: BytesLike | None,
-        headers: Iterable[tuple[str, bytes | None]] | None,
+        headers: Iterable[tuple[str, bytes | str | None]] | dict[str, Any] | None,
         timestamp_ms: int | None,
         partition: int | None,
         *,
@@ -36,7 +36,7 @@ class Accumulator(Queues):
         topic_name: str,
         value: BytesLike | None,
         key: BytesLike | None,
-        headers: Iterable[tuple[str, bytes | None]] | None,
+        headers: Iterable[tuple[str, bytes | str | None]] | dict[str, Any] | None,
         timestamp_ms: int | None,
     ) -> tuple[tuple[str, Any, Any, Any, int], Delivery]: ...
     def split_rows(self, topic: str | None, rows: Rows, first_row: int) -> list[tuple[str, bytes | None]]: ...
@@ -69,7 +69,7 @@ class RecordSender:
         value: Any = None,  # bytes-like, or what the serializers take
         *,
         key: Any = None,
-        headers: Iterable[tuple[str, bytes | None]] | None = None,
+        headers: Iterable[tuple[str, bytes | str | None]] | dict[str, Any] | None = None,
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> Delivery:
@@ -82,7 +82,7 @@ class RecordSender:
             topic: the topic.
             value: bytes-like, None for null, or what the `value_serializer` takes.
             key: bytes-like, None for null, or what the `key_serializer` takes.
-            headers: pairs of a str and bytes or None.
+            headers: pairs of a str and bytes, str (sent as UTF-8) or None; or a dict.
             timestamp_ms: milliseconds since the epoch; None: now.
             partition: the partition. None leaves it to the `partitioner`: by default Java's murmur2 of the key, and
                 records without a key stick to one partition for a batch (KIP-794).

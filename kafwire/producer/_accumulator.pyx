@@ -371,7 +371,7 @@ cdef class RecordSender:
             topic: the topic.
             value: bytes-like, None for null, or what the `value_serializer` takes.
             key: bytes-like, None for null, or what the `key_serializer` takes.
-            headers: pairs of a str and bytes or None.
+            headers: pairs of a str and bytes, str (sent as UTF-8) or None; or a dict.
             timestamp_ms: milliseconds since the epoch; None: now.
             partition: the partition. None leaves it to the `partitioner`: by default Java's murmur2 of the key, and
                 records without a key stick to one partition for a batch (KIP-794).

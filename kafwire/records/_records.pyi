@@ -12,7 +12,8 @@ class Record:
     Args:
         value: bytes or None, or what a deserializer made of bytes.
         key: bytes or None, or what a deserializer made of bytes.
-        headers: pairs of str and bytes or None. A name that is not UTF-8 is kept by surrogateescape.
+        headers: pairs of str and bytes, str (kept as UTF-8) or None. A name that is not UTF-8 is kept by
+            surrogateescape.
         timestamp_ms: milliseconds since the epoch; None if it has no timestamp.
         timestamp_type: 0 for create time, 1 for log append time; None if it has no timestamp.
         offset: its offset; -1 if it was not read from anywhere.
@@ -29,7 +30,7 @@ class Record:
         value: bytes | None = None,
         key: bytes | None = None,
         *,
-        headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] = (),
+        headers: Iterable[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None] = (),
         timestamp_ms: int | None = None,
         timestamp_type: int | None = 0,
         offset: int = -1,
@@ -141,7 +142,7 @@ class Batch(Records):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the columns hold."""
+        """Bytes of memory that the columns hold; of a part of what was decoded, its share by rows."""
     @property
     def base_offset(self) -> int:
         """The first offset of the first wire batch, or the offset at which reading began."""

@@ -56,7 +56,8 @@ cdef class Record:
     Args:
         value: bytes or None, or what a deserializer made of bytes.
         key: bytes or None, or what a deserializer made of bytes.
-        headers: pairs of str and bytes or None. A name that is not UTF-8 is kept by surrogateescape.
+        headers: pairs of str and bytes, str (kept as UTF-8) or None. A name that is not UTF-8 is kept by
+            surrogateescape.
         timestamp_ms: milliseconds since the epoch; None if it has no timestamp.
         timestamp_type: 0 for create time, 1 for log append time; None if it has no timestamp.
         offset: its offset; -1 if it was not read from anywhere.
@@ -77,7 +78,8 @@ cdef class Record:
         self.offset = offset
         self.timestamp = -1 if timestamp_ms is None else timestamp_ms
         self.kind = 0 if timestamp_type is None else timestamp_type
-        self.pairs = tuple([(k, v) for k, v in (headers.items() if isinstance(headers, dict) else headers)]) or None
+        self.pairs = tuple([(k, v.encode() if isinstance(v, str) else v)
+                            for k, v in (headers.items() if isinstance(headers, dict) else headers)]) or None
 
     @property
     def timestamp_ms(self):
@@ -164,7 +166,7 @@ cdef inline object cell(const Bytes *column, int64_t row):
 
 
 cdef tuple header_pairs(const Columns *c, int64_t row):
-    cdef const int32_t *offsets = <const int32_t *>c.header_offsets.data
+    cdef const int32_t *offsets = <const int32_t *>c.header_offsets.data + c.first
     cdef int64_t i
     if offsets[row] == offsets[row + 1]:
         return None
@@ -255,7 +257,9 @@ cdef class RecordIterator:
             return -1
         if batch.away:
             batch.fetch()
-        return (<const int64_t *>batch.columns.offset.data)[self.row - 1] if batch.columns.offset is not NULL else -1
+        if batch.columns.offset is NULL:
+            return -1
+        return (<const int64_t *>batch.columns.offset.data)[batch.columns.first + self.row - 1]
 
     def __length_hint__(self):
         return 0 if self.batch is None else max(self.batch.rows - self.row, 0)
@@ -276,7 +280,7 @@ cdef class RecordIterator:
             batch.fetch()
         if batch.columns.offset is NULL:
             return -1
-        offsets = <const int64_t *>batch.columns.offset.data
+        offsets = <const int64_t *>batch.columns.offset.data + batch.columns.first
         return offsets[0] if self.row == 0 else offsets[self.row - 1] + 1
 
     def drop(self):
@@ -314,9 +318,10 @@ cdef int check_size(Records batch, int64_t row) except -1:
     """Raise ProtocolError for a record whose objects would pass, with the columns, what decoding may take."""
     cdef const Columns *c = &batch.columns
     cdef const int32_t *headers
-    cdef size_t size = cell_size(&c.key, row, row + 1) + cell_size(&c.value, row, row + 1)
+    cdef int64_t at = c.first + row
+    cdef size_t size = cell_size(&c.key, at, at + 1) + cell_size(&c.value, at, at + 1)
     if c.header_offsets is not NULL:
-        headers = <const int32_t *>c.header_offsets.data
+        headers = <const int32_t *>c.header_offsets.data + c.first
         size += <size_t>HEADER_OBJECTS * (headers[row + 1] - headers[row])
         size += TEXT_FACTOR * cell_size(&c.header_key, headers[row], headers[row + 1])
         size += cell_size(&c.header_value, headers[row], headers[row + 1])
@@ -384,15 +389,16 @@ cdef class Records:
     cdef Record made(self, int64_t row):
         cdef Record record = Record.__new__(Record)
         cdef const Columns *c = &self.columns
+        cdef int64_t at = c.first + row
         record.topic = self.topic
         record.partition = self.partition
-        record.offset = (<const int64_t *>c.offset.data)[row] if c.offset is not NULL else -1
-        record.timestamp = (<const int64_t *>c.timestamp.data)[row] if c.timestamp is not NULL else -1
+        record.offset = (<const int64_t *>c.offset.data)[at] if c.offset is not NULL else -1
+        record.timestamp = (<const int64_t *>c.timestamp.data)[at] if c.timestamp is not NULL else -1
         record.kind = c.timestamp_type_all
         if c.timestamp_type is not NULL:
-            record.kind = (<const int8_t *>c.timestamp_type.data)[row]
-        record.key = cell(&c.key, row)
-        record.value = cell(&c.value, row)
+            record.kind = (<const int8_t *>c.timestamp_type.data)[at]
+        record.key = cell(&c.key, at)
+        record.value = cell(&c.value, at)
         record.pairs = header_pairs(c, row) if c.header_offsets is not NULL else None
         return record
 
@@ -496,8 +502,9 @@ cdef class Batch(Records):
 
     @property
     def nbytes(self):
-        """Bytes of memory that the columns hold."""
-        return columns_bytes(&self.columns)
+        """Bytes of memory that the columns hold; of a part of what was decoded, its share by rows."""
+        cdef size_t size = columns_bytes(&self.columns)
+        return size if not self.columns.total else size * self.columns.length // self.columns.total
 
     @staticmethod
     cdef Batch take(Columns *columns, Layout layout, object topic, object partition, const DecodeSpec *spec):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from kafwire.arrow import ArrowArrayExportable, ArrowStreamExportable
 
-    Headers = Iterable[tuple[str | bytes, bytes | None]]
+    Headers = Iterable[tuple[str | bytes, bytes | str | None]]
     RecordLike = (
         Record
         | bytes

@@ -128,6 +128,7 @@ class BoundedRead:
 
             self._bar = Bar(title, cursors, fetcher.queue, force=force)
         self._start_fetching: Callable[[], object] | None = fetcher.start
+        self._deserializers = Deserializers.of(reading.config, reading.layout)
         self._reader = FetchReader(
             fetcher.queue,
             reading.layout_of(),
@@ -135,7 +136,7 @@ class BoundedRead:
             max_decompressed=reading.config.max_decompressed,
             verify_crc=reading.config.check_crcs,
             skip_corrupt=reading.config.on_corrupt == "skip",
-            deserializer=Deserializers.of(reading.config, reading.layout),
+            deserializer=self._deserializers,
             timestamps=reading.window,
             waiter=reader_waiter(engine.waiter, lambda timeout_ms: engine.run(fetcher.readable, -1, timeout_ms)),
             on_close=_closer(engine, cluster if owns else None, fetcher, self._bar),

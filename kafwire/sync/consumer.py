@@ -152,7 +152,7 @@ class Consumer:
     def batches(self, timeout: float | None = None) -> Iterator[Batch]:
         """Iterate over the records as batches, each of one partition, in the order of its offsets.
 
-        Partitions take turns.
+        Partitions take turns. With `max_poll_records` a batch has no more records than that.
 
         An error ends the iterator: call `batches()` again. The same error comes again, between batches of other
         partitions, until you seek in the partition, pause it or drop it. After an `AuthorizationError` the partition is
@@ -203,23 +203,28 @@ class Consumer:
         """
         return self._reading.records()
 
-    def poll(self, timeout: float = 0.0) -> list[Batch]:
+    def poll(self, timeout: float = 0.0, *, max_records: int | None = None) -> list[Batch]:
         """Return the batches that are there, up to about 16 MiB decoded. Partitions take turns.
 
         Args:
             timeout: seconds to wait for the first batch.
+            max_records: how many records all batches have together at most; None: `max_poll_records`, and without that
+                any number. Records beyond it stay unread.
 
         Returns:
             The batches; an empty list if nothing came in time.
 
         Raises:
             KafkaError: as `batches` does, if there is nothing else to return.
+            ConfigError: `max_records` is not a whole number from 1 on.
 
         Example:
+            >>> [batch.next_offset for batch in consumer.poll(timeout=10.0, max_records=2)]
+            [2]
             >>> [batch.next_offset for batch in consumer.poll(timeout=10.0)]
             [3]
         """
-        return self._reading.poll(timeout)
+        return self._reading.poll(timeout, self._core.limit_of_poll(max_records))
 
     def partition_stream(
         self, partition: TopicPartition, timeout: float | None = None, *, explicit: bool = False

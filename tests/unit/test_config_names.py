@@ -210,7 +210,7 @@ def test_an_error_spells_as_the_user_does(options: dict[str, Any], text: str) ->
         (ProducerConfig, "compression_zstd_level", ": it is 'compression_level' here"),
         (ProducerConfig, "partitioner_class", ": it is 'partitioner' here"),
         (ProducerConfig, "dr_cb", ": it would never be called: use what `send` returns"),
-        (ConsumerConfig, "max_poll_records", ", which would have no effect here: leave it out"),
+        (ProducerConfig, "max_poll_records", ", which would have no effect here: leave it out"),
         (ConsumerConfig, "ssl_truststore_location", ": it is 'ssl_ca_location' here"),
         (ConsumerConfig, "ssl_providers", ": OpenSSL's own configuration file sets it"),
         (ConsumerConfig, "stert", "; did you mean 'start'"),
