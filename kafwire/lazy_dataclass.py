@@ -250,7 +250,9 @@ def _init_of(cls: Any) -> Callable[..., None]:
     lines = [f"def make({', '.join(outer)}):", f" def __init__({parameters}):"]
     lines += [f"  {line}" for line in body or ["pass"]]
     found: dict[str, Any] = {}
-    exec("\n".join([*lines, " return __init__"]), sys.modules[cls.__module__].__dict__, found)  # noqa: S102 # as the standard library
+    # A text for `exec` would clear CPython's mark of an unhandled KeyboardInterrupt, and with it the exit status.
+    code = compile("\n".join([*lines, " return __init__"]), "<dataclass>", "exec")
+    exec(code, sys.modules[cls.__module__].__dict__, found)  # noqa: S102 # as the standard library
     init: Callable[..., None] = found["make"](**outer)
     init.__qualname__ = f"{cls.__qualname__}.__init__"
     init.__annotations__ = {name: kind for name, (kind, field) in known.items() if field.init} | {"return": None}

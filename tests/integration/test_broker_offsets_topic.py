@@ -48,7 +48,7 @@ def shown(bootstrap: str, formatter: str, topic: str) -> list[dict[str, Any]]:
         [
             *(java(), "-cp", class_path(), f"{FORMATTERS}ConsoleConsumer", "--bootstrap-server", bootstrap),
             *("--topic", "__consumer_offsets", "--from-beginning", "--isolation-level", "read_committed"),
-            *("--timeout-ms", "5000", "--formatter", FORMATTERS + formatter),
+            *("--timeout-ms", "15000", "--formatter", FORMATTERS + formatter),
         ],
         capture_output=True,
         text=True,

@@ -36,7 +36,7 @@ PARSED = {
     "$ kafwire decode 00000000000000000000.txnindex": "an aborted transaction: tests/integration/test_cli_dump.py",
 }
 
-OTHERS = re.compile(r"(a|b|pictures) +\d")  # topics of other blocks, in a list of all
+OTHERS = re.compile(r"(a|b|pictures|__consumer_offsets) +\d")  # topics of other blocks, in a list of all
 
 
 def commands(block: Block) -> list[tuple[str, list[str]]]:

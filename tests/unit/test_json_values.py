@@ -57,7 +57,7 @@ WRITTEN: list[tuple[Any, bytes]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "data"), WRITTEN, ids=repr)
+@pytest.mark.parametrize(("value", "data"), WRITTEN)
 def test_written(value: Any, data: bytes) -> None:
     assert json_values.encode(value) == data
     json.loads(data)
@@ -74,7 +74,6 @@ def test_written(value: Any, data: bytes) -> None:
         ({(1, 2): 3}, TypeError),
         ("\ud800", ValueError),
     ],
-    ids=repr,
 )
 def test_refused(value: Any, error: type[Exception]) -> None:
     with pytest.raises(error):

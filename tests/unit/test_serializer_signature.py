@@ -116,7 +116,6 @@ THREE = shown("x", "t", HEADERS)
         (operator.methodcaller("encode", "utf-16-le"), b"x\0"),
         ("<{}>".format, b"<x>"),
     ],
-    ids=repr,
 )
 def test_a_function_is_called_by_what_it_requires(function: Callable[..., Any], expected: bytes) -> None:
     assert serialized(function, "x") == expected
@@ -133,7 +132,6 @@ def test_a_function_is_called_by_what_it_requires(function: Callable[..., Any], 
         (lambda data, topic, headers: (topic, headers), b"x", ("t", HEADERS)),
         (lambda data, ctx: (ctx.topic, ctx.field, ctx.headers), b"x", ("t", "value", HEADERS)),
     ],
-    ids=repr,
 )
 def test_a_deserializer_is_called_by_the_same_rules(function: Callable[..., Any], data: bytes, expected: Any) -> None:
     assert deserialized(function, data) == expected
@@ -270,7 +268,6 @@ class Four:
         Json,
         5,
     ],
-    ids=repr,
 )
 def test_what_cannot_be_called_is_refused_when_the_client_is_made(spec: Any) -> None:
     for client, option in (

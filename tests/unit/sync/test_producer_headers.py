@@ -32,7 +32,9 @@ def stored(flavour: Flavour) -> list[list[tuple[str, bytes | None]]]:
     ]
 
 
-@pytest.mark.parametrize("options", [{}, {"value_serializer": bytes}, {"value_serializer": lambda v: v}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"value_serializer": bytes}, {"value_serializer": lambda v: v}], ids=["bare", "class", "function"]
+)
 @pytest.mark.parametrize("make", [list, tuple, iter, dict], ids=["list", "tuple", "iterator", "dict"])
 def test_send(flavour: Flavour, make: Any, options: dict[str, Any]) -> None:
     producer = flavour.producer(**options)
