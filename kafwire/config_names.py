@@ -157,7 +157,7 @@ WITHOUT_EFFECT = frozenset(
         "produce_offset_report",
         # how a consumer buffers: fetch_memory and chunk_bytes say it here
         "enable_incremental_fetch_sessions",
-        *("queued_min_messages", "fetch_queue_backoff_ms", "fetch_error_backoff_ms"),
+        *("max_poll_records", "queued_min_messages", "fetch_queue_backoff_ms", "fetch_error_backoff_ms"),
         # of members of a group, of shares, and of topics by pattern, which never match Kafka's own
         *("group_protocol_type", "coordinator_query_interval_ms", "exclude_internal_topics"),
         "share_acknowledgement_mode",

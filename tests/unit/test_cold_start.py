@@ -72,10 +72,10 @@ _FOREIGN = (
 )
 # The body of a program, what it does not load, and how many modules of kafwire it loads at most.
 _TASKS = {
-    "read": (_READ, (*_FOREIGN, "kafwire.producer", "kafwire.records._encode", "kafwire.aio"), 133),
-    "send": (_SEND, (*_FOREIGN, "kafwire.consumer", "kafwire.aio"), 120),
-    "async read": (_ASYNC_READ, (*_FOREIGN, "kafwire.producer", "kafwire.records._encode", "kafwire.sync"), 135),
-    "async send": (_ASYNC_SEND, (*_FOREIGN, "kafwire.consumer", "kafwire.sync"), 123),
+    "read": (_READ, (*_FOREIGN, "kafwire.producer", "kafwire.records._encode", "kafwire.aio"), 137),
+    "send": (_SEND, (*_FOREIGN, "kafwire.consumer", "kafwire.aio"), 123),
+    "async read": (_ASYNC_READ, (*_FOREIGN, "kafwire.producer", "kafwire.records._encode", "kafwire.sync"), 139),
+    "async send": (_ASYNC_SEND, (*_FOREIGN, "kafwire.consumer", "kafwire.sync"), 126),
 }
 
 
