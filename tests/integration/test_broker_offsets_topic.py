@@ -17,6 +17,13 @@ from kafwire.testing.kafka import class_path, java
 FORMATTERS = "org.apache.kafka.tools.consumer."
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    """One of this module's own: an open transaction of another test would hide all that follows in the topic."""
+    with KafkaCluster() as running:
+        yield running
+
+
 def use_groups(bootstrap: str, topic: str) -> None:
     """Commit as a group's only member, alone, and in transactions."""
     with kafwire.Client(bootstrap) as client:
@@ -48,7 +55,7 @@ def shown(bootstrap: str, formatter: str, topic: str) -> list[dict[str, Any]]:
         [
             *(java(), "-cp", class_path(), f"{FORMATTERS}ConsoleConsumer", "--bootstrap-server", bootstrap),
             *("--topic", "__consumer_offsets", "--from-beginning", "--isolation-level", "read_committed"),
-            *("--timeout-ms", "15000", "--formatter", FORMATTERS + formatter),
+            *("--timeout-ms", "10000", "--formatter", FORMATTERS + formatter),
         ],
         capture_output=True,
         text=True,
