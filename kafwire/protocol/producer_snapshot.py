@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from kafwire._codec import crc32c_of
 from kafwire.errors import ProtocolError
 from kafwire.protocol.framing import decode_versioned
 from kafwire.protocol.spec import Data, Struct, field, int16, int32, int64, uint32
@@ -44,6 +43,8 @@ def producer_snapshot(data: "BytesLike") -> ProducerSnapshot:
     Raises:
         ProtocolError: the version is not known, the checksum is wrong, or the bytes are not exactly one snapshot.
     """
+    from kafwire._codec import crc32c_of  # the messages come without the codecs
+
     view = memoryview(data).cast("B")
     version = int.from_bytes(view[:_CRC_AT], "big", signed=True)
     if len(view) >= _CRC_AT and not ProducerSnapshot.min_version <= version <= ProducerSnapshot.max_version:
