@@ -128,7 +128,7 @@ def time_processes(
 ) -> Measured:
     """Run a program several times: the median in ms, and the processor time of one process.
 
-    The first one, which compiles what it imports, does not count. Raises `ContenderError` when one fails.
+    The first process compiles its imports and does not count. Raises `ContenderError` when one fails.
     """
     code = "import sys\n" + PROGRAMS[task] + (_CHECK if task.endswith("first-record") else "")
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
@@ -136,7 +136,7 @@ def time_processes(
     took, cpu = [], []
     for _ in range(count + 1):
         before, start = _children_cpu(), time.perf_counter()
-        answer = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-c", code, bootstrap, TOPIC],
             cwd=folder,
             env=environment,
@@ -147,8 +147,8 @@ def time_processes(
         )
         took.append((time.perf_counter() - start) * 1000)
         cpu.append((_children_cpu() - before) * 1e6)
-        if answer.returncode:
-            raise ContenderError((answer.stderr.strip() or "no message").splitlines()[-1])
+        if done.returncode:
+            raise ContenderError((done.stderr.strip() or "no message").splitlines()[-1])
     return Measured(statistics.median(took[1:]), sum(took) / 1000, cpu=statistics.median(cpu[1:]))
 
 

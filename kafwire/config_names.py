@@ -43,7 +43,7 @@ def _minus_one_is_never(value: Any) -> Any:
 
 
 def _poll_only(value: Any) -> Any:
-    """Java's limit; what is no whole number is left for the option's own check."""
+    """A limit of `poll` alone, as in Java. The check of the option refuses a value that is not a whole number."""
     try:
         return PollOnly(value) if isinstance(value, int | str) and not isinstance(value, bool) else value
     except ValueError:

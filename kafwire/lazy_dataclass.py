@@ -1,13 +1,15 @@
 """Dataclasses that cost little at import: the first use of a class compiles its `__init__`, not its definition.
 
-The standard library compiles up to six functions from text for each dataclass, half a millisecond each, also for
-classes that a program never uses. `dataclass` here has the same options as far as kafwire uses them, and makes classes
-that behave the same: signature, repr, equality, hash, frozen instances, slots, pickles, `fields`, `replace`, `asdict`
-and subclasses. Only `__init__` is compiled from text: a loop over the fields would slow each new instance down.
+The standard library compiles up to six functions from text, which takes half a millisecond for a dataclass, also if a
+program never uses it. `dataclass` here has the same options as far as kafwire uses them, and makes classes that behave
+the same: signature, repr, equality, hash, frozen instances, slots, pickles, `fields`, `replace`, `asdict` and
+subclasses. `InitVar` and `KW_ONLY` have no meaning here. Only `__init__` is compiled from text: a loop over the fields
+would slow each new instance down.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import operator
 import sys
@@ -67,6 +69,8 @@ def _dataclass(
             cls = _with_slots(cls, own, frozen=frozen)
         setattr(cls, _FIELDS, known)
         _add_methods(cls, known, frozen=frozen, eq=eq, order=order)
+        if "__init__" not in cls.__dict__:
+            _Lazy("__init__", lambda made: _init_of(made, frozen=frozen)).bind(cls)
         _Lazy("__dataclass_fields__", _standard_fields).bind(cls)
         _Lazy("__dataclass_params__", lambda made: _standard_params(made, frozen=frozen, eq=eq, order=order)).bind(cls)
         return cls
@@ -86,6 +90,8 @@ def _own_fields(cls: type, *, kw_only: bool) -> dict[str, tuple[Any, dataclasses
             continue
         default = cls.__dict__.get(name, _MISSING)
         field = default if isinstance(default, dataclasses.Field) else dataclasses.field(default=default)
+        if type(field.default).__hash__ is None:
+            raise ValueError(f"{cls.__name__}.{name}: instances would share this default, set default_factory")
         if field.kw_only is _MISSING:
             field.kw_only = kw_only
         found[name] = annotation, field
@@ -101,8 +107,8 @@ def _fields_of(base: type) -> Mapping[str, tuple[Any, dataclasses.Field[Any]]]:
     own: Mapping[str, tuple[Any, dataclasses.Field[Any]]] | None = base.__dict__.get(_FIELDS)
     if own is not None:
         return own
-    standard = base.__dict__.get("__dataclass_fields__", {})
-    return {name: (field.type, field) for name, field in standard.items()}
+    standard = dataclasses.fields(base) if "__dataclass_fields__" in base.__dict__ else ()
+    return {field.name: (field.type, field) for field in standard}
 
 
 def _with_slots(cls: type, own: Mapping[str, Any], *, frozen: bool) -> type:
@@ -126,12 +132,12 @@ def _slots_of(base: type) -> tuple[str, ...]:
 
 
 def _get_state(self: Any) -> list[Any]:
-    return [getattr(self, name) for name in getattr(self, _FIELDS)]
+    return [getattr(self, field.name) for field in dataclasses.fields(self)]  # those of a subclass too
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
-    for name, value in zip(getattr(self, _FIELDS), state, strict=False):
-        object.__setattr__(self, name, value)
+    for field, value in zip(dataclasses.fields(self), state, strict=False):
+        object.__setattr__(self, field.name, value)
 
 
 def _add_methods(
@@ -159,12 +165,10 @@ def _add_methods(
     if "__match_args__" not in cls.__dict__:
         positional = tuple(name for name, (_, field) in known.items() if field.init and not field.kw_only)
         setattr(cls, "__match_args__", positional)  # noqa: B010 # a type has none
-    if "__init__" not in cls.__dict__:
-        _Lazy("__init__", _init_of).bind(cls)
 
 
 def _values(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """What reads the attributes `names` of an object, as a tuple."""
+    """A function that returns the attributes `names` of an object as a tuple."""
     if len(names) > 1:
         return operator.attrgetter(*names)
     return lambda self: tuple(getattr(self, name) for name in names)
@@ -211,7 +215,7 @@ def _frozen(cls: Any, names: frozenset[str]) -> tuple[Callable[..., None], Calla
 
 
 class _Factory:
-    """What a signature shows where a factory makes the default, as the standard library shows it."""
+    """The default of a parameter whose field has a factory; signatures show it as those of the standard library do."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -220,10 +224,9 @@ class _Factory:
 _FACTORY = _Factory()
 
 
-def _init_of(cls: Any) -> Callable[..., None]:
+def _init_of(cls: Any, *, frozen: bool) -> Callable[..., None]:
     """Compile the `__init__` of a dataclass."""
     known: Mapping[str, tuple[Any, dataclasses.Field[Any]]] = cls.__dict__[_FIELDS]
-    frozen = cls.__setattr__ is not object.__setattr__
     slotless = "__slots__" not in cls.__dict__
     outer: dict[str, Any] = {"_set": object.__setattr__, "_factory": _FACTORY}
     positional: list[str] = []
@@ -260,23 +263,24 @@ def _init_of(cls: Any) -> Callable[..., None]:
 
 
 def _standard_fields(cls: type) -> dict[str, dataclasses.Field[Any]]:
-    """What `dataclasses.fields` reads, made by the standard library."""
+    """The fields as the standard library makes them: `dataclasses.fields` reads them."""
     made: dict[str, dataclasses.Field[Any]] = _standard(cls, init=False, repr=False, eq=False).__dataclass_fields__
     return made
 
 
 def _standard_params(cls: type, *, frozen: bool, eq: bool, order: bool) -> Any:
-    """What a subclass that the standard library makes reads of its base."""
+    """The options as the standard library keeps them: its subclasses read them."""
     return _standard(cls, frozen=frozen, eq=eq, order=order).__dataclass_params__
 
 
 def _standard(cls: type, **options: bool) -> Any:
     """A dataclass of the standard library with the fields of `cls`."""
     known: Mapping[str, tuple[Any, dataclasses.Field[Any]]] = cls.__dict__[_FIELDS]
-    namespace: dict[str, Any] = {name: field for name, (_, field) in known.items()}
+    # Copies: another thread may read the fields of the class meanwhile.
+    namespace: dict[str, Any] = {name: copy.copy(field) for name, (_, field) in known.items()}
     # Texts as annotations would be looked through for ClassVar and InitVar, each by a pattern.
     namespace |= {"__annotations__": dict.fromkeys(known, object), "__module__": cls.__module__}
     made: Any = dataclasses.dataclass(**options)(type(cls.__name__, (), {**namespace, "__doc__": cls.__doc__ or "-"}))
-    for kind, field in known.values():
-        field.type = kind
+    for name, (kind, _) in known.items():
+        made.__dataclass_fields__[name].type = kind
     return made

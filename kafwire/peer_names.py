@@ -10,7 +10,7 @@ what differs. Imports nothing of kafwire.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 _LEAVE = "leave it out: "
@@ -164,7 +164,7 @@ def line_for(line: str, *, blocking: bool) -> str:
 
 
 def _missing(owner: type, name: str, line: str | None, *, blocking: bool) -> AttributeError:
-    """Return the error for an attribute that there is not, with the line of a table if it has one."""
+    """Return the error for an unknown attribute, with the line of a table if the table has one."""
     public = next(kind.__name__ for kind in owner.__mro__ if not kind.__name__.startswith("_"))
     text = f"{public!r} object has no attribute {name!r}"
     if line is None:
@@ -235,12 +235,12 @@ class AsyncProducerNames(_Names):
     vars().update(_named(PRODUCER, blocking=False))
 
 
-def called_property(name: str, values: set[Any]) -> set[Any]:
-    """Return a set that says, when it is called, that it is a property here and a method in other clients.
+def called_property(name: str, values: Iterable[Any]) -> set[Any]:
+    """Return a set whose call is a TypeError that names the property: in other clients it is a method.
 
     Args:
         name: of the property.
-        values: what is in the set.
+        values: the elements of the set.
 
     Returns:
         The set.
@@ -253,9 +253,9 @@ def called_property(name: str, values: set[Any]) -> set[Any]:
 
 
 class _Property(set[Any]):
-    """See `called_property`. What is made of it is a plain set."""
+    """The set that `called_property` returns. Copies, pickles and results of operators are plain sets."""
 
-    def __init__(self, name: str, values: set[Any]) -> None:
+    def __init__(self, name: str, values: Iterable[Any]) -> None:
         super().__init__(values)
         self._name = name
 

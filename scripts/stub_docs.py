@@ -52,7 +52,7 @@ def documented_stub(source: str, module: Any, names: list[str]) -> str:
 
 
 class Text:
-    """A stub's text and what is put into it."""
+    """The text of a stub and the changes to it."""
 
     def __init__(self, source: str) -> None:
         self._source = source.encode()  # the columns of `ast` count bytes

@@ -435,7 +435,7 @@ class AsyncConsumer:
     @property
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read; none before the start."""
-        return called_property("assignment", set(self._core.assignment.partitions))
+        return called_property("assignment", self._core.assignment.partitions)
 
     @property
     def subscription(self) -> set[str]:
@@ -512,7 +512,7 @@ class AsyncConsumer:
     @property
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
-        return called_property("paused", set(self._core.assignment.paused))
+        return called_property("paused", self._core.assignment.paused)
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record that will be delivered, as `Consumer.position` does."""

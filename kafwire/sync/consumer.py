@@ -383,7 +383,7 @@ class Consumer:
     @property
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read; of a member of a group, those that it has been assigned so far."""
-        return called_property("assignment", set(self._core.assignment.partitions))
+        return called_property("assignment", self._core.assignment.partitions)
 
     @property
     def subscription(self) -> set[str]:
@@ -578,7 +578,7 @@ class Consumer:
     @property
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
-        return called_property("paused", set(self._core.assignment.paused))
+        return called_property("paused", self._core.assignment.paused)
 
     def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record that will be delivered.

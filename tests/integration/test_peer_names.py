@@ -76,7 +76,7 @@ def runnable(table: dict[str, str], *, blocking: bool) -> dict[str, str]:
 
 
 def names_of(embedded: EmbeddedKafka, prefix: str) -> dict[str, Any]:
-    """What the lines take for granted."""
+    """The names in the lines, with their values."""
     for topic in ("flights", "others"):
         embedded.create_topic(topic)
     partition = kafwire.TopicPartition("flights", 0)
@@ -159,7 +159,7 @@ def options_of(kind: Any) -> set[str]:
     ],
 )
 def test_the_list_of_options_has_each_option_of_the_installed_peer(source: str, kinds: dict[str, Any]) -> None:
-    """What becomes of each is in `tests/unit/test_config_names.py`."""
+    """`tests/unit/test_config_names.py` has the meaning of each."""
     names = json.loads(LISTS.read_text())[source]["names"]
     for letter, kind in kinds.items():
         assert options_of(kind) - {name for name, letters in names.items() if letter in letters} == set()

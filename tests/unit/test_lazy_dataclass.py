@@ -139,6 +139,9 @@ def test_instances_are_the_same(ours: type, theirs: type) -> None:
         assert hasattr(mine, "__dict__") == hasattr(their, "__dict__")
         assert repr(copy.copy(mine)) == repr(mine) == repr(copy.deepcopy(mine))
         assert mine.__reduce_ex__(4)[2:] == their.__reduce_ex__(4)[2:]
+        if ours.__name__ == "Plain":
+            assert mine == ours(number, hidden=7)
+            assert mine != ours(number, items=[1])
         if ours.__name__ not in {"Empty", "Own"}:
             assert repr(dataclasses.replace(mine, number=9)) == repr(dataclasses.replace(their, number=9))
 
@@ -228,6 +231,75 @@ def test_the_first_use_may_be_unpickling_or_a_subclass() -> None:
         more: int = 3
 
     assert dataclasses.astuple(Again(1)) == (1, "x", 3)
+
+
+def test_a_hash_leaves_fields_out_and_fields_that_are_compared_differ() -> None:
+    @lazy_dataclass.dataclass(frozen=True)
+    class One:
+        number: int
+        inert: list[int] = dataclasses.field(default_factory=list, hash=False)
+        note: str = dataclasses.field(default="x", compare=False)
+
+    assert hash(One(1, [2], "y")) == hash(One(1)) != hash(One(2))
+    assert One(1, [2]) != One(1) == One(1, note="y")
+
+
+@dataclasses.dataclass
+class Standard:
+    """A standard class with a name that is no field."""
+
+    shared: ClassVar[int] = 5
+    number: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class MorePickled(Pickled):
+    """A standard subclass of a lazy class with slots."""
+
+    more: int = 0
+
+
+def test_a_subclass_of_a_standard_class_leaves_its_class_variables_out() -> None:
+    @lazy_dataclass.dataclass
+    class Sub(Standard):
+        text: str = "x"
+
+    assert list(inspect.signature(Sub).parameters) == ["number", "text"]
+    assert Sub(2).shared == 5
+
+
+def test_a_pickle_of_a_standard_subclass_has_its_own_fields() -> None:
+    one = MorePickled(1, "y", 3)
+    assert pickle.loads(pickle.dumps(one)) == copy.copy(one) == one
+
+
+def test_a_default_that_instances_would_share_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"One\.items: .* set default_factory"):
+
+        @lazy_dataclass.dataclass
+        class One:
+            items: list[int] = []  # noqa: RUF012
+
+
+def test_init_sets_attributes_by_the_setattr_of_the_body() -> None:
+    @lazy_dataclass.dataclass
+    class Doubled:
+        number: int
+
+        def __setattr__(self, name: str, value: int) -> None:
+            object.__setattr__(self, name, 2 * value)
+
+    assert Doubled(2).number == 4
+
+
+def test_fields_that_another_thread_reads_keep_their_types() -> None:
+    @lazy_dataclass.dataclass
+    class One:
+        number: int
+
+    first = dataclasses.fields(One)
+    assert lazy_dataclass._standard_fields(One)["number"] is not first[0], "made by a thread that lost the race"
+    assert first[0].type == "int"
 
 
 def test_a_definition_compiles_nothing() -> None:

@@ -13,7 +13,7 @@ from unittest.mock import create_autospec
 import pytest
 
 import kafwire
-from kafwire import peer_names, protocol
+from kafwire import protocol
 from kafwire.peer_names import ADMIN, CONSUMER, PRODUCER, SHARE_CONSUMER, called_property, line_for
 
 Table = dict[str, str]
@@ -143,4 +143,3 @@ def test_requests_of_the_admin_table_are_kafka_s() -> None:
     named = {name for line in ADMIN.values() for name in re.findall(r"protocol\.(\w+)", line)}
     assert named <= set(protocol.__all__)
     assert len(named) > 20
-    assert peer_names.__doc__

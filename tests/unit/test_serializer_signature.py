@@ -73,21 +73,21 @@ def one_and_more(value: Any, *rest: Any) -> bytes:
     return shown(value, *rest)
 
 
-def told(value: Any, ctx: Any) -> bytes:
+def with_context(value: Any, ctx: Any) -> bytes:
     return shown(value, ctx.topic, ctx.field, ctx.headers)
 
 
-def told_if_given(value: Any, ctx: Any = None) -> bytes:
-    return told(value, ctx)
+def with_optional_context(value: Any, ctx: Any = None) -> bytes:
+    return with_context(value, ctx)
 
 
-def told_by_name(value: Any, more: Any = None, *, ctx: Any = None) -> bytes:
-    return told(value, ctx)
+def with_named_context(value: Any, more: Any = None, *, ctx: Any = None) -> bytes:
+    return with_context(value, ctx)
 
 
 class Called:
     def __call__(self, value: Any, ctx: Any = None) -> bytes:
-        return told(value, ctx)
+        return with_context(value, ctx)
 
 
 ALONE = shown("x")
@@ -107,9 +107,9 @@ THREE = shown("x", "t", HEADERS)
         (any_number, THREE),
         (one_and_more, THREE),
         (functools.wraps(one)(lambda *arguments: one(*arguments)), ALONE),  # noqa: PLW0108
-        (told, shown("x", "t", "value", HEADERS)),
-        (told_if_given, shown("x", "t", "value", HEADERS)),
-        (told_by_name, shown("x", "t", "value", HEADERS)),
+        (with_context, shown("x", "t", "value", HEADERS)),
+        (with_optional_context, shown("x", "t", "value", HEADERS)),
+        (with_named_context, shown("x", "t", "value", HEADERS)),
         (Called(), shown("x", "t", "value", HEADERS)),
         (json.dumps, b'"x"'),
         (str.encode, b"x"),
@@ -137,7 +137,7 @@ def test_a_deserializer_is_called_by_the_same_rules(function: Callable[..., Any]
     assert deserialized(function, data) == expected
 
 
-def test_ctx_tells_keys_from_values_and_takes_headers() -> None:
+def test_ctx_names_keys_and_values_and_takes_headers() -> None:
     def add(value: str, ctx: Any) -> str:
         ctx.headers.append((ctx.field, ctx.topic.encode()))
         return value
@@ -206,7 +206,7 @@ class Optional:
 
 class OfContext:
     def serialize(self, obj: Any, ctx: Any) -> bytes:
-        return told(obj, ctx)
+        return with_context(obj, ctx)
 
 
 class OfTopic:
