@@ -315,7 +315,7 @@ _ALONE = Arguments(("data",))
 
 
 def _makes_codecs(kind: type, method: str) -> bool:
-    """Return whether objects of a class can be the option's value, which the class itself cannot."""
+    """Return whether an instance of the class can be the option's value. The class itself cannot."""
     return any(name in vars(base) for base in kind.__mro__[:-1] for name in (method, "__call__"))
 
 

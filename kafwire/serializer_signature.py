@@ -2,7 +2,7 @@
 
 A function is called by how many parameters it requires, a method `serialize` or `deserialize` by their names. Both
 have what the idioms of confluent-kafka, aiokafka and kafka-python need; docs/producing.md has the table. May not hold:
-what is serialized, or what becomes of an error.
+the serialization itself, or the handling of errors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class SerializationContext:
     Args:
         topic: the record's topic.
         field: "key" or "value".
-        headers: a list of the record's headers: what a serializer appends is sent with the record.
+        headers: a list of the record's headers. A serializer may append to it.
 
     Example:
         >>> def serialize(value, ctx):
@@ -49,7 +49,7 @@ class SerializationContext:
 
 
 class Arguments(NamedTuple):
-    """What a function is given: by position, and by name. Each is DATA, TOPIC, HEADERS or CTX."""
+    """The arguments of a function: by position, and by name. Each is DATA, TOPIC, HEADERS or CTX."""
 
     positions: tuple[str, ...]
     names: tuple[tuple[str, str], ...] = ()
@@ -107,8 +107,8 @@ def arguments_of_function(function: Callable[..., Any]) -> Arguments:
 def arguments_of_method(owner: Any, name: str) -> Arguments:
     """Return how a method `serialize` or `deserialize` of an object is called; `ValueError` if it cannot be.
 
-    Parameters `topic`, `headers` and `ctx` get what they are called, the one that is left gets the data. Where names do
-    not tell, those of the method that it overrides do.
+    Parameters named `topic`, `headers` and `ctx` get these, and the remaining one gets the data. If the names decide
+    nothing, the names of the overridden method decide.
     """
     parameters = _parameters(getattr(owner, name))
     if parameters is None:
@@ -120,7 +120,7 @@ def arguments_of_method(owner: Any, name: str) -> Arguments:
 
 
 def _parameters(function: Callable[..., Any]) -> list[Parameter] | None:
-    """The parameters of a function; None of one that does not tell."""
+    """The parameters of a function; None for a function without a signature."""
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -136,13 +136,13 @@ def _is_required(parameter: Parameter) -> bool:
 
 
 def _role(name: str) -> str | None:
-    """What a parameter is called after; None of other names. An underscore marks one that is not used."""
+    """The role that a parameter's name says; None for other names. Underscores around the name mark an unused one."""
     plain = name.strip("_").lower()
     return plain if plain in _NAMED else DATA if plain in _NAMES_OF_DATA else None
 
 
 def _by_names(parameters: Sequence[Parameter]) -> Arguments | None:
-    """Each parameter by its name; the one other is the data. None where that is not one."""
+    """Each parameter by its name, and one other as the data. None if there is not exactly one other."""
     plain = [each for each in parameters if not _is_variadic(each)]
     roles = {each.name: str(_role(each.name)) for each in plain if _role(each.name) in _NAMED}
     others = [each for each in plain if each.name not in roles]
@@ -153,23 +153,23 @@ def _by_names(parameters: Sequence[Parameter]) -> Arguments | None:
 
 
 def _by_order(parameters: Sequence[Parameter], overridden: Iterable[Sequence[Parameter]]) -> Arguments | None:
-    """Three parameters whose names do not tell: in the order of the method that is overridden, or in ours."""
+    """Three parameters with other names: in the order of the overridden method, or in ours."""
     required = [each for each in parameters if _is_required(each)]
     is_open = any(each.kind is Parameter.VAR_POSITIONAL for each in parameters)
     if any(each.kind not in _POSITIONAL for each in required) or len(required) > len(_OURS):
         return None
     if len(required) < len(_OURS) and not is_open:
         return None
-    told = [_role(each.name) for each in required]
+    roles = [_role(each.name) for each in required]
     for definition in overridden:
         known = _by_names(definition)
-        if known is not None and _agrees(told, known.positions):
+        if known is not None and _agrees(roles, known.positions):
             return known
-    return next((Arguments(order) for order in (_OURS, _THEIRS) if _agrees(told, order)), None)
+    return next((Arguments(order) for order in (_OURS, _THEIRS) if _agrees(roles, order)), None)
 
 
-def _agrees(told: Sequence[str | None], order: Sequence[str]) -> bool:
-    return len(told) <= len(order) and all(role in (None, order[i]) for i, role in enumerate(told))
+def _agrees(roles: Sequence[str | None], order: Sequence[str]) -> bool:
+    return len(roles) <= len(order) and all(role in (None, order[i]) for i, role in enumerate(roles))
 
 
 def _overridden(owner: Any, name: str) -> Iterable[Sequence[Parameter]]:
@@ -181,7 +181,7 @@ def _overridden(owner: Any, name: str) -> Iterable[Sequence[Parameter]]:
 
 
 def _arranged(parameters: Sequence[Parameter], roles: dict[str, str]) -> Arguments | None:
-    """Arguments for these parameters, by position as far as none that gets nothing comes before."""
+    """Arguments for these parameters: by position up to the first parameter without a role, by name behind it."""
     positions: list[str] = []
     names: list[tuple[str, str]] = []
     gap = False

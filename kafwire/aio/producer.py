@@ -107,7 +107,7 @@ class AsyncProducer(AsyncProducerNames):
 
         Raises:
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no broker responded within `default_api_timeout_ms`.
 
         Example:
             >>> async def main():

@@ -72,9 +72,9 @@ cdef int next_rows(ReaderState *state, Columns *out, PyObject **place, int timeo
 # Fill `out` with rows that were decoded ahead, and hold them, if they are what comes next. With `wait`, it waits for a
 # chunk that is being decoded.
 cdef bint next_ahead(ReaderState *state, bint wait, Columns *out, PyObject **place) noexcept nogil
-# Fill `out` with rows that are left of those decoded before, and hold them, if they are what comes next.
+# Fill `out` with the withheld rows, and hold them, if the queue's next slice is theirs.
 cdef bint next_withheld(ReaderState *state, Columns *out, PyObject **place) noexcept nogil
-# Have no more than `most` rows in `out` and in hand; the others come next.
+# Leave at most `most` rows in `out` and in hand; withhold the others.
 cdef void withhold(ReaderState *state, Columns *out) noexcept nogil
 # The rows are in the user's hand: reading goes on behind them. False: their partition was dropped, or sought in, while
 # they were decoded, so that the user must not get them.

@@ -168,7 +168,7 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
                     at = 0
                     if begin_chunk(state, &slice, at):
                         continue
-                    hold(state, &slice, at, begin, offset)  # the rows that are there; the next read meets it again
+                    hold(state, &slice, at, begin, offset)  # deliver the rows; the next read raises the error
                     return READ_ROWS
             if out.length:
                 return hold(state, &slice, slice.size, begin, offset)
@@ -186,7 +186,7 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
 
 
 cdef bint begin_chunk(ReaderState *state, const kw_records *slice, size_t at) noexcept nogil:
-    """The rows of a chunk that come from this slice begin at `at`. False: the owner's error says why not."""
+    """Begin the rows of a chunk at byte `at` of this slice. False: no memory, as the owner's error says."""
     state.held_begin = at
     if not state.most or withheld_begin(&state.withheld, slice):
         return True

@@ -38,8 +38,8 @@ cdef class FetchReader(ColumnReader):
     and an offset when rows from there on could be handed out to nobody: they are to be queued again. `on_wake` is
     called in the reader's thread when the queue was woken: what it raises, the read raises. A reader that
     `owns` the queue closes it at the end. `what` is how errors name it. `deserializer` is what its batches use.
-    `waiter` is how `read` waits; a stream waits in its thread in any case. No more than `most` rows come at once (0: no
-    limit), also of what `read` gives without another limit.
+    `waiter` is how `read` waits; a stream waits in its thread in any case. A batch has at most `most` rows (0: no
+    limit), unless `read` gets another limit.
     """
 
     cdef Waiter waiter
@@ -184,12 +184,12 @@ cdef class FetchReader(ColumnReader):
 
     @property
     def is_withholding(self):
-        """Whether decoded rows wait that were above a limit."""
+        """Whether decoded rows above a limit wait for the next read."""
         return bool(self.state.withheld.has_rows)
 
     cdef void limit(self, int64_t most) noexcept:
         self.state.most = most
-        if most and not self.state.spec.columns & COLUMN_OFFSET:  # which say where a part ends
+        if most and not self.state.spec.columns & COLUMN_OFFSET:  # a part ends behind the offset of its last record
             self.drop_ahead()
             self.state.spec.columns |= COLUMN_OFFSET
 

@@ -354,7 +354,7 @@ cdef class Accumulator(Queues):
 
 @cython.embedsignature(False)
 cdef class RecordSender:
-    """`send` of the blocking producer, which adds what is done when a record cannot be buffered at once.
+    """`send` of the blocking producer. The producer adds the waiting for metadata and for room in the buffer.
 
     A base class in C as the loop that sends is where a producer's time goes.
     """
@@ -380,7 +380,7 @@ cdef class RecordSender:
             A `Delivery`.
 
         Raises:
-            ConfigError: an argument is not valid, or the partitioner's answer is not.
+            ConfigError: an argument is not valid, or the partitioner returned no valid partition.
             BrokerError: the topic does not exist.
             RecordTooLargeError: the record is larger than `max_request_size`.
             SerializationError: a serializer failed.

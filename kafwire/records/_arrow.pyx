@@ -188,12 +188,12 @@ cdef int leaf(ArrowArray *out, int64_t length, int64_t nulls, int buffers, kw_bu
 
 cdef int rows_leaf(ArrowArray *out, const Columns *c, int64_t nulls, int buffers, kw_buf *validity, kw_buf *second,
                    kw_buf *third) noexcept nogil:
-    """A leaf of the rows of `c`, from buffers that have others before and behind them."""
-    cdef int answer = leaf(out, c.length, nulls, buffers, validity, second, third)
+    """A leaf of the rows of `c`, a part of the rows of its buffers."""
+    cdef int result = leaf(out, c.length, nulls, buffers, validity, second, third)
     out.offset = c.first
     if c.total and nulls:
-        out.null_count = -1  # nobody has counted those of a part
-    return answer
+        out.null_count = -1  # `nulls` counts the rows of the whole buffers
+    return result
 
 
 cdef ParentOwner *parent(ArrowArray *out, int64_t length, int children, kw_buf *offsets, bint is_list) noexcept nogil:

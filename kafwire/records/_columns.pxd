@@ -29,7 +29,7 @@ cdef struct Bytes:
 
 
 # Rows decoded so far. Start from columns_init(); _decode appends. NULL buffer: column not asked for, or no row
-# yet. What `columns_split` makes are rows `first` to `first + length` of the buffers, which have `total` rows.
+# yet. `columns_split` leaves the rows `first` to `first + length` of buffers with `total` rows.
 cdef struct Columns:
     uint32_t columns
     int64_t length

@@ -142,7 +142,7 @@ class Batch(Records):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the columns hold; of a part of what was decoded, its share by rows."""
+        """Bytes of memory that the columns hold. Batches that share columns count them in proportion to their rows."""
     @property
     def base_offset(self) -> int:
         """The first offset of the first wire batch, or the offset at which reading began."""

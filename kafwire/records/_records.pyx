@@ -502,7 +502,7 @@ cdef class Batch(Records):
 
     @property
     def nbytes(self):
-        """Bytes of memory that the columns hold; of a part of what was decoded, its share by rows."""
+        """Bytes of memory that the columns hold. Batches that share columns count them in proportion to their rows."""
         cdef size_t size = columns_bytes(&self.columns)
         return size if not self.columns.total else size * self.columns.length // self.columns.total
 

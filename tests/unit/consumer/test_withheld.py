@@ -35,7 +35,7 @@ def offsets(line: Line, most: int = -1) -> list[int] | None:
 
 def test_a_batch_comes_in_parts_and_the_position_is_where_each_ends(line: Line) -> None:
     line.push(batch(5, *VALUES))
-    parts = []
+    parts, processed = [], -1
     for expected in ([5, 6, 7, 8], [9, 10, 11, 12], [13, 14]):
         part = line.reader.read(0)
         assert part is not None
@@ -43,9 +43,10 @@ def test_a_batch_comes_in_parts_and_the_position_is_where_each_ends(line: Line) 
         assert [record.offset for record in part] == expected
         assert (part.base_offset, part.next_offset) == (expected[0], expected[-1] + 1)
         assert line.queue.position(0) == part.next_offset
-        assert line.queue.processed(0) < part.base_offset or line.queue.processed(0) == part.base_offset
+        assert line.queue.processed(0) == processed
         line.reader.settle()
-        assert line.queue.processed(0) == part.next_offset
+        processed = line.queue.processed(0)
+        assert processed == part.next_offset
         assert bool(line.queue.queued(0)[1]) == (part.next_offset < 15)
     assert offsets(line) is None
     assert [record.value for part in parts for record in part] == VALUES
@@ -85,7 +86,7 @@ def test_a_partition_s_batch_is_finished_before_another_s_turn(line: Line) -> No
     assert found == [(0, [0, 1, 2, 3]), (0, [4, 5]), (1, [0, 1, 2, 3]), (1, [4, 5])]
 
 
-def test_small_answers_come_together_up_to_the_limit(line: Line) -> None:
+def test_small_responses_come_together_up_to_the_limit(line: Line) -> None:
     for base in (0, 2, 4):
         line.push(batch(base, b"a", b"b"), start=base, end=base + 2)
     assert offsets(line) == [0, 1, 2, 3]
@@ -107,7 +108,7 @@ def test_small_answers_come_together_up_to_the_limit(line: Line) -> None:
     ],
     ids=["paused", "reset", "moved"],
 )
-def test_what_befalls_the_partition_befalls_them(line: Line, change: Callable[[Line], Any]) -> None:
+def test_withheld_rows_follow_their_partition(line: Line, change: Callable[[Line], Any]) -> None:
     line.push(batch(0, *VALUES), before=bytes(2000))
     assert offsets(line) == [0, 1, 2, 3]
     change(line)
@@ -171,7 +172,7 @@ def test_aborted_records_stay_left_out_when_they_are_decoded_again(
         while (part := line.reader.read(0, most)) is not None:
             assert len(part) <= most
             found += [record.value for record in part]
-            if forgets:  # what was decoded does not count, as another partition comes first
+            if forgets:  # the withheld rows are dropped, and decoded again
                 line.queue.pause(0, True)
                 assert line.reader.read(0, most) is None
                 assert not line.reader.is_withholding

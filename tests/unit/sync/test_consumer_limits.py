@@ -115,7 +115,7 @@ def test_an_explicit_stream_completes_what_it_was_given(flavour: Flavour) -> Non
     flavour.world.pass_time(1)
     [first] = flavour.some(stream, 1)
     flavour.world.pass_time(1)
-    stream.complete(first.base_offset, 100)  # of what was not handed out nothing is completed
+    stream.complete(first.base_offset, 100)  # rows that were not delivered are not completed
     flavour.get(stream.commit())
     assert committed(flavour) == {0: first.next_offset}
     flavour.get(stream.close() if flavour.blocks else stream.aclose())

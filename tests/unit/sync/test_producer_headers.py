@@ -80,15 +80,15 @@ def test_send_batch(flavour: Flavour, kind: pa.DataType) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"value_serializer": str}], ids=str)
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [(5, "a header value must be bytes, str or None, not int"), ("\ud800", "a header value is not Unicode text")],
 )
 def test_what_is_no_value_is_refused_and_nothing_is_sent(
-    flavour: Flavour, value: Any, told: str, options: dict[str, Any]
+    flavour: Flavour, value: Any, message: str, options: dict[str, Any]
 ) -> None:
     producer = flavour.producer(**options)
     for _ in range(2):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             flavour.get(producer.send("t", "v" if options else b"v", headers=[("a", "x"), ("b", value)]))
     flavour.get(producer.flush())
     assert stored(flavour) == []

@@ -89,7 +89,7 @@ def test_async_deserializers_are_awaited_record_by_record(flavour: Flavour) -> N
 
 
 @blocking
-def test_a_scan_that_nobody_else_holds_is_read_to_its_end(flavour: Flavour) -> None:
+def test_a_running_iterator_keeps_its_scan_alive(flavour: Flavour) -> None:
     assert [record.offset for record in scanned(flavour, partitions=[0])] == ALL[0]
 
 
