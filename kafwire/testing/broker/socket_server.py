@@ -107,6 +107,8 @@ class SocketServer:
         self._wake_receive.setblocking(False)
         self._selector.register(self._wake_receive, selectors.EVENT_READ, self._on_wake)
         self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._asking = threading.Lock()  # a call enters the queue while the thread still takes it out
+        self._is_closed = False
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._began = time.monotonic()
         self._ends = False
@@ -121,7 +123,8 @@ class SocketServer:
     def close(self) -> None:
         """Close all ports and connections, and end the thread."""
         if self._thread.is_alive():
-            self.ask(self._end)
+            with contextlib.suppress(RuntimeError):  # an error ends it meanwhile
+                self.ask(self._end)
             self._thread.join()
         else:
             self._close_all()
@@ -135,11 +138,12 @@ class SocketServer:
         """Call `function` in the server's thread, where it may touch the state, and return what it returns."""
         if threading.current_thread() is self._thread:
             return function()
-        if not self._thread.is_alive():
-            raise RuntimeError("the broker is closed")
         future: Future[_T] = Future()
-        self._asked.append((function, future))
-        self._wake_send.send(b"\0")
+        with self._asking:
+            if self._is_closed or not self._thread.is_alive():
+                raise RuntimeError("the broker is closed")
+            self._asked.append((function, future))
+            self._wake_send.send(b"\0")
         return future.result()
 
     def listen(self, listener: Listener) -> tuple[str, int]:
@@ -236,8 +240,10 @@ class SocketServer:
             opened.close()
         self._listeners.clear()
         self._selector.close()
-        self._wake_receive.close()
-        self._wake_send.close()
+        with self._asking:
+            self._is_closed = True
+            self._wake_receive.close()
+            self._wake_send.close()
         while self._asked:
             self._asked.popleft()[1].set_exception(RuntimeError("the broker is closed"))
 

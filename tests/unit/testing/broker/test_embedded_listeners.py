@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+from types import SimpleNamespace
 
 import pytest
 
@@ -31,6 +32,15 @@ def test_without_security_the_listener_is_plain() -> None:
     with EmbeddedKafka() as kafka:
         assert [*kafka.state.nodes[1].addresses] == ["PLAINTEXT"]
         assert kafka.bootstrap == kafka.direct
+
+
+def test_a_call_to_a_broker_that_ends_meanwhile_is_refused() -> None:
+    kafka = EmbeddedKafka().start()
+    kafka.close()
+    server = kafka._server
+    server._thread = SimpleNamespace(is_alive=lambda: True)  # type: ignore[assignment]  # looked at before the end
+    with pytest.raises(RuntimeError, match="the broker is closed"):
+        server.ask(list)
 
 
 def test_a_broker_has_a_listener() -> None:
