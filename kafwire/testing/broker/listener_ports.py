@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from kafwire.bootstrap import parse_servers
 
-__all__ = ["LOCAL", "ListenerPorts", "advertised_host", "parse_advertised"]
+__all__ = ["ListenerPorts", "advertised_host", "parse_advertised"]
 
-LOCAL = "localhost"
 _EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - addresses to listen on that no client can connect to
 _PORTS = 1 << 16
 
@@ -77,4 +76,4 @@ def parse_advertised(text: str) -> tuple[str, int | None]:
 
 def advertised_host(host: str) -> str:
     """The host that clients are told where none is given: localhost for an address that only listens."""
-    return LOCAL if host in _EVERYWHERE else host
+    return "localhost" if host in _EVERYWHERE else host
