@@ -53,7 +53,7 @@ connections.max.idle.ms long fixed 600000 how long a connection may be idle
 connections.max.reauth.ms long fixed,0.. 0 how long a session of SASL lasts; 0: for ever
 default.replication.factor int fixed,1.. 1 replicas of a topic that is made without a number
 delete.topic.enable boolean fixed true whether topics may be deleted
-fetch.max.bytes int fixed,1024.. 57671680 the largest answer to a Fetch
+fetch.max.bytes int fixed,1024.. 57671680 the largest response to a Fetch
 group.consumer.assignment.interval.ms int dynamic,0.. 1000 time between two assignments of a consumer group
 group.consumer.assignors list fixed uniform,range assignors of consumer groups, the default one first
 group.consumer.heartbeat.interval.ms int fixed,1.. 5000 time between heartbeats of a consumer group's member
@@ -110,7 +110,7 @@ group.streams.session.timeout.ms int fixed,1.. 45000 the session of a streams gr
 group.streams.task.offset.interval.ms int fixed,internal,1.. 60000 time between reports of tasks' offsets
 log.cleaner.backoff.ms long dynamic,0.. 15000 time between two looks for logs to compact
 log.cleaner.enable boolean fixed true whether logs are compacted
-log.retention.check.interval.ms long fixed,1.. 300000 time between two looks for what is too old
+log.retention.check.interval.ms long fixed,1.. 300000 time between two looks for records that are too old
 log.retention.hours int fixed 168 hours that records are kept, where log.retention.ms is not set
 log.retention.minutes int fixed - minutes that records are kept, where log.retention.ms is not set
 log.roll.hours int fixed,1.. 168 hours that a segment is written to, without log.roll.ms
