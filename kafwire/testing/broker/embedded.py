@@ -38,8 +38,8 @@ class EmbeddedKafka(Controls):
         port: of the first broker's first listener, which is the plain one if it is open; the other brokers have those
             behind it, and the other listeners those behind them. A mapping has a port by each listener's name
             (`{"PLAINTEXT": 9092, "SASL_SSL": 9094}`). 0: any free ones.
-        advertised: `host[:port]` that clients are told in place of the above, as behind a container's port mapping.
-            With a port, the others are told those behind it in the same order. Certificates are for it too.
+        advertised: `host[:port]` that brokers advertise in place of the above, as behind a container's port mapping.
+            With a port, the other listeners advertise those behind it in the same order. Certificates are for it too.
         configs: options of brokers by Kafka's names, such as `{"num.partitions": 3}`.
         security: secured listeners: one or several `Security`, or names of protocols. SASL has
             PLAIN and SCRAM here. With `Security(acls=True)` ACLs are enforced.
@@ -84,13 +84,13 @@ class EmbeddedKafka(Controls):
         self._is_plain = not security if plain is None else plain
         if not self._is_plain and not security:
             raise ValueError("plain=False leaves no listener: give EmbeddedKafka(security=...)")
-        told, told_port = (advertised_host(host), None) if advertised is None else parse_advertised(advertised)
+        advertised, first_port = (advertised_host(host), None) if advertised is None else parse_advertised(advertised)
         names = [PLAINTEXT] if self._is_plain else []
         self._security: EmbeddedSecurity | None = None
         if security:
             from kafwire.testing.broker.security.embedded_security import EmbeddedSecurity
 
-            self._security = EmbeddedSecurity(security, host, told)
+            self._security = EmbeddedSecurity(security, host, advertised)
             names += [each.name for each in self._security.listeners]
             if self._security.has_acls:
                 texts.setdefault("super.users", self._security.superusers)
@@ -100,8 +100,8 @@ class EmbeddedKafka(Controls):
         self._data = None if data is None else Path(data)
         self._storage: Storage | None = None
         self._server = SocketServer(self.state)
-        self._host, self._advertised = host, told
-        self._ports = ListenerPorts(names, nodes, port, told_port)
+        self._host, self._advertised = host, advertised
+        self._ports = ListenerPorts(names, nodes, port, first_port)
         self._is_started = False
 
     def start(self) -> Self:
@@ -133,12 +133,12 @@ class EmbeddedKafka(Controls):
         if self._is_plain:
             listener = Listener(node.number, PLAINTEXT, self._host, ports.opened(PLAINTEXT, index))
             opened = self._server.listen(listener)[1]
-            node.addresses[PLAINTEXT] = self._advertised, ports.told(PLAINTEXT, index, opened)
+            node.addresses[PLAINTEXT] = self._advertised, ports.to_advertise(PLAINTEXT, index, opened)
         if self._security is None:
             return
         for listener in self._security.listeners_of(node.number, lambda name: ports.opened(name, index)):
-            told = ports.told(listener.name, index, self._server.listen(listener)[1])
-            node.addresses[listener.name] = self._security.advertise(listener, told)
+            advertised = ports.to_advertise(listener.name, index, self._server.listen(listener)[1])
+            node.addresses[listener.name] = self._security.advertise(listener, advertised)
 
     def close(self) -> None:
         """Close all ports and connections. What is in memory is gone, what is in a folder is on disk."""

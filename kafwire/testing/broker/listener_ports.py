@@ -1,4 +1,4 @@
-"""Which port each listener of each broker opens, and which host and port its clients are told. Pure."""
+"""The port that each listener of each broker opens, and the host and port that it advertises. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from kafwire.bootstrap import parse_servers
 
-__all__ = ["LOCAL", "ListenerPorts", "advertised_host", "parse_advertised"]
+__all__ = ["ListenerPorts", "advertised_host", "parse_advertised"]
 
-LOCAL = "localhost"
 _EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - addresses to listen on that no client can connect to
 _PORTS = 1 << 16
 
@@ -23,8 +22,8 @@ class ListenerPorts:
         nodes: how many brokers.
         ports: of the first broker: one number for the first listener, with the other brokers' ports and then the other
             listeners' behind it; or a number by each listener's name. 0: free ones.
-        advertised: the first port that clients are told, with the others behind it in the same order; None: the ports
-            that are open.
+        advertised: the first port that listeners advertise, with the others behind it in the same order; None: the
+            ports that are open.
 
     Raises:
         ValueError: a port does not exist, two listeners have one, or a name is no listener's.
@@ -43,7 +42,7 @@ class ListenerPorts:
         taken: dict[int, str] = {}
         for name in self.names:
             for node in range(self.nodes):
-                for port in (self.opened(name, node), self.told(name, node, 1)):
+                for port in (self.opened(name, node), self.to_advertise(name, node, 1)):
                     if not 0 <= port < _PORTS:
                         raise ValueError(f"port {port} of listener {name} does not exist: the last one is {_PORTS - 1}")
                 port = self.opened(name, node)
@@ -61,8 +60,8 @@ class ListenerPorts:
             return first + node if first else 0
         return self.ports + self._index(name, node) if self.ports else 0
 
-    def told(self, name: str, node: int, opened: int) -> int:
-        """The port that clients are told for one that was opened."""
+    def to_advertise(self, name: str, node: int, opened: int) -> int:
+        """The port that a listener advertises after it opened `opened`."""
         return opened if self.advertised is None else self.advertised + self._index(name, node)
 
 
@@ -76,5 +75,5 @@ def parse_advertised(text: str) -> tuple[str, int | None]:
 
 
 def advertised_host(host: str) -> str:
-    """The host that clients are told where none is given: localhost for an address that only listens."""
-    return LOCAL if host in _EVERYWHERE else host
+    """The host that listeners advertise by default: localhost for an address that only listens."""
+    return "localhost" if host in _EVERYWHERE else host

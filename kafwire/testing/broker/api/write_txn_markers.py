@@ -43,6 +43,8 @@ def handle(state: ClusterState, request: Request) -> Answer:
 def _write(state: ClusterState, request: Request, marker: Any, name: str, index: int) -> int:
     """Write one marker. Returns an error code."""
     if name == OFFSETS_TOPIC:
+        if state.topics.partition(name, index) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         offsets: OffsetStore = state.part(OffsetStore)
         offsets.end_transaction(
             marker.producer_id, index, commit=marker.transaction_result, epoch=marker.producer_epoch

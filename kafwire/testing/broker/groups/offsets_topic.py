@@ -55,9 +55,9 @@ class OffsetsTopic:
         partition.producers.add(header)
 
     def end_transaction(self, index: int, producer_id: int, epoch: int, *, commit: bool) -> None:
-        """Write the marker of a transaction that has offsets in a partition."""
-        partition = self._partitions()[index]
-        if producer_id in partition.producers.entries:
+        """Write the marker of a transaction that has offsets in a partition, if the partition is there."""
+        partition = self._state.topics.partition(OFFSETS_TOPIC, index)
+        if partition is not None and producer_id in partition.producers.entries:
             partition.write_marker(producer_id, epoch, self._state.wall_ms, commit=commit)
 
     def forget(self, group: str, places: Iterable[Place]) -> None:

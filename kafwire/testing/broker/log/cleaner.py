@@ -80,7 +80,7 @@ class Cleaner:
         state.topics.deletion_watchers.append(self._forget)
 
     def watch(self) -> None:
-        """Look every `log.cleaner.backoff.ms` from now on, as whoever drives a state may ask for."""
+        """Look every `log.cleaner.backoff.ms` from now on; a state does not by itself."""
         if not self._is_watching:
             self._is_watching = True
             self._wait()

@@ -34,7 +34,7 @@ class EmbeddedSecurity:
     Args:
         security: listeners, or protocols, as `EmbeddedKafka` is given them.
         host: where they listen.
-        advertised: the host that clients are told.
+        advertised: the host that listeners advertise.
     """
 
     def __init__(self, security: Security | str | Sequence[Security | str], host: str, advertised: str) -> None:
@@ -96,7 +96,7 @@ class EmbeddedSecurity:
         ]
 
     def advertise(self, listener: Listener, port: int) -> tuple[str, int]:
-        """Tell clients that a broker has this port. Returns the host and port that clients are told."""
+        """Keep the port that a broker's listener advertises. Returns its host and port."""
         self._ports[listener.name].append(port)
         return self.for_clients.listener(listener.name).host or self._host, port
 

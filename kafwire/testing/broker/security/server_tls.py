@@ -9,7 +9,7 @@ from typing import Any
 
 from kafwire.testing.broker.log.log import FileSpan, read_span
 
-_HANDSHAKE = 0x16  # the type of a record of TLS
+_HANDSHAKE = b"\x16"  # the type of a record of TLS
 _HEAD_BYTES = 5
 _NO_TLS_ALERT = bytes((0x15, 3, 3, 0, 2, 2, 80))  # fatal, internal_error: Java's TLS sends it
 HANDSHAKE_MS = 10_000  # a client whose handshake takes longer is let go
@@ -47,9 +47,11 @@ def begins_tls(socket: Any) -> bool | None:
         head = sockets.socket.recv(socket, _HEAD_BYTES, sockets.MSG_PEEK)  # not the socket's own, which would decrypt
     except BlockingIOError:
         return None
+    if head[:1] == _HANDSHAKE:  # one byte decides: the handshake takes it, and the next peek would not see it
+        return True
     if len(head) < _HEAD_BYTES:
         return None
-    return head[0] == _HANDSHAKE or (head[0] & 0x80 != 0 and head[2] == 1)  # the second is a hello as of SSL 2
+    return head[0] & 0x80 != 0 and head[2] == 1  # a hello as of SSL 2
 
 
 def refuse_plaintext(socket: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 INT, LONG, BOOLEAN, STRING, LIST, DOUBLE = "int", "long", "boolean", "string", "list", "double"
@@ -108,3 +108,37 @@ def elements(value: str) -> list[str]:
 def by_name(*configs: ConfigDef) -> Mapping[str, ConfigDef]:
     """Options by their names."""
     return {config.name: config for config in configs}
+
+
+def from_table(table: str, doc: str = "") -> Iterator[ConfigDef]:
+    """Options of a table, a row each: name, type, flags, default, description.
+
+    The flags have commas between them: `fixed` or `dynamic`; `internal`; the bounds `least..most`, where one of them
+    may be missing. A default of `""` is empty, and `-` or none at all says that Kafka has no default.
+
+    Args:
+        table: the rows.
+        doc: the description of a row without one.
+
+    Example:
+        >>> (config,) = from_table("share.delivery.count.limit int dynamic,2..10 5 deliveries of a record")
+        >>> config.least, config.most, config.default, config.is_dynamic
+        (2, 10, '5', True)
+    """
+    for row in table.strip().splitlines():
+        parts = row.split(maxsplit=4)
+        name, kind, flags, default, text = [*parts, *("-", doc)[len(parts) - 3 :]]
+        when, *more = flags.split(",")
+        bounds = next((each for each in more if ".." in each), "..")
+        least, most = (int(end) if end else None for end in bounds.split(".."))
+        yield ConfigDef(
+            name,
+            kind,
+            "" if default in ("-", '""') else default,
+            text,
+            least=least,
+            most=most,
+            is_dynamic=when == "dynamic",
+            has_default=default != "-",
+            is_internal="internal" in more,
+        )

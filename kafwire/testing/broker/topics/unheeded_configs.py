@@ -1,12 +1,13 @@
 """Options of brokers that Kafka 4.4.0 lists and this broker does not heed: kept, described, and without effect.
 
 The table is what a broker of Kafka 4.4.0 says in DescribeConfigs: name, type, whether it may be altered while the
-broker runs, and the default, where there is one.
+broker runs, and the default, where there is one. All defaults are Kafka's own, such as `log.dir`'s: this broker opens
+no folder for it.
 """
 
 from __future__ import annotations
 
-from kafwire.testing.broker.topics.config_def import ConfigDef, by_name
+from kafwire.testing.broker.topics.config_def import by_name, from_table
 
 _DOC = "kept and described; this broker does not heed it"
 _TABLE = """
@@ -253,11 +254,4 @@ transaction.state.log.segment.bytes int fixed 104857600
 transaction.two.phase.commit.enable boolean fixed false
 """  # noqa: E501 - a row of the table is a line
 
-
-def _read(row: str) -> ConfigDef:
-    name, kind, when, *default = row.split()
-    value = default[0].removeprefix('""') if default else ""
-    return ConfigDef(name, kind, value, _DOC, is_dynamic=when == "dynamic", has_default=bool(default))
-
-
-UNHEEDED_CONFIGS = by_name(*map(_read, _TABLE.split("\n")[1:-1]))
+UNHEEDED_CONFIGS = by_name(*from_table(_TABLE, _DOC))

@@ -1,5 +1,6 @@
 """Which listeners an embedded broker opens."""
 
+import contextlib
 import socket
 import ssl
 from types import SimpleNamespace
@@ -71,6 +72,27 @@ def test_a_client_without_tls_gets_an_alert_and_an_orderly_end(sent: bytes) -> N
                 with client.makefile("rb") as stream:
                     assert stream.read() == NO_TLS_ALERT
         assert not kafka.problems
+
+
+@pytest.mark.parametrize("size", [1, 3, 4])
+def test_the_first_record_of_tls_may_arrive_in_pieces(size: int) -> None:
+    with EmbeddedKafka(security="SSL") as kafka:
+        host, port = kafka.bootstrap.split(":")
+        context = ssl.create_default_context(cafile=str(kafka.security.certificates.ca_pem))
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+        with socket.create_connection((host, int(port)), timeout=10) as client:
+            with pytest.raises(ssl.SSLWantReadError):
+                tls.do_handshake()
+            client.sendall(outgoing.read(size))
+            for _ in range(3):  # the server accepts, watches and reads in one turn each
+                kafka.ask(lambda _: None)
+            client.sendall(outgoing.read())
+            while tls.version() is None:
+                incoming.write(client.recv(1 << 16))
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    tls.do_handshake()
+            assert tls.version() == "TLSv1.3"
 
 
 def test_certificates_are_for_the_advertised_host() -> None:

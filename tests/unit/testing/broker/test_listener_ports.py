@@ -1,4 +1,4 @@
-"""Which ports listeners open, and which ports clients are told."""
+"""The ports that listeners open, and the ports that they advertise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def opened(ports: ListenerPorts) -> dict[str, list[int]]:
 def test_listeners_and_brokers_follow_one_another_from_one_port() -> None:
     ports = ListenerPorts(["PLAINTEXT", "SSL"], 3, 9092)
     assert opened(ports) == {"PLAINTEXT": [9092, 9093, 9094], "SSL": [9095, 9096, 9097]}
-    assert ports.told("SSL", 1, 9096) == 9096
+    assert ports.to_advertise("SSL", 1, 9096) == 9096
 
 
 def test_ports_by_name() -> None:
@@ -28,7 +28,12 @@ def test_free_ports() -> None:
 
 def test_advertised_ports_follow_one_another_too() -> None:
     ports = ListenerPorts(["PLAINTEXT", "SSL"], 2, 9092, 19092)
-    assert [ports.told(name, node, 1) for name in ports.names for node in (0, 1)] == [19092, 19093, 19094, 19095]
+    assert [ports.to_advertise(name, node, 1) for name in ports.names for node in (0, 1)] == [
+        19092,
+        19093,
+        19094,
+        19095,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,10 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+import pytest
+
 from kafwire import protocol
+from kafwire.errors import ErrorCode
 from kafwire.records import decode_batches
 from kafwire.testing.broker.groups.classic_group import Stored
 from kafwire.testing.broker.groups.classic_member import Member
@@ -114,6 +117,34 @@ def test_offsets_of_a_transaction_are_between_its_begin_and_its_marker() -> None
     assert store.of("g")["t", 0].offset == 3
     assert len(partition.producers.aborted) == 1
     assert len(written(state)) == 2, "the end of a transaction writes its marker alone"
+
+
+@pytest.mark.parametrize("index", [-1, 50])
+def test_a_marker_needs_a_partition_that_exists(index: int) -> None:
+    state = ClusterState()
+    request = protocol.WriteTxnMarkersRequest
+    topic = request.WritableTxnMarkerTopic(name=OFFSETS_TOPIC, partition_indexes=[index])
+    marker = request.WritableTxnMarker(producer_id=7, producer_epoch=0, transaction_result=True, topics=[topic])
+
+    def error() -> int:
+        return int(ask(state, request(markers=[marker])).markers[0].topics[0].partitions[0].error_code)
+
+    assert error() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert OFFSETS_TOPIC not in state.topics.by_name, "a marker creates no topic"
+    state.topics.create("t")
+    commit(state, "g", 7)
+    assert error() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_a_transaction_ends_after_its_partition_was_deleted() -> None:
+    state = ClusterState()
+    state.topics.create("t")
+    store: OffsetStore = state.part(OffsetStore)
+    _, index = store.place_of("g")
+    store.add_pending("g", 5, 0, ("t", 0), Committed(3))
+    state.topics.delete(state.topics.by_name[OFFSETS_TOPIC])
+    store.end_transaction(5, index, commit=True)
+    assert OFFSETS_TOPIC not in state.topics.by_name
 
 
 def test_the_topic_and_what_is_in_effect_survive_a_restart(tmp_path: Path) -> None:
