@@ -30,6 +30,7 @@ from kafwire.testing.broker.security.server_tls import (
     HANDSHAKE_MS,
     Step,
     begins_tls,
+    has_ended,
     next_plaintext,
     refuse_plaintext,
     shake_hands,
@@ -73,7 +74,8 @@ class _Peer:
     connection: Connection
     listener: Listener
     handshake: Timer | None = None  # of TLS, which is under way: when it has taken too long
-    has_greeted: bool = False  # whether the handshake has begun with bytes of TLS
+    has_greeted: bool = False  # the handshake has begun with bytes of TLS
+    is_refused: bool = False  # it has not: the client's end is due
     wants_to_write: bool = False  # by the handshake
     head: bytearray = field(default_factory=bytearray)  # of a frame that has begun
     frame: bytearray | None = None  # that is being received
@@ -319,13 +321,16 @@ class SocketServer:
             self._watch(peer)
 
     def _shake_hands(self, peer: _Peer) -> None:
-        if not peer.has_greeted:
-            begins = begins_tls(peer.socket)
-            peer.has_greeted = begins is True
-            if begins is False:
-                _log.info("a connection from %s is closed: it speaks no TLS", peer.connection.peer)
-                refuse_plaintext(peer.socket)
+        if peer.is_refused:
+            if has_ended(peer.socket):
                 self._close(peer)
+            return
+        if not peer.has_greeted:
+            peer.has_greeted = begins_tls(peer.socket)
+            if not peer.has_greeted:
+                _log.info("a connection from %s ends: the client speaks no TLS", peer.connection.peer)
+                refuse_plaintext(peer.socket)
+                peer.is_refused = True
                 return
         step = shake_hands(peer.socket)
         peer.wants_to_write = step is Step.WRITE

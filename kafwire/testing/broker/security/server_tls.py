@@ -10,11 +10,10 @@ from typing import Any
 from kafwire.testing.broker.log.log import FileSpan, read_span
 
 _HANDSHAKE = b"\x16"  # the type of a record of TLS
-_HEAD_BYTES = 5
+_HEAD_BYTES = 3
 _NO_TLS_ALERT = bytes((0x15, 3, 3, 0, 2, 2, 80))  # fatal, internal_error: Java's TLS sends it
 HANDSHAKE_MS = 10_000  # a client whose handshake takes longer is let go
 _RECORD_BYTES = 16 << 10
-_READ_TIMES = 16
 _FILE_BYTES = 64 << 10  # of a file that are encrypted at a time
 
 
@@ -39,31 +38,30 @@ def shake_hands(socket: Any) -> Step:
     return Step.DONE
 
 
-def begins_tls(socket: Any) -> bool | None:
-    """Whether a client's first bytes begin a handshake of TLS; None: too few have arrived. It leaves them unread."""
+def begins_tls(socket: Any) -> bool:
+    """Whether a client's first bytes may begin a handshake of TLS. It leaves them unread."""
     import socket as sockets
 
-    try:
-        head = sockets.socket.recv(socket, _HEAD_BYTES, sockets.MSG_PEEK)  # not the socket's own, which would decrypt
-    except BlockingIOError:
-        return None
-    if head[:1] == _HANDSHAKE:  # one byte decides: the handshake takes it, and the next peek would not see it
+    head = sockets.socket.recv(socket, _HEAD_BYTES, sockets.MSG_PEEK)  # not the socket's own, which would decrypt
+    if not head or head[:1] == _HANDSHAKE:
         return True
-    if len(head) < _HEAD_BYTES:
-        return None
-    return head[0] & 0x80 != 0 and head[2] == 1  # a hello as of SSL 2
+    # A hello as of SSL 2; the handshake judges one that arrives in smaller pieces.
+    return head[0] & 0x80 != 0 and head[2:3] in (b"", b"\x01")
 
 
 def refuse_plaintext(socket: Any) -> None:
-    """Send the alert that Kafka sends to a client that speaks no TLS, and read what has arrived."""
-    import contextlib
+    """Send the alert that Kafka sends to a client that speaks no TLS, and the end of the stream."""
     import socket as sockets
 
-    with contextlib.suppress(OSError):
-        sockets.socket.send(socket, _NO_TLS_ALERT)
-        for _ in range(_READ_TIMES):  # a socket that is closed with bytes unread resets the connection
-            if not sockets.socket.recv(socket, _FILE_BYTES):
-                return
+    sockets.socket.send(socket, _NO_TLS_ALERT)
+    sockets.socket.shutdown(socket, sockets.SHUT_WR)
+
+
+def has_ended(socket: Any) -> bool:
+    """Drop what a refused client sends; True at its end. A socket that is closed before resets the connection."""
+    import socket as sockets
+
+    return not sockets.socket.recv(socket, _FILE_BYTES)
 
 
 def next_plaintext(outgoing: Iterable[memoryview | FileSpan]) -> bytes | memoryview:
