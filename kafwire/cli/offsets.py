@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafwire.cli.connection import client_options, connection_options, only
+from kafwire.cli.connection import client_options, connection_options, isolation, only
 from kafwire.cli.output import JsonWriter, print_table, say
 from kafwire.cli.partition_names import named_partitions
 from kafwire.error_codes import ErrorCode
@@ -66,9 +66,8 @@ def command(
     problems: dict[str, str] = {}
     with Client(**only(options, ClientConfig)) as client:
         wanted = _existing(client, asked, problems)
-        level = {"isolation_level": options["isolation_level"]} if "isolation_level" in options else {}
         failed: dict[TopicPartition, KafkaError] = {}
-        found = client.offsets(wanted, when, on_error=failed.__setitem__, **level)
+        found = client.offsets(wanted, when, on_error=failed.__setitem__, **isolation(options))
     problems.update((f"{where.topic}-{where.partition}", str(error)) for where, error in sorted(failed.items()))
     rows = [(where.topic, where.partition, offset if offset >= 0 else None) for where, offset in sorted(found.items())]
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kafwire.cli.connection import client_options, connection_options
+from kafwire.cli.connection import client_options, connection_options, isolation
 from kafwire.cli.output import JsonWriter, pretty_option, say
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, broker_error
@@ -181,7 +181,7 @@ def _offsets(
         for partition in topic.partitions
         if partition.leader_id >= 0
     ]
-    level = {"isolation_level": options["isolation_level"]} if "isolation_level" in options else {}
+    level = isolation(options)
     unavailable: dict[tuple[str, int], KafkaError] = {}
     low = client.offsets(partitions, "earliest", on_error=unavailable.__setitem__, **level)
     high = client.offsets(low, "latest", on_error=unavailable.__setitem__, **level)
