@@ -353,8 +353,13 @@ def _summary(rows: Sequence[_Row]) -> str:
 
 
 def _chosen(groups: Groups, before: Mapping[TopicPartition, int], topics: Sequence[str]) -> list[TopicPartition]:
-    """The partitions that were asked for; without any, those with a committed offset."""
-    return named_partitions(topics, "--topic ", groups.partitions) if topics else sorted(before)
+    """Return the partitions of --topic; without it, those with a committed offset."""
+    named = {
+        TopicPartition(topic, number)
+        for topic, numbers in named_partitions(topics, "--topic ")
+        for number in (groups.partitions(topic) if numbers is None else numbers)
+    }
+    return sorted(named if topics else before)
 
 
 def _targets(

@@ -1,5 +1,6 @@
 """`kafwire offsets`: the offsets of partitions at a time, as `kcat -Q` has them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ def command(
     asked = (*partitions, *more)
     if not asked:
         raise click.UsageError("no topic is named")
-    named_partitions(asked, "", lambda _: ())  # a wrong one is an error before a connection
+    named = named_partitions(asked, "")
     when = _NAMES[at] if at in _NAMES else milliseconds("--at", at, at)
     warn_of_seconds("offsets", [at], "--at ")
 
@@ -65,7 +66,7 @@ def command(
     options = client_options(ConsumerConfig, brokers, settings, config_file)
     problems: dict[str, str] = {}
     with Client(**only(options, ClientConfig)) as client:
-        wanted = _existing(client, asked, problems)
+        wanted = _existing(client, named, problems)
         failed: dict[TopicPartition, KafkaError] = {}
         found = client.offsets(wanted, when, on_error=failed.__setitem__, **isolation(options))
     problems.update((f"{where.topic}-{where.partition}", str(error)) for where, error in sorted(failed.items()))
@@ -82,10 +83,11 @@ def command(
     return int(bool(problems))
 
 
-def _existing(client: "Client", asked: tuple[str, ...], problems: dict[str, str]) -> list[TopicPartition]:
-    """The partitions that are named and exist; `problems` gets the others."""
-    names = {text.rpartition(":")[0] or text for text in asked}
-    topics: dict[str, Any] = {topic.name: topic for topic in client.metadata(names).topics}
+def _existing(
+    client: "Client", named: list[tuple[str, Sequence[int] | None]], problems: dict[str, str]
+) -> list[TopicPartition]:
+    """Return the partitions that exist; `problems` gets the others."""
+    topics: dict[str, Any] = {topic.name: topic for topic in client.metadata({name for name, _ in named}).topics}
     numbers: dict[str, list[int]] = {}
     for name, topic in sorted(topics.items()):
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -94,10 +96,11 @@ def _existing(client: "Client", asked: tuple[str, ...], problems: dict[str, str]
             problems[name] = str(broker_error(topic.error_code, f"topic {name!r}", api="Metadata", topic=name))
         else:
             numbers[name] = [part.partition_index for part in topic.partitions]
-    wanted = []
-    for where in named_partitions(asked, "", lambda name: numbers.get(name, ())):
-        if where.partition in numbers.get(where.topic, ()):
-            wanted.append(where)
-        elif where.topic in numbers:
-            problems[f"{where.topic}-{where.partition}"] = "there is no such partition"
-    return wanted
+    wanted = set()
+    for name, asked in ((name, asked) for name, asked in named if name in numbers):
+        for number in numbers[name] if asked is None else asked:
+            if number in numbers[name]:
+                wanted.add(TopicPartition(name, number))
+            else:
+                problems[f"{name}-{number}"] = "there is no such partition"
+    return sorted(wanted)
