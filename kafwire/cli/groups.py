@@ -226,7 +226,7 @@ def reset_offsets(
         if group is not None and not group.is_empty:
             say(f"kafwire groups: {name} has {len(group.members)} member(s) that commit: stop them first", err=True)
             return 1
-        before = groups.offsets(group) if group is not None else {}
+        before = groups.offsets(group)[0] if group is not None else {}
         chosen = _chosen(groups, before, topics)
         after = _targets(groups, chosen, before, when=when, to_offset=to_offset, by=by)
         _show_plan([(name, *where, before.get(where), offset) for where, offset in after.items()], as_json=as_json)
@@ -311,22 +311,16 @@ def _rows_of(groups: Groups, found: Iterable[Group]) -> tuple[list[_Row], int]:
 
 
 def _lags(groups: Groups, group: Group) -> list[_Row]:
-    shared = groups.share_offsets(group) if group.type == "share" else None
-    committed = (
-        groups.committed(group.group_id)
-        if shared is None
-        else {where: start for where, (start, _) in shared.items() if start >= 0}
-    )
+    committed, lags = groups.offsets(group)
     read = {where for member in group.members for where in member.partitions}
-    places = sorted({*committed, *read, *(shared or ())})
+    places = sorted({*committed, *read, *(lags or ())})
     ends = groups.ends(places, "latest")
     rows: list[_Row] = []
     for where in places:
         at, end = committed.get(where), ends.get(where)
         behind = None if at is None or end is None else max(0, end - at)
-        if shared is not None:
-            lag = shared.get(where, (-1, -1))[1]
-            behind = lag if lag >= 0 else None
+        if lags is not None:
+            behind = lags.get(where)
         readers = [owner.instance_id or owner.member_id for owner in group.owners(where)]
         rows.append((group.group_id, where.topic, where.partition, at, end, behind, readers))
     return rows
