@@ -1,9 +1,9 @@
 """What an input of the target `message` means, and what must hold for it.
 
-Byte 0: twice the API key, plus one for the response; from 200 on the messages without a key, by name: the first 56, and
-byte 1 has the number of the next 56 in its upper four bits. Byte 1: the version, counted from the lowest. Byte 2: 1:
+Byte 0: twice the API key, plus one for the response; from 200 on the messages without a key, by name, in groups of 56.
+Byte 1: the version, counted from the lowest; for messages without a key, the upper four bits are the group. Byte 2: 1:
 bytes that may change; 2: a response comes with its header; 224 and more: once more with 16 KiB of zeros behind, which
-makes the decoder put off inner arrays. So inputs keep their meaning as messages are added.
+makes the decoder put off inner arrays. So inputs of an API keep their meaning as messages are added.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`kafwire groups`: groups of every type, their members, what they have committed and how far behind they are."""
+"""`kafwire groups`: groups of every type, their members, committed offsets and lags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_HELP = """List groups, and show and change what they are about: those of consumers, share and streams groups.
+_HELP = """List groups of every type, show their members and lags, reset and delete their offsets.
 
 \b
   kafwire groups list -b localhost:9092
@@ -149,10 +149,10 @@ def lag(
     watch: float | None,
     rounds: int | None,
 ) -> int:
-    """Show what groups have committed, where the partitions end, and the difference.
+    """Show the committed offsets of groups, the ends of the partitions, and the lags.
 
-    A partition that a member reads and of which nothing is committed has no known lag. Of a share group, the start
-    offset counts as committed, and the lag is that of the broker, without records that are acknowledged.
+    A partition that a member reads has no known lag without a committed offset. For a share group, the start offset
+    counts as committed, and the lag is that of the broker, which leaves out acknowledged records.
     """
     if rounds is not None and watch is None:
         raise click.UsageError("--rounds is for --watch")
@@ -186,7 +186,7 @@ def lag(
 @click.option("--to-time", metavar="TIME", help="To the first records at or after it: 2026-11-25T12:00:00Z, or ms.")
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset, in each partition.")
 @click.option("--by", type=int, metavar="N", help="So many records on; with a minus sign, back.")
-@click.option("--execute", is_flag=True, help="Do it.  [default: show the plan, and change nothing]")
+@click.option("--execute", is_flag=True, help="Set the offsets.  [default: show the plan, and change nothing]")
 @click.option("--dry-run", is_flag=True, help="Show the plan, as without --execute.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each partition.")
 def reset_offsets(
@@ -203,9 +203,9 @@ def reset_offsets(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Plan, and with --execute set, what a group has committed. The group has to be empty: stop its members first.
+    """Plan, and with --execute set, the committed offsets of a group. It has to be empty: stop its members first.
 
-    Offsets that are not there become the nearest that are. Of a share group these are the start offsets.
+    An offset out of range becomes the nearest one in range. For a share group, these are the start offsets.
     """
     if execute and dry_run:
         raise click.UsageError("either --execute or --dry-run")

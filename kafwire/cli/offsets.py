@@ -27,7 +27,7 @@ _HELP = """Show the offsets of partitions at a time: that of the first record at
   kafwire offsets orders --at earliest -J
 
 TIME is earliest, latest (the offset of the next record), milliseconds since the epoch, or 2026-01-31T12:00:00Z.
-A partition whose records are all older has no such offset: "-", in JSON null.
+A partition whose records are all older shows "-", in JSON null.
 
 Exit code 1: a topic or a partition does not exist, or its leader does not give offsets.
 """
@@ -39,7 +39,7 @@ _NAMES = {"earliest": "earliest", "beginning": "earliest", "latest": "latest", "
 @click.argument("partitions", nargs=-1, metavar="[TOPIC[:N,...]]...")
 @click.option("-t", "--topic", "more", multiple=True, metavar="TOPIC[:N,...]", help="The same, as an option.")
 @connection_options
-@click.option("--at", default="latest", show_default=True, metavar="TIME", help="When.")
+@click.option("--at", default="latest", show_default=True, metavar="TIME", help="The time of the records.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each partition.")
 def command(
     partitions: tuple[str, ...],

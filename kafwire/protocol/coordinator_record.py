@@ -1,4 +1,4 @@
-"""How records of coordinators lie in Kafka's internal topics: `__consumer_offsets`, `__transaction_state` and others.
+"""The layout of coordinators' records in Kafka's internal topics: `__consumer_offsets`, `__transaction_state`, others.
 
 A key begins with an int16, the type of the record, which names the message of the key (in version 0) and that of the
 value. A value begins with an int16, the version of its message. A record without a value is a tombstone.
