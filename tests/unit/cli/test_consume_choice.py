@@ -133,7 +133,7 @@ def test_values_are_text_on_a_terminal(kafka: EmbeddedKafka) -> None:
     ("offset", "warned"),
     [("s@1764331200", True), ("e@1764331200", True), ("s@1764331200000", False), ("s@7", False), ("17643312", False)],
 )
-def test_times_that_look_like_seconds_are_warned_of(kafka: EmbeddedKafka, offset: str, warned: bool) -> None:
+def test_times_that_look_like_seconds_get_a_warning(kafka: EmbeddedKafka, offset: str, warned: bool) -> None:
     result = run(kafka, "orders", "-e", "-o", offset, "-X", "auto.offset.reset=earliest")
     assert result.exit_code == 0
     said = f"kafwire consume: -o {offset} is 1970-01-21T10:05:31Z: times are in milliseconds, as in kcat. If"
