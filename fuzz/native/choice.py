@@ -66,17 +66,23 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other) or repr(one) == repr(other)
 
 
-def check(data: bytes, known: list[Run | None]) -> None:
-    """Raise `Broken` when the invariant does not hold for an input."""
+def chosen(data: bytes, known: list[Run | None]) -> tuple[Run, int] | None:
+    """Return the message and version of an input, the inverse of `head`."""
     if len(data) < HEAD:
-        return
+        return None
     place, version = data[0], data[1]
     if place >= DATA:
         place, version = place + (version >> 4) * DATA_AT_ONCE, version & VERSION
     run = known[place] if place < len(known) else None
-    if run is None:
+    return None if run is None else (run, run.message.min_version + version % run.versions)
+
+
+def check(data: bytes, known: list[Run | None]) -> None:
+    """Raise `Broken` when the invariant does not hold for an input."""
+    found = chosen(data, known)
+    if found is None:
         return
-    version = run.message.min_version + version % run.versions
+    run, version = found
     body: bytes | bytearray = data[HEAD:]
     if data[2] & WRITABLE:
         body = bytearray(body)
