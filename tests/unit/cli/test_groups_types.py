@@ -75,12 +75,13 @@ def test_the_start_offsets_of_a_share_group_are_planned_and_set(kafka: EmbeddedK
 
 
 def test_a_streams_group_is_shown_with_its_tasks(kafka: EmbeddedKafka) -> None:
+    kafka.create_topic("rates", partitions=1)
     with kafwire.Client(kafka.bootstrap) as client:
         epoch = 0
 
         def beat() -> bool:
             nonlocal epoch
-            topology = HEARTBEAT.Topology(subtopologies=[subtopology("0", ("orders",))])
+            topology = HEARTBEAT.Topology(subtopologies=[subtopology("0", ("orders", "rates"))])
             response = client.call(
                 HEARTBEAT(
                     group_id="app",
@@ -105,8 +106,13 @@ def test_a_streams_group_is_shown_with_its_tasks(kafka: EmbeddedKafka) -> None:
         (member,) = shown(kafka, "members", "app")
         assert (member["memberId"], member["instanceId"]) == ("it", "one")
         assert member["tasks"] == {"active": ["0_0", "0_1"], "standby": [], "warmup": []}
-        assert member["partitions"] == [{"topic": "orders", "partition": number} for number in range(2)]
+        places = [("orders", 0), ("orders", 1), ("rates", 0)]
+        assert member["partitions"] == [{"topic": topic, "partition": number} for topic, number in places]
         header, row = run(kafka, "members", "app").stdout.splitlines()
         assert row[header.index("TASKS") :] == "0_0 0_1"
         rows = shown(kafka, "lag", "app")
-        assert [(row["committed"], row["end"], row["memberIds"]) for row in rows] == [(None, 10, ["one"])] * 2
+        assert [(row["committed"], row["end"], row["memberIds"]) for row in rows] == [
+            (None, 10, ["one"]),
+            (None, 10, ["one"]),
+            (None, 0, ["one"]),
+        ]

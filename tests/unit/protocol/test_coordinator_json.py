@@ -52,7 +52,7 @@ def test_states_and_members_are_readable() -> None:
     assert value["body"]["transactionStatus"] == "CompleteCommit"
     member = GroupMetadataValue.MemberMetadata(
         subscription=encode_versioned(ConsumerProtocolSubscription(topics=["orders"]), 1),
-        assignment=encode_versioned(ConsumerProtocolAssignment(), 0),
+        assignment=encode_versioned(ConsumerProtocolAssignment(), 0) + b"more",  # which Java's clients ignore
     )
     odd = GroupMetadataValue.MemberMetadata(subscription=b"odd", assignment=b"")
     group = GroupMetadataValue(protocol_type="consumer", members=[member, odd], protocol=None, leader=None)
