@@ -1,9 +1,9 @@
 """What an input of the target `message` means, and what must hold for it.
 
-Byte 0: twice the API key, plus one for the response; from 200 on the messages without a key, by name: the first 56, and
-byte 1 has the number of the next 56 in its upper four bits. Byte 1: the version, counted from the lowest. Byte 2: 1:
+Byte 0: twice the API key, plus one for the response; from 200 on the messages without a key, by name, in groups of 56.
+Byte 1: the version, counted from the lowest; for messages without a key, the upper four bits are the group. Byte 2: 1:
 bytes that may change; 2: a response comes with its header; 224 and more: once more with 16 KiB of zeros behind, which
-makes the decoder put off inner arrays. So inputs keep their meaning as messages are added.
+makes the decoder put off inner arrays. So inputs of an API keep their meaning as messages are added.
 """
 
 from __future__ import annotations
@@ -66,17 +66,23 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other) or repr(one) == repr(other)
 
 
-def check(data: bytes, known: list[Run | None]) -> None:
-    """Raise `Broken` when the invariant does not hold for an input."""
+def chosen(data: bytes, known: list[Run | None]) -> tuple[Run, int] | None:
+    """Return the message and version of an input, the inverse of `head`."""
     if len(data) < HEAD:
-        return
+        return None
     place, version = data[0], data[1]
     if place >= DATA:
         place, version = place + (version >> 4) * DATA_AT_ONCE, version & VERSION
     run = known[place] if place < len(known) else None
-    if run is None:
+    return None if run is None else (run, run.message.min_version + version % run.versions)
+
+
+def check(data: bytes, known: list[Run | None]) -> None:
+    """Raise `Broken` when the invariant does not hold for an input."""
+    found = chosen(data, known)
+    if found is None:
         return
-    version = run.message.min_version + version % run.versions
+    run, version = found
     body: bytes | bytearray = data[HEAD:]
     if data[2] & WRITABLE:
         body = bytearray(body)

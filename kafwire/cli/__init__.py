@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import click
@@ -141,11 +140,13 @@ class Commands(click.Group):
 
 
 def _utf8(word: str) -> str:
-    """A word of the command line as UTF-8 in a locale that is not: names of groups and topics are UTF-8 in Kafka.
+    """Return a word of the command line as UTF-8 whatever the locale: Kafka's names are UTF-8.
 
     A word that names a file stays as the locale has it.
     """
-    if word.isascii() or sys.getfilesystemencoding() == "utf-8" or Path(word).exists():
+    if word.isascii() or sys.getfilesystemencoding() == "utf-8":
+        return word
+    if os.path.exists(word):  # noqa: PTH110 - Path.exists raises OSError for a word longer than a file's name
         return word
     try:
         return os.fsencode(word).decode()

@@ -30,14 +30,14 @@ format.
   kafwire broker --security sasl_ssl:9093 --security ssl:9094
   kafwire broker --host 0.0.0.0 --advertised kafka:9092
 
-The first listener opens --port, each further broker and listener the port behind. --plain makes the plain listener the
+The first listener opens --port, each further broker and listener the next port. --plain makes the plain listener the
 first. TLS needs the package cryptography: pip install 'kafwire[broker]'.
 
 Exit code 1: a port is taken, a package is missing, or the folder is not one of this broker's.
 """
 
 
-_MOST_PARTITIONS = 100_000  # of a topic, as a slip of the finger would ask for more memory than there is
+_MOST_PARTITIONS = 100_000  # of a topic: a typing error must not use up the memory
 _PROTOCOLS = ("ssl", "ssl_mtls", "sasl_plaintext", "sasl_ssl")
 
 
@@ -115,7 +115,7 @@ class _OneLine(logging.Formatter):
 
 @contextmanager
 def _started(nodes: int, options: Mapping[str, Any]) -> Iterator[EmbeddedKafka]:
-    """The running brokers; each error of them is one line."""
+    """The running brokers; each of their errors is one line."""
     from kafwire.testing.broker.embedded import EmbeddedKafka
     from kafwire.testing.broker.storage.journal import DamagedError
     from kafwire.testing.kafka import SetupError
@@ -134,7 +134,7 @@ def _started(nodes: int, options: Mapping[str, Any]) -> Iterator[EmbeddedKafka]:
         raise click.ClickException(f"the broker cannot start: {text}") from None
     try:
         yield kafka
-    except RuntimeError:  # the brokers have ended by an error of theirs, which is reported below
+    except RuntimeError:  # an error ended the brokers; it is reported below
         if not kafka.problems:
             raise
     finally:
@@ -174,7 +174,7 @@ def _protocol(text: str) -> tuple[str, int | None]:
 
 
 def _ports(port: int, nodes: int, listeners: Sequence[tuple[str, int | None]], *, plain: bool) -> int | dict[str, int]:
-    """The ports of listeners by name: those that were given one have it, the others follow one another from `port`."""
+    """The ports of listeners by name: the given ones, or else the next ones from `port` on."""
     if all(own is None for _, own in listeners):
         return port
     found: dict[str, int] = {}
@@ -206,7 +206,7 @@ def _configs(properties: Sequence[str]) -> dict[str, str]:
         if known is None:
             raise click.UsageError(f"--property: this broker has no option {name!r}")
         if name not in BROKER_CONFIGS:
-            click.echo(f"--property {name} has no effect: clients are shown it, this broker does not heed it", err=True)
+            click.echo(f"--property {name} has no effect: this broker shows it to clients and ignores it", err=True)
         if problem := known.problem(value):
             raise click.UsageError(f"--property: {problem}")
         configs[name] = value

@@ -73,7 +73,7 @@ With --group it is where to begin in partitions of which the group has committed
     default="auto",
     show_default=True,
     help='Form of keys, values and headers; auto: as they are, in JSON as text or {"base64": ...}, on a terminal as '
-    "text, which has \\xHH for what is no text.",
+    "text, with \\xHH for bytes that are not UTF-8.",
 )
 @click.option("-Z", "named_null", is_flag=True, help="Print null as NULL.  [default: nothing]")
 @click.option("--null", "null", metavar="TEXT", help="Print null as this.")
@@ -188,7 +188,7 @@ def _parts(
 
 
 class Printing:
-    """Writes the records of a reading, at most `count` of them, those with one of `keys` if there are any."""
+    """Writes at most `count` records of a reading; with `keys`, only records that have one of them."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class Printing:
         self._unbuffered = unbuffered
 
     def run(self, reading: "Reading", tell: Progress) -> None:
-        """Write until there are no more records, or enough are written."""
+        """Write until the reading ends or `count` records are written."""
         try:
             for piece in reading:
                 if self._written is not None:
@@ -226,7 +226,7 @@ class Printing:
                 self._written.commit()
 
     def _write(self, batch: "Batch", rows: int) -> None:
-        """Write of the first rows of a batch those that are wanted; the others count as written too."""
+        """Write the wanted records in the first rows of a batch; the others count as written too."""
         for first, end in self._runs(batch, rows):
             ends = range(first + 1, end + 1) if self._unbuffered else (end,)
             for begin, stop in zip((first, *ends), ends, strict=False):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from kafwire.cli.connection import isolation, only
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.types import Tail, TopicPartition
 
@@ -153,7 +154,6 @@ class Reading(Protocol):
 
 def open_reading(client: "Client", wanted: Wanted, options: Mapping[str, Any], *, ends: bool) -> Reading:
     """Begin to read, without a group: what is there now (`ends`), or that and all that arrives."""
-    from kafwire.cli.connection import only
     from kafwire.config import ScanConfig
 
     given = {"auto_offset_reset": "error", **options}
@@ -333,15 +333,11 @@ def ends_of(
     def offsets(of: Collection[TopicPartition], when: Any, **level: Any) -> dict[TopicPartition, int]:
         return client.offsets(of, when, **level) if late is None else available_offsets(client, of, when, late, **level)
 
-    ends = offsets(partitions, "latest", **_isolation(options))
+    ends = offsets(partitions, "latest", **isolation(options))
     if wanted.window.end_ms is not None:
         at = offsets(ends, wanted.window.end_ms)
         ends = {tp: min(offset, ends[tp]) if offset >= 0 else ends[tp] for tp, offset in at.items()}
     return ends
-
-
-def _isolation(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {"isolation_level": options["isolation_level"]} if "isolation_level" in options else {}
 
 
 def _start_offsets(
@@ -359,7 +355,7 @@ def _start_offsets(
     """
     patience: dict[str, Any] = {} if waits else {"on_error": lambda *_: None}
     low = client.offsets(found, "earliest", **patience)
-    high = client.offsets(low, "latest", **_isolation(options), **patience)
+    high = client.offsets(low, "latest", **isolation(options), **patience)
     if asked < 0:
         return {tp: max(low[tp], high[tp] + asked) for tp in found}, high
     start = dict.fromkeys(found, asked)

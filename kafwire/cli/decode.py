@@ -67,7 +67,7 @@ Integers are exact whatever their size. Exit code 1: something could not be deco
 @click.option(
     "--topic",
     metavar="TOPIC",
-    help="The topic of the log; of Kafka's internal ones the records are decoded. [default: as the folder is named]",
+    help="The topic of the log; the records of Kafka's internal topics are decoded. [default: that of the folder]",
 )
 @click.option("--raw-records", is_flag=True, help="Show record batches as base64.")
 @click.option(
@@ -90,7 +90,7 @@ Integers are exact whatever their size. Exit code 1: something could not be deco
     show_default=True,
     help="Limit of a frame.",
 )
-@click.option("-c", "--count", "--limit", type=click.IntRange(min=1), metavar="N", help="End after so many values.")
+@click.option("-c", "--count", "--limit", type=click.IntRange(min=1), metavar="N", help="End after N values.")
 @pretty_option
 def command(
     inputs: tuple[str, ...],

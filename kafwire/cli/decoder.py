@@ -1,4 +1,4 @@
-"""What `kafwire decode` writes for frames, messages, connections and logs, and what it has to complain about."""
+"""The output of `kafwire decode` for frames, messages and connections; `log_decoder` has the files of a partition."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""The values that `kafwire decode` writes, counted, and the problems that it met."""
+"""The output of `kafwire decode`: values up to a limit, and problems for the exit code."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ __all__ = ["EnoughError", "Findings"]
 
 
 class EnoughError(Exception):
-    """As many values are written as were asked for."""
+    """The limit of values is reached."""
 
 
 class Findings:
@@ -26,7 +26,7 @@ class Findings:
         """Write one value.
 
         Raises:
-            EnoughError: it was the last one of the limit.
+            EnoughError: the value is the last one of the limit.
         """
         self._writer.write(value)
         if self._left is not None:
@@ -35,7 +35,7 @@ class Findings:
                 raise EnoughError
 
     def flush(self) -> None:
-        """Hand over what is written so far."""
+        """Flush the values that are written."""
         self._writer.flush()
 
     def problem(self, text: str) -> None:

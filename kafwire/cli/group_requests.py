@@ -115,17 +115,7 @@ class Groups:
         if its.error_code in _NOT_CONSUMER:
             return self._classic(group_id, coordinator)
         _raise_for(its.error_code, f"describing group {group_id}", "ConsumerGroupDescribe", its.error_message)
-        members = tuple(
-            Member(
-                each.member_id,
-                each.instance_id or "",
-                each.client_id,
-                each.client_host,
-                each.member_epoch,
-                _partitions(each.assignment),
-            )
-            for each in its.members
-        )
+        members = tuple(_member(each, _partitions(each.assignment)) for each in its.members)
         return Group(group_id, CONSUMER_TYPE, its.group_state, its.assignor_name, coordinator, members)
 
     def _classic(self, group_id: str, coordinator: int) -> Group:
@@ -156,12 +146,7 @@ class Groups:
         asked = protocol.ShareGroupDescribeRequest(group_ids=[group_id])
         (its,) = self._client.call(asked, broker=coordinator).groups
         _raise_for(its.error_code, f"describing group {group_id}", "ShareGroupDescribe", its.error_message)
-        members = tuple(
-            Member(
-                each.member_id, "", each.client_id, each.client_host, each.member_epoch, _partitions(each.assignment)
-            )
-            for each in its.members
-        )
+        members = tuple(_member(each, _partitions(each.assignment)) for each in its.members)
         return Group(group_id, SHARE_TYPE, its.group_state, its.assignor_name, coordinator, members)
 
     def _streams(self, group_id: str, coordinator: int) -> Group:
@@ -186,42 +171,34 @@ class Groups:
                 for topic in topics.get(task.subtopology_id, ())
                 for number in task.partitions
             }
-            members.append(
-                Member(
-                    each.member_id,
-                    each.instance_id or "",
-                    each.client_id,
-                    each.client_host,
-                    each.member_epoch,
-                    tuple(sorted(read & there)),  # a task may have more partitions than one of its topics
-                    tasks=tasks,
-                )
-            )
+            # a task may have more partitions than one of its topics
+            members.append(_member(each, tuple(sorted(read & there)), tasks))
         return Group(group_id, STREAMS_TYPE, its.group_state, its.assignor_name or "", coordinator, tuple(members))
 
-    def offsets(self, group: Group) -> dict[TopicPartition, int]:
-        """What a group has committed; of a share group, its start offsets."""
-        if group.type != SHARE_TYPE:
-            return self.committed(group.group_id)
-        return {where: start for where, (start, _) in self.share_offsets(group).items() if start >= 0}
+    def offsets(self, group: Group) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int | None] | None]:
+        """Return the committed offsets of a group; of a share group, its start offsets and the broker's lags.
 
-    def share_offsets(self, group: Group) -> dict[TopicPartition, tuple[int, int]]:
-        """The start offset and the lag of each partition that a share group has state for; -1 is unknown."""
+        Each partition with state of the share group has a lag, which is None where the broker does not know it.
+        """
+        if group.type != SHARE_TYPE:
+            return self.committed(group.group_id), None
         request: Any = protocol.DescribeShareGroupOffsetsRequest
         asked = request(groups=[request.DescribeShareGroupOffsetsRequestGroup(group_id=group.group_id, topics=None)])
         (its,) = self._client.call(asked, broker=group.coordinator).groups
         what = f"asking for the offsets of group {group.group_id}"
         _raise_for(its.error_code, what, "DescribeShareGroupOffsets", its.error_message)
-        found = {}
+        starts, lags = dict[TopicPartition, int](), dict[TopicPartition, int | None]()
         for topic in its.topics:
             for part in topic.partitions:
                 where = TopicPartition(topic.topic_name, part.partition_index)
                 _raise_for(part.error_code, f"{what}, {where.topic}-{where.partition}", "DescribeShareGroupOffsets")
-                found[where] = part.start_offset, part.lag
-        return found
+                lags[where] = part.lag if part.lag >= 0 else None
+                if part.start_offset >= 0:
+                    starts[where] = part.start_offset
+        return starts, lags
 
     def set_offsets(self, group: Group | None, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set the offsets of an empty group; None makes one. Raises `BrokerError` with what a broker refused first."""
+        """Set the offsets of an empty group; None creates it. Raises `BrokerError` for the first refusal."""
         if group is None or group.type != SHARE_TYPE:
             self.commit(group_id, offsets)
             return
@@ -230,12 +207,11 @@ class Groups:
             request.AlterShareGroupOffsetsRequestTopic(
                 topic_name=name,
                 partitions=[
-                    request.AlterShareGroupOffsetsRequestPartition(partition_index=where.partition, start_offset=offset)
-                    for where, offset in offsets.items()
-                    if where.topic == name
+                    request.AlterShareGroupOffsetsRequestPartition(partition_index=number, start_offset=offset)
+                    for number, offset in places
                 ],
             )
-            for name in dict.fromkeys(where.topic for where in offsets)
+            for name, places in _by_topic(offsets).items()
         ]
         response = self._client.call(request(group_id=group_id, topics=topics), broker=group.coordinator)
         what = f"setting the start offsets of group {group_id}"
@@ -262,11 +238,10 @@ class Groups:
         """Set what an empty group has committed. Raises `BrokerError` with what a broker refused first."""
         request: Any = protocol.OffsetCommitRequest
         topics = []
-        for name in dict.fromkeys(where.topic for where in offsets):
+        for name, places in _by_topic(offsets).items():
             parts = [
-                request.OffsetCommitRequestPartition(partition_index=where.partition, committed_offset=offset)
-                for where, offset in offsets.items()
-                if where.topic == name
+                request.OffsetCommitRequestPartition(partition_index=number, committed_offset=offset)
+                for number, offset in places
             ]
             topics.append(request.OffsetCommitRequestTopic(name=name, partitions=parts))
         asked = request(group_id=group_id, topics=topics)
@@ -314,6 +289,29 @@ class Groups:
             time.sleep(_AGAIN_S)
         _raise_for(its.error_code, f"looking for the coordinator of group {group_id}", "FindCoordinator")
         return int(its.node_id)
+
+
+def _member(
+    described: Any, partitions: tuple[TopicPartition, ...], tasks: Mapping[str, tuple[str, ...]] | None = None
+) -> Member:
+    """Return a member of a group other than a classic one; members of share groups have no instance id."""
+    return Member(
+        described.member_id,
+        getattr(described, "instance_id", None) or "",
+        described.client_id,
+        described.client_host,
+        described.member_epoch,
+        partitions,
+        tasks=tasks,
+    )
+
+
+def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, list[tuple[int, int]]]:
+    """Return partition numbers and offsets by topic."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for where, offset in offsets.items():
+        found.setdefault(where.topic, []).append((where.partition, offset))
+    return found
 
 
 def _partitions(assignment: Any) -> tuple[TopicPartition, ...]:

@@ -1,4 +1,4 @@
-"""`kafwire groups`: groups of every type, their members, what they have committed and how far behind they are."""
+"""`kafwire groups`: groups of every type, their members, committed offsets and lags."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_HELP = """List groups, and show and change what they are about: those of consumers, share and streams groups.
+_HELP = """List groups of every type, show their members and lags, reset and delete their offsets.
 
 \b
   kafwire groups list -b localhost:9092
@@ -149,10 +149,10 @@ def lag(
     watch: float | None,
     rounds: int | None,
 ) -> int:
-    """Show what groups have committed, where the partitions end, and the difference.
+    """Show the committed offsets of groups, the ends of the partitions, and the lags.
 
-    A partition that a member reads and of which nothing is committed has no known lag. Of a share group, the start
-    offset counts as committed, and the lag is that of the broker, without records that are acknowledged.
+    A partition that a member reads has no known lag without a committed offset. For a share group, the start offset
+    counts as committed, and the lag is that of the broker, which leaves out acknowledged records.
     """
     if rounds is not None and watch is None:
         raise click.UsageError("--rounds is for --watch")
@@ -186,7 +186,7 @@ def lag(
 @click.option("--to-time", metavar="TIME", help="To the first records at or after it: 2026-11-25T12:00:00Z, or ms.")
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset, in each partition.")
 @click.option("--by", type=int, metavar="N", help="So many records on; with a minus sign, back.")
-@click.option("--execute", is_flag=True, help="Do it.  [default: show the plan, and change nothing]")
+@click.option("--execute", is_flag=True, help="Set the offsets.  [default: show the plan, and change nothing]")
 @click.option("--dry-run", is_flag=True, help="Show the plan, as without --execute.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each partition.")
 def reset_offsets(
@@ -203,9 +203,9 @@ def reset_offsets(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Plan, and with --execute set, what a group has committed. The group has to be empty: stop its members first.
+    """Plan, and with --execute set, the committed offsets of a group. It has to be empty: stop its members first.
 
-    Offsets that are not there become the nearest that are. Of a share group these are the start offsets.
+    An offset out of range becomes the nearest one in range. For a share group, these are the start offsets.
     """
     if execute and dry_run:
         raise click.UsageError("either --execute or --dry-run")
@@ -226,7 +226,7 @@ def reset_offsets(
         if group is not None and not group.is_empty:
             say(f"kafwire groups: {name} has {len(group.members)} member(s) that commit: stop them first", err=True)
             return 1
-        before = groups.offsets(group) if group is not None else {}
+        before = groups.offsets(group)[0] if group is not None else {}
         chosen = _chosen(groups, before, topics)
         after = _targets(groups, chosen, before, when=when, to_offset=to_offset, by=by)
         _show_plan([(name, *where, before.get(where), offset) for where, offset in after.items()], as_json=as_json)
@@ -311,22 +311,16 @@ def _rows_of(groups: Groups, found: Iterable[Group]) -> tuple[list[_Row], int]:
 
 
 def _lags(groups: Groups, group: Group) -> list[_Row]:
-    shared = groups.share_offsets(group) if group.type == "share" else None
-    committed = (
-        groups.committed(group.group_id)
-        if shared is None
-        else {where: start for where, (start, _) in shared.items() if start >= 0}
-    )
+    committed, lags = groups.offsets(group)
     read = {where for member in group.members for where in member.partitions}
-    places = sorted({*committed, *read, *(shared or ())})
+    places = sorted({*committed, *read, *(lags or ())})
     ends = groups.ends(places, "latest")
     rows: list[_Row] = []
     for where in places:
         at, end = committed.get(where), ends.get(where)
         behind = None if at is None or end is None else max(0, end - at)
-        if shared is not None:
-            lag = shared.get(where, (-1, -1))[1]
-            behind = lag if lag >= 0 else None
+        if lags is not None:
+            behind = lags.get(where)
         readers = [owner.instance_id or owner.member_id for owner in group.owners(where)]
         rows.append((group.group_id, where.topic, where.partition, at, end, behind, readers))
     return rows
@@ -353,8 +347,13 @@ def _summary(rows: Sequence[_Row]) -> str:
 
 
 def _chosen(groups: Groups, before: Mapping[TopicPartition, int], topics: Sequence[str]) -> list[TopicPartition]:
-    """The partitions that were asked for; without any, those with a committed offset."""
-    return named_partitions(topics, "--topic ", groups.partitions) if topics else sorted(before)
+    """Return the partitions of --topic; without it, those with a committed offset."""
+    named = {
+        TopicPartition(topic, number)
+        for topic, numbers in named_partitions(topics, "--topic ")
+        for number in (groups.partitions(topic) if numbers is None else numbers)
+    }
+    return sorted(named if topics else before)
 
 
 def _targets(

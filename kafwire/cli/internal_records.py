@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["TopicRenderer"]
 
 _Cell = Callable[["Record", CoordinatorTopic], Any]
-# What stands for a size is that of the bytes, as of any other topic.
+# The other forms are sizes, which stay those of the bytes.
 _DECODED = {"raw", "text", "json"}
 
 
@@ -28,7 +28,7 @@ def _value(record: "Record", topic: CoordinatorTopic) -> Any:
 
 
 class TopicRenderer:
-    """A `Renderer` that decodes the records of internal topics; those of other topics it leaves as they are."""
+    """A `Renderer` that decodes the records of internal topics, and leaves those of other topics as they are."""
 
     def __init__(self, parts: Sequence[Part], null: bytes) -> None:
         self._null = null
@@ -44,7 +44,7 @@ class TopicRenderer:
             else:
                 between.append(part)
         self._pieces.append(Renderer(between, null=null))
-        # A value is decoded by the type in its key.
+        # The type in the key names the message of the value.
         self.columns: tuple[str, ...] = tuple(sorted({*self._plain.columns, "key"}))
 
     def render(self, batch: "Batch", start: int, stop: int) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""What `kafwire decode` writes for the files of a partition: segments, their indexes, snapshots of producers."""
+"""The output of `kafwire decode` for the files of a partition: segments, their indexes, snapshots of producers."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
@@ -19,7 +19,7 @@ from kafwire.protocol.transaction_index import ENTRY_BYTES, aborted_transactions
 __all__ = ["LogDecoder", "at_byte", "is_log_file"]
 
 _CHUNK = 1 << 16
-# Behind the names of files that a broker is about to delete, or to put in the place of others.
+# The last suffix of files that a broker is about to delete or to swap in.
 _PASSING = {".deleted", ".cleaned", ".swap"}
 _SUFFIXES = {".log", ".checkpoint", ".txnindex", ".index", ".timeindex", ".snapshot"}
 _PRODUCER_AT = 10  # version, checksum and count come before the entries of a snapshot
@@ -27,7 +27,7 @@ _PRODUCER_BYTES = 42
 
 
 def is_log_file(name: str) -> bool:
-    """Return whether a file of this name is decoded as one of a partition."""
+    """Return True for the names of a partition's files."""
     return _suffix(name) in _SUFFIXES
 
 
@@ -46,7 +46,7 @@ class LogDecoder:
         self._topic: CoordinatorTopic | None = None
 
     def file(self, name: str, topic: str | None = None) -> None:
-        """Decode a file by its name; other names are segments. `topic` is the topic, if the folder does not say."""
+        """Decode a file by its suffix, by default as a segment. `topic` overrides that of the folder's name."""
         folder, _, number = Path(name).absolute().parent.name.rpartition("-")
         self._topic = coordinator_topic(topic or (folder if number.isdecimal() else ""))
         others: dict[str, Callable[[str], None]] = {
@@ -85,7 +85,7 @@ class LogDecoder:
             self._findings.write({"type": "record", **record})
 
     def _records_of(self, entry: LogBatch) -> Iterator[dict[str, Any]]:
-        """The records; the batch was decoded, so that what one of them raises is only that it takes too much memory."""
+        """Yield the records. The batch has been decoded: a record can only raise because it takes too much memory."""
         try:
             found = records_json(entry, self._bytes_form)
             topic = None if self._bytes_form != "auto" or entry.batch.is_control else self._topic

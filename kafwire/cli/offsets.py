@@ -1,11 +1,12 @@
 """`kafwire offsets`: the offsets of partitions at a time, as `kcat -Q` has them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafwire.cli.connection import client_options, connection_options, only
+from kafwire.cli.connection import client_options, connection_options, isolation, only
 from kafwire.cli.output import JsonWriter, print_table, say
 from kafwire.cli.partition_names import named_partitions
 from kafwire.error_codes import ErrorCode
@@ -26,7 +27,7 @@ _HELP = """Show the offsets of partitions at a time: that of the first record at
   kafwire offsets orders --at earliest -J
 
 TIME is earliest, latest (the offset of the next record), milliseconds since the epoch, or 2026-01-31T12:00:00Z.
-A partition whose records are all older has no such offset: "-", in JSON null.
+A partition whose records are all older shows "-", in JSON null.
 
 Exit code 1: a topic or a partition does not exist, or its leader does not give offsets.
 """
@@ -38,7 +39,7 @@ _NAMES = {"earliest": "earliest", "beginning": "earliest", "latest": "latest", "
 @click.argument("partitions", nargs=-1, metavar="[TOPIC[:N,...]]...")
 @click.option("-t", "--topic", "more", multiple=True, metavar="TOPIC[:N,...]", help="The same, as an option.")
 @connection_options
-@click.option("--at", default="latest", show_default=True, metavar="TIME", help="When.")
+@click.option("--at", default="latest", show_default=True, metavar="TIME", help="The time of the records.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each partition.")
 def command(
     partitions: tuple[str, ...],
@@ -55,7 +56,7 @@ def command(
     asked = (*partitions, *more)
     if not asked:
         raise click.UsageError("no topic is named")
-    named_partitions(asked, "", lambda _: ())  # a wrong one is an error before a connection
+    named = named_partitions(asked, "")
     when = _NAMES[at] if at in _NAMES else milliseconds("--at", at, at)
     warn_of_seconds("offsets", [at], "--at ")
 
@@ -65,10 +66,9 @@ def command(
     options = client_options(ConsumerConfig, brokers, settings, config_file)
     problems: dict[str, str] = {}
     with Client(**only(options, ClientConfig)) as client:
-        wanted = _existing(client, asked, problems)
-        level = {"isolation_level": options["isolation_level"]} if "isolation_level" in options else {}
+        wanted = _existing(client, named, problems)
         failed: dict[TopicPartition, KafkaError] = {}
-        found = client.offsets(wanted, when, on_error=failed.__setitem__, **level)
+        found = client.offsets(wanted, when, on_error=failed.__setitem__, **isolation(options))
     problems.update((f"{where.topic}-{where.partition}", str(error)) for where, error in sorted(failed.items()))
     rows = [(where.topic, where.partition, offset if offset >= 0 else None) for where, offset in sorted(found.items())]
     if as_json:
@@ -83,10 +83,11 @@ def command(
     return int(bool(problems))
 
 
-def _existing(client: "Client", asked: tuple[str, ...], problems: dict[str, str]) -> list[TopicPartition]:
-    """The partitions that are named and exist; `problems` gets the others."""
-    names = {text.rpartition(":")[0] or text for text in asked}
-    topics: dict[str, Any] = {topic.name: topic for topic in client.metadata(names).topics}
+def _existing(
+    client: "Client", named: list[tuple[str, Sequence[int] | None]], problems: dict[str, str]
+) -> list[TopicPartition]:
+    """Return the partitions that exist; `problems` gets the others."""
+    topics: dict[str, Any] = {topic.name: topic for topic in client.metadata({name for name, _ in named}).topics}
     numbers: dict[str, list[int]] = {}
     for name, topic in sorted(topics.items()):
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -95,10 +96,11 @@ def _existing(client: "Client", asked: tuple[str, ...], problems: dict[str, str]
             problems[name] = str(broker_error(topic.error_code, f"topic {name!r}", api="Metadata", topic=name))
         else:
             numbers[name] = [part.partition_index for part in topic.partitions]
-    wanted = []
-    for where in named_partitions(asked, "", lambda name: numbers.get(name, ())):
-        if where.partition in numbers.get(where.topic, ()):
-            wanted.append(where)
-        elif where.topic in numbers:
-            problems[f"{where.topic}-{where.partition}"] = "there is no such partition"
-    return wanted
+    wanted = set()
+    for name, asked in ((name, asked) for name, asked in named if name in numbers):
+        for number in numbers[name] if asked is None else asked:
+            if number in numbers[name]:
+                wanted.add(TopicPartition(name, number))
+            else:
+                problems[f"{name}-{number}"] = "there is no such partition"
+    return sorted(wanted)

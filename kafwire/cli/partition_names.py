@@ -1,32 +1,25 @@
 """Partitions as people write them: TOPIC, TOPIC:0 and TOPIC:0,3. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import click
-
-from kafwire.types import TopicPartition
 
 __all__ = ["named_partitions"]
 
 
-def named_partitions(
-    given: Sequence[str], option: str, numbers_of: Callable[[str], Iterable[int]]
-) -> list[TopicPartition]:
-    """Return the partitions that are named, sorted; `numbers_of` gives those of a topic without numbers.
+def named_partitions(given: Iterable[str], option: str) -> list[tuple[str, Sequence[int] | None]]:
+    """Return the topic and the partition numbers of each text; None stands for all partitions of the topic.
 
     Raises:
-        click.UsageError: a text is no topic, or has no numbers behind its colon. `option` is what the text stands in.
+        click.UsageError: a text has no topic, or no numbers behind its colon. The error begins with `option`.
     """
-    found: set[TopicPartition] = set()
+    found: list[tuple[str, Sequence[int] | None]] = []
     for text in given:
-        topic, colon, numbers = text.rpartition(":")
-        if not colon:
-            topic, wanted = numbers, None
-        else:
-            wanted = [number.strip() for number in numbers.split(",")]
-            if not all(number.isascii() and number.isdecimal() for number in wanted):
-                raise click.UsageError(f"{option}{text}: TOPIC, or TOPIC:0,3")
+        topic, colon, numbers = text.rpartition(":") if ":" in text else (text, "", "")
+        wanted = [number.strip() for number in numbers.split(",")]
+        if colon and not all(number.isascii() and number.isdecimal() for number in wanted):
+            raise click.UsageError(f"{option}{text}: TOPIC, or TOPIC:0,3")
         if not topic:
             raise click.UsageError(f"{option}{text}: the topic has no name")
-        found.update(TopicPartition(topic, int(number)) for number in (numbers_of(topic) if wanted is None else wanted))
-    return sorted(found)
+        found.append((topic, [int(number) for number in wanted] if colon else None))
+    return found

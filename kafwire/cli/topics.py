@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kafwire.cli.connection import client_options, connection_options
+from kafwire.cli.connection import client_options, connection_options, isolation
 from kafwire.cli.output import JsonWriter, pretty_option, say
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, broker_error
@@ -29,8 +29,8 @@ _HELP = """List the topics of a cluster, or show the partitions of some.
   kafwire topics create orders --partitions 6 --config retention.ms=86400000
   kafwire topics delete orders
 
-Without a command, topics are listed, or, where some are named, described. A topic that has the name of a command is
-shown by -t.
+Without a command, the named topics are described, or else all topics listed. -t is for a topic that has the name of a
+command.
 
 Exit code 1: a topic does not exist, the broker says nothing of it, or a leader does not give offsets.
 """
@@ -47,7 +47,7 @@ class _Topics(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Leave words that are commands to the commands of that name."""
+        """Pass the arguments on to the command that the first word names."""
         if args and args[0] in ("create", "delete", "describe", "list"):
             return self._other(args[0]).make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
@@ -62,7 +62,7 @@ class _Topics(click.Command):
 
 
 def _form_options(function: F) -> F:
-    """Add the options that say what is shown of topics, and how."""
+    """Add the options of the connection and of the output."""
     for option in (
         pretty_option,
         click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object, that of 'kcat -L -J' and more."),
@@ -77,7 +77,7 @@ def _form_options(function: F) -> F:
 
 
 def _list_options(function: F) -> F:
-    """Add the options of lists."""
+    """Add the options of a list of topics."""
     names = click.option("-n", "--names", "names_only", is_flag=True, help="Print names and nothing else.")
     return click.option("--no-internal", is_flag=True, help="Leave out Kafka's own topics.")(names(function))
 
@@ -181,7 +181,7 @@ def _offsets(
         for partition in topic.partitions
         if partition.leader_id >= 0
     ]
-    level = {"isolation_level": options["isolation_level"]} if "isolation_level" in options else {}
+    level = isolation(options)
     unavailable: dict[tuple[str, int], KafkaError] = {}
     low = client.offsets(partitions, "earliest", on_error=unavailable.__setitem__, **level)
     high = client.offsets(low, "latest", on_error=unavailable.__setitem__, **level)

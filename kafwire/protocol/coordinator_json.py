@@ -7,7 +7,7 @@ unknown type is {"type": ...} and its bytes. Bytes that do not decode have an `e
 import base64
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from kafwire.errors import ProtocolError
 from kafwire.protocol import MESSAGES
@@ -18,6 +18,7 @@ from kafwire.protocol.spec import Data
 
 __all__ = ["CoordinatorTopic", "coordinator_topic", "key_json", "value_json"]
 
+C = TypeVar("C", CoordinatorKey, CoordinatorValue)
 CoordinatorTopic = Literal["__consumer_offsets", "__share_group_state", "__transaction_state"]
 
 # The files that declare the records of each topic.
@@ -26,7 +27,6 @@ _FILES: dict[CoordinatorTopic, tuple[str, ...]] = {
     "__share_group_state": ("share_state_records",),
     "__transaction_state": ("transaction_records",),
 }
-
 
 # Kafka's names of the states of a transactional id.
 _TRANSACTION_STATES = dict(
@@ -63,7 +63,7 @@ def key_json(topic: CoordinatorTopic, data: bytes | None) -> dict[str, Any] | No
     if len(data) < TYPE_BYTES:
         return {"error": "a key begins with 2 bytes of type", **_bytes(data)}
     number = _number(data)
-    cls = _keys(topic).get(number)
+    cls = _by_type(topic, CoordinatorKey).get(number)
     if cls is None:
         return {"type": number, **_bytes(data[TYPE_BYTES:])}
     shown = {"message": cls.__name__, "version": 0}
@@ -77,7 +77,7 @@ def value_json(topic: CoordinatorTopic, key: bytes | None, data: bytes | None) -
     """Return the value of a record with this key; None is a tombstone."""
     if data is None:
         return None
-    cls = _values(topic).get(_number(key)) if key is not None and len(key) >= TYPE_BYTES else None
+    cls = _by_type(topic, CoordinatorValue).get(_number(key)) if key is not None and len(key) >= TYPE_BYTES else None
     if cls is None:
         return _bytes(data)
     shown: dict[str, Any] = {"message": cls.__name__}
@@ -96,7 +96,7 @@ def value_json(topic: CoordinatorTopic, key: bytes | None, data: bytes | None) -
 
 
 def _part_json(name: str, data: bytes) -> dict[str, Any] | None:
-    """What a member of a classic group of consumers said or was assigned; None where it is not of that form."""
+    """Return the subscription or assignment of a classic consumer; None for bytes of another form."""
     cls = MESSAGES[name]
     assert issubclass(cls, Data)
     try:
@@ -115,18 +115,8 @@ def _bytes(data: bytes) -> dict[str, Any]:
 
 
 @cache
-def _classes(topic: CoordinatorTopic) -> list[type]:
+def _by_type(topic: CoordinatorTopic, base: type[C]) -> dict[int, type[C]]:
+    """Return the keys or the values of a topic by the type of their record."""
     modules = [import_module(f"kafwire.protocol.{file}") for file in _FILES[topic]]
-    return [each for module in modules for each in vars(module).values() if isinstance(each, type)]
-
-
-@cache
-def _keys(topic: CoordinatorTopic) -> dict[int, type[CoordinatorKey]]:
-    found = (each for each in _classes(topic) if issubclass(each, CoordinatorKey))
-    return {each.record_type: each for each in found if each.record_type >= 0}
-
-
-@cache
-def _values(topic: CoordinatorTopic) -> dict[int, type[CoordinatorValue]]:
-    found = (each for each in _classes(topic) if issubclass(each, CoordinatorValue))
-    return {each.record_type: each for each in found if each.record_type >= 0}
+    declared = (each for module in modules for each in vars(module).values() if isinstance(each, type))
+    return {each.record_type: each for each in declared if issubclass(each, base) and each is not base}

@@ -1,4 +1,4 @@
-"""How records of coordinators lie in Kafka's internal topics: `__consumer_offsets`, `__transaction_state` and others.
+"""The layout of coordinators' records in Kafka's internal topics: `__consumer_offsets`, `__transaction_state`, others.
 
 A key begins with an int16, the type of the record, which names the message of the key (in version 0) and that of the
 value. A value begins with an int16, the version of its message. A record without a value is a tombstone.
@@ -17,30 +17,29 @@ __all__ = ["TYPE_BYTES", "CoordinatorKey", "CoordinatorValue", "decode_key"]
 TYPE_BYTES = 2
 
 
-class CoordinatorKey(Data):
+class _Coordinator(Data):
+    """A part of a coordinator's record; `record_type` is the type in the key."""
+
+    __slots__ = ()
+
+    record_type: ClassVar[int] = -1
+
+    def __init_subclass__(cls, *, record_type: int = -1, **options: str) -> None:
+        """Take the type of the record."""
+        super().__init_subclass__(**options)
+        cls.record_type = record_type
+
+
+class CoordinatorKey(_Coordinator):
     """The key of a coordinator's record, after the int16 `record_type`."""
 
     __slots__ = ()
 
-    record_type: ClassVar[int] = -1
 
-    def __init_subclass__(cls, *, record_type: int = -1, **options: str) -> None:
-        """Take the type of the record."""
-        super().__init_subclass__(**options)
-        cls.record_type = record_type
-
-
-class CoordinatorValue(Data):
+class CoordinatorValue(_Coordinator):
     """The value of a coordinator's record, after an int16 version; `record_type` is in the key."""
 
     __slots__ = ()
-
-    record_type: ClassVar[int] = -1
-
-    def __init_subclass__(cls, *, record_type: int = -1, **options: str) -> None:
-        """Take the type of the record."""
-        super().__init_subclass__(**options)
-        cls.record_type = record_type
 
 
 K = TypeVar("K", bound=CoordinatorKey)

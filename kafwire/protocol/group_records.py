@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets` for classic and consumer groups. See KIP-98, KIP-211, KIP-848.
 
-`coordinator_record` says how they lie in a record.
+`coordinator_record` has the layout of keys and values.
 """
 
 from kafwire.protocol.coordinator_record import CoordinatorKey, CoordinatorValue
@@ -154,7 +154,7 @@ class ConsumerGroupTargetAssignmentMemberKey(CoordinatorKey, record_type=7):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(CoordinatorValue, record_type=7, versions="0", flexible="0+"):
-    """The partitions that a member of a consumer group is to have."""
+    """The target assignment of a member of a consumer group."""
 
     class TopicPartition(Struct):
         topic_id: UUID = field("0+")

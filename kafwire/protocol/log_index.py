@@ -21,7 +21,7 @@ _NAME = re.compile(r"(\d{20})(?:[-.]\w+)*")
 
 
 class IndexEntry(NamedTuple):
-    """One entry: the offset of a record, and what the index has for it, the batch's position or a timestamp in ms."""
+    """One entry: the offset of a record, and the position of its batch or a timestamp in ms."""
 
     at: int  # where the entry is in the file
     offset: int
@@ -30,7 +30,7 @@ class IndexEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexFormat:
-    """How an index lies in its file; `value` is Kafka's name of what an entry has beside the offset."""
+    """The layout of an index; `value` is Kafka's name of the number beside the offset."""
 
     entry: struct.Struct
     offset_first: bool
@@ -42,7 +42,7 @@ TIME_INDEX = IndexFormat(struct.Struct(">qi"), offset_first=False, value="timest
 
 
 def base_offset(name: str) -> int | None:
-    """Return the base offset that the name of a segment's file says, or None.
+    """Return the base offset in the name of a segment's file, or None.
 
     >>> base_offset("00000000000000000042.timeindex")
     42

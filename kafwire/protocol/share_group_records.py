@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets` for share groups. See KIP-932.
 
-`coordinator_record` says how they lie in a record.
+`coordinator_record` has the layout of keys and values.
 """
 
 from kafwire.protocol.coordinator_record import CoordinatorKey, CoordinatorValue
@@ -57,7 +57,7 @@ class ShareGroupTargetAssignmentMemberKey(CoordinatorKey, record_type=13):
 
 
 class ShareGroupTargetAssignmentMemberValue(CoordinatorValue, record_type=13, versions="0", flexible="0+"):
-    """The partitions that a member of a share group is to have."""
+    """The target assignment of a member of a share group."""
 
     class TopicPartition(Struct):
         topic_id: UUID = field("0+")

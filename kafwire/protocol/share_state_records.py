@@ -1,6 +1,6 @@
-"""The records of `__share_group_state`: how far a share group is in a partition. See KIP-932.
+"""The records of `__share_group_state`: the state of share groups in their partitions. See KIP-932.
 
-`coordinator_record` says how they lie in a record.
+`coordinator_record` has the layout of keys and values.
 """
 
 from kafwire.protocol.coordinator_record import CoordinatorKey, CoordinatorValue

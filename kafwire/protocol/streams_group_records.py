@@ -1,6 +1,6 @@
 """The records of `__consumer_offsets` for streams groups. See KIP-1071.
 
-`coordinator_record` says how they lie in a record.
+`coordinator_record` has the layout of keys and values.
 """
 
 from kafwire.protocol.coordinator_record import CoordinatorKey, CoordinatorValue
@@ -78,7 +78,7 @@ class StreamsGroupTargetAssignmentMemberKey(CoordinatorKey, record_type=21):
 
 
 class StreamsGroupTargetAssignmentMemberValue(CoordinatorValue, record_type=21, versions="0", flexible="0+"):
-    """The tasks that a member of a streams group is to have."""
+    """The target assignment of a member of a streams group: its tasks."""
 
     class TaskIds(Struct):
         subtopology_id: str = field("0+")

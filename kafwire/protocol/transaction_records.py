@@ -1,6 +1,6 @@
 """The records of `__transaction_state`. See KIP-98, KIP-890, KIP-939.
 
-`coordinator_record` says how they lie in a record.
+`coordinator_record` has the layout of keys and values.
 """
 
 from kafwire.protocol.coordinator_record import CoordinatorKey, CoordinatorValue

@@ -201,9 +201,9 @@ def test_the_address_for_clients_of_a_container() -> None:
 def test_clients_of_a_secured_listener_find_their_options() -> None:
     with running("--port", "0", "--security", "sasl_ssl", "--topic", "t") as (bootstrap, process):
         assert process.stdout is not None
-        told = "".join(process.stdout.readline() for _ in range(6))
-        (path,) = re.findall(r"kcat -L -F (\S+)", told)
-        (own,) = re.findall(r"kafwire topics -F (\S+)", told)
+        printed = "".join(process.stdout.readline() for _ in range(6))
+        (path,) = re.findall(r"kcat -L -F (\S+)", printed)
+        (own,) = re.findall(r"kafwire topics -F (\S+)", printed)
         shown = subprocess.run(
             [*COMMAND[:-1], "topics", "-F", own], capture_output=True, text=True, check=False, timeout=30
         )

@@ -32,7 +32,7 @@ LOG = "00000000000000000000.log"
 
 
 class Case(NamedTuple):
-    """A command's words, its input, what it prints, and whether it connects."""
+    """A command: its words, its input, a part of its output; `connects` if it needs a cluster."""
 
     words: str
     shows: str
@@ -166,7 +166,7 @@ def run(
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.words for case in CASES])
-def test_a_reader_that_has_gone(case: Case, plain: Cluster, tmp_path: Path) -> None:
+def test_a_closed_reader_ends_the_command(case: Case, plain: Cluster, tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     try:

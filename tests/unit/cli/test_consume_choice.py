@@ -21,6 +21,7 @@ from kafwire.testing import EmbeddedKafka
 
 WHERE = TopicPartition("orders", 0)
 OFFSETS = "__consumer_offsets"
+GROUP = "größe\x9b"  # with a control character of terminals
 
 
 @pytest.fixture
@@ -69,6 +70,17 @@ def test_a_key_filter_prints_json(kafka: EmbeddedKafka) -> None:
     assert [json.loads(line)["offset"] for line in lines] == [2, 6, 10]
 
 
+def test_a_closed_reader_ends_a_search_without_a_match(kafka: EmbeddedKafka) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "kafwire", "consume", "-b", kafka.bootstrap, "orders", "-e", "--key", "absent"]
+    try:
+        ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False, timeout=60)
+    finally:
+        os.close(writing)
+    assert (ran.returncode, ran.stderr) == (141, b"")
+
+
 @pytest.fixture
 def offsets(kafka: EmbeddedKafka) -> EmbeddedKafka:
     """With records of a coordinator, in a topic of that name."""
@@ -76,8 +88,8 @@ def offsets(kafka: EmbeddedKafka) -> EmbeddedKafka:
         if OFFSETS not in {topic.name for topic in client.metadata().topics}:
             client.create_topic(OFFSETS, partitions=1)
     committed = OffsetCommitValue(offset=7, metadata="", commit_timestamp=1)
-    key = (1).to_bytes(2, "big") + OffsetCommitKey(group="größe", topic="orders", partition=0).encode(0)
-    group = (2).to_bytes(2, "big") + GroupMetadataKey(group="größe").encode(0)
+    key = (1).to_bytes(2, "big") + OffsetCommitKey(group=GROUP, topic="orders", partition=0).encode(0)
+    group = (2).to_bytes(2, "big") + GroupMetadataKey(group=GROUP).encode(0)
     state = GroupMetadataValue(protocol_type="consumer", generation=1, protocol=None, leader=None)
     values = [encode_versioned(committed, 3), None, encode_versioned(state, 3), b"\0\1"]
     keys = [key, key, group, b"\0\x63key"]
@@ -89,9 +101,11 @@ def offsets(kafka: EmbeddedKafka) -> EmbeddedKafka:
 
 
 def test_an_internal_topic_is_printed_decoded(offsets: EmbeddedKafka) -> None:
-    lines = run(offsets, OFFSETS, "-e", "-p", "0", "-J").stdout.splitlines()
+    shown = run(offsets, OFFSETS, "-e", "-p", "0", "-J").stdout
+    assert "\x9b" not in shown
+    lines = shown.split("\n")[:-1]
     first, tombstone, group, unknown = [json.loads(line) for line in lines][-4:]
-    body = {"group": "größe", "topic": "orders", "partition": 0}
+    body = {"group": GROUP, "topic": "orders", "partition": 0}
     assert first["key"] == {"message": "OffsetCommitKey", "version": 0, "body": body}
     assert (first["payload"]["version"], first["payload"]["body"]["offset"]) == (3, 7)
     assert (tombstone["key"], tombstone["payload"]) == (first["key"], None)
@@ -100,8 +114,10 @@ def test_an_internal_topic_is_printed_decoded(offsets: EmbeddedKafka) -> None:
     assert unknown["payload"] == {"base64": "AAE="}
     assert first["topic"] == OFFSETS
     plain = run(offsets, OFFSETS, "-e", "-p", "0", "-o", "-4", "-f", "%o %K %s\n", "-Z").stdout.splitlines()
-    assert plain[0].split(" ", 2)[1:] == ["23", json.dumps(first["payload"], separators=(",", ":"), ensure_ascii=False)]
+    assert plain[0].split(" ", 2)[1:] == ["25", json.dumps(first["payload"], separators=(",", ":"), ensure_ascii=False)]
     assert plain[1].endswith(" NULL")
+    alone = run(offsets, OFFSETS, "-e", "-p", "0", "-o", "-4", "-c", "1").stdout
+    assert json.loads(alone) == first["payload"]
 
 
 def test_the_bytes_of_an_internal_topic_are_shown_by_their_form(offsets: EmbeddedKafka) -> None:
@@ -133,7 +149,7 @@ def test_values_are_text_on_a_terminal(kafka: EmbeddedKafka) -> None:
     ("offset", "warned"),
     [("s@1764331200", True), ("e@1764331200", True), ("s@1764331200000", False), ("s@7", False), ("17643312", False)],
 )
-def test_times_that_look_like_seconds_are_warned_of(kafka: EmbeddedKafka, offset: str, warned: bool) -> None:
+def test_times_that_look_like_seconds_get_a_warning(kafka: EmbeddedKafka, offset: str, warned: bool) -> None:
     result = run(kafka, "orders", "-e", "-o", offset, "-X", "auto.offset.reset=earliest")
     assert result.exit_code == 0
     said = f"kafwire consume: -o {offset} is 1970-01-21T10:05:31Z: times are in milliseconds, as in kcat. If"

@@ -69,11 +69,11 @@ def test_members_and_what_they_read(kafka: EmbeddedKafka) -> None:
         header, row = lines(run(kafka, "members", "g"))
         assert dict(zip(header, row, strict=True))["PARTITIONS"] == "orders:0-2"
         assert member_id in row
-        told = json.loads(run(kafka, "describe", "g", "-J").stdout)
+        shown = json.loads(run(kafka, "describe", "g", "-J").stdout)
         places = [{"topic": "orders", "partition": number} for number in range(3)]
-        assert told["members"][0]["partitions"] == places
+        assert shown["members"][0]["partitions"] == places
         (alone,) = [json.loads(line) for line in run(kafka, "members", "g", "-J").stdout.splitlines()]
-        assert alone == {"group": "g", **told["members"][0]}
+        assert alone == {"group": "g", **shown["members"][0]}
         assert (alone["memberId"], alone["instanceId"], alone["epoch"]) == (member_id, "one", None)
         (row, *_) = [json.loads(line) for line in run(kafka, "lag", "g", "-J").stdout.splitlines()]
         assert (row["memberIds"], row["committed"]) == (["one"], None)
@@ -164,7 +164,7 @@ def test_offsets_are_set(kafka: EmbeddedKafka, how: list[str], after: dict[Topic
     assert committed(kafka, "g") == after
 
 
-def test_a_time_that_looks_like_seconds_is_warned_of(kafka: EmbeddedKafka) -> None:
+def test_a_time_that_looks_like_seconds_gets_a_warning(kafka: EmbeddedKafka) -> None:
     commit(kafka, "g", {T0: 5})
     result = run(kafka, "reset-offsets", "g", "--to-time", "1764331200", "--dry-run")
     assert (result.exit_code, "write --to-time 1764331200000" in result.stderr) == (0, True)

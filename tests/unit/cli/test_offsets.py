@@ -1,4 +1,4 @@
-"""`kafwire offsets` on an embedded broker: by time and by name, as a table and as JSON, and what does not exist."""
+"""`kafwire offsets` on an embedded broker: by time and by name, as a table and as JSON, unknown topics."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_offsets_at_a_time(
     assert list(json.loads(lines[0])) == ["topic", "partition", "offset"]
 
 
-def test_what_does_not_exist_is_named_beside_the_others(kafka: EmbeddedKafka) -> None:
+def test_unknown_topics_are_errors_beside_the_others(kafka: EmbeddedKafka) -> None:
     result = run(kafka, "orders:0,7", "größe", "none:3")
     assert (result.exit_code, rows(result)) == (1, [["orders", "0", "15"]])
     said = result.stderr.splitlines()
@@ -79,7 +79,7 @@ def test_the_last_stable_offset_is_that_of_committed_reads(kafka: EmbeddedKafka)
         producer.abort_transaction()
 
 
-def test_a_time_that_looks_like_seconds_is_warned_of(kafka: EmbeddedKafka) -> None:
+def test_a_time_that_looks_like_seconds_gets_a_warning(kafka: EmbeddedKafka) -> None:
     result = run(kafka, "orders:0", "--at", "1764331200")
     assert (result.exit_code, "If 1764331200 is in seconds, write --at 1764331200000" in result.stderr) == (0, True)
 

@@ -52,7 +52,7 @@ def test_states_and_members_are_readable() -> None:
     assert value["body"]["transactionStatus"] == "CompleteCommit"
     member = GroupMetadataValue.MemberMetadata(
         subscription=encode_versioned(ConsumerProtocolSubscription(topics=["orders"]), 1),
-        assignment=encode_versioned(ConsumerProtocolAssignment(), 0),
+        assignment=encode_versioned(ConsumerProtocolAssignment(), 0) + b"more",  # which Java's clients ignore
     )
     odd = GroupMetadataValue.MemberMetadata(subscription=b"odd", assignment=b"")
     group = GroupMetadataValue(protocol_type="consumer", members=[member, odd], protocol=None, leader=None)
@@ -64,7 +64,7 @@ def test_states_and_members_are_readable() -> None:
     assert (second["subscription"], second["assignment"]) == ("b2Rk", "")
 
 
-def test_what_is_not_known_keeps_its_bytes() -> None:
+def test_unknown_and_damaged_records_keep_their_bytes() -> None:
     assert key_json("__consumer_offsets", b"\0\x63ab") == {"type": 99, "base64": "YWI="}
     assert key_json("__consumer_offsets", b"\0") == {"error": "a key begins with 2 bytes of type", "base64": "AA=="}
     assert key_json("__consumer_offsets", None) is None

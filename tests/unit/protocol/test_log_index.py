@@ -16,7 +16,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 1000), st.integers(1, 1000)), max_size
 
 
 def written(form: IndexFormat, steps: list[tuple[int, int]]) -> tuple[bytes, list[tuple[int, int]]]:
-    """The bytes of an index whose offsets and values grow so, and its relative entries."""
+    """Return an index whose offsets and values grow by `steps`, and its relative entries."""
     data, entries, offset, value = b"", [], 0, 0
     for by, on in steps:
         offset, value = offset + by, value + on
