@@ -8,7 +8,7 @@ from kafwire.records._records import Batch, Records
 
 @final
 class RecordBatch(Records):
-    """One wire batch (magic 2), or one message of magic 0 or 1 with what is compressed in it: a sequence of `Record`.
+    """One wire batch (magic 2), or one message of magic 0 or 1 with the messages inside: a sequence of `Record`.
 
     Its fields are those on the wire. `producer_id`, `producer_epoch`, `base_sequence` and `partition_leader_epoch` are
     -1 where there is none; `max_timestamp_ms` is None where the wire says -1. `decode_batches` makes it.

@@ -1,7 +1,7 @@
 """Offsets that groups have committed, and those that open transactions are about to commit. See KIP-98, KIP-447.
 
-Kafka keeps them in `__consumer_offsets`. `offsets_topic.py` writes that topic for readers; the broker
-itself goes by this module.
+Kafka keeps them in `__consumer_offsets`. `offsets_topic.py` writes that topic for readers, and the
+broker goes by this module.
 """
 
 from __future__ import annotations

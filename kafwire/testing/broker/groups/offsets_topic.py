@@ -1,9 +1,8 @@
 """The topic `__consumer_offsets`: records of committed offsets and of classic groups, in Kafka's own format.
 
 The broker writes the topic, and goes by `offsets.py` and `group_coordinator.py`. The first record creates it. A group's
-records are in the partition that they have in Kafka. Groups of the other
-protocols have no records of their members here. See OffsetCommitKey.json, OffsetCommitValue.json, GroupMetadataKey.json
-and GroupMetadataValue.json of Kafka.
+records are in the partition that they have in Kafka. Groups of the other protocols have no records of their members
+here. See OffsetCommitKey.json, OffsetCommitValue.json, GroupMetadataKey.json and GroupMetadataValue.json of Kafka.
 """
 
 from __future__ import annotations
