@@ -3,7 +3,7 @@
 import contextlib
 import socket
 import ssl
-from types import SimpleNamespace
+import threading
 
 import pytest
 
@@ -35,13 +35,12 @@ def test_without_security_the_listener_is_plain() -> None:
         assert kafka.bootstrap == kafka.direct
 
 
-def test_a_call_to_a_broker_that_ends_meanwhile_is_refused() -> None:
+def test_a_call_to_a_broker_that_ends_meanwhile_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = EmbeddedKafka().start()
     kafka.close()
-    server = kafka._server
-    server._thread = SimpleNamespace(is_alive=lambda: True)  # type: ignore[assignment]  # looked at before the end
+    monkeypatch.setattr(threading.Thread, "is_alive", lambda _: True)  # the call looked before the thread's end
     with pytest.raises(RuntimeError, match="the broker is closed"):
-        server.ask(list)
+        kafka.ask(lambda _: None)
 
 
 def test_a_broker_has_a_listener() -> None:
