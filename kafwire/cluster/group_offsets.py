@@ -73,8 +73,8 @@ class CommittingMember(Protocol):
     def metadata_of_read(self) -> ConsumerGroupMetadata:
         """The member that commits in a transaction what was read (see `TransactionMember`)."""
 
-    def fenced(self) -> None:
-        """The coordinator refused a commit of who it was."""
+    def fenced(self, code: int, sent_as: ConsumerGroupMetadata) -> None:
+        """The coordinator refused a commit of the member `sent_as` with this error code."""
 
 
 class GroupOffsets:
@@ -136,8 +136,11 @@ class GroupOffsets:
                 found.update(answered)
                 return codes
 
-            connection, codes = await self._ask("OffsetFetch", missing, attempt)
-            failed.update({where: self._explained(code, "OffsetFetch", [where], connection) for where, code in codes})
+            sent_as = self._sender()
+            connection, codes = await self._ask("OffsetFetch", missing, attempt, sent_as)
+            failed.update(
+                {where: self._explained(code, "OffsetFetch", [where], connection, sent_as) for where, code in codes}
+            )
             for where in missing:
                 if where not in found and where not in failed:
                     text = f"{connection.where} responded, but not for {_names([where])}"
@@ -257,13 +260,15 @@ class GroupOffsets:
         doing = DOING[api]
 
         async def once() -> None:
-            connection, codes = await self._ask(api, wanted, attempt)
+            sent_as = self._sender()
+            connection, codes = await self._ask(api, wanted, attempt, sent_as)
             if codes:
                 worst = self._worst(codes)
                 if worst in UNKNOWN:
                     unknown.count(self._cluster.engine.now_ms())
                     await self._check_exist([where for where, code in codes if code == worst], unknown)
-                raise self._explained(worst, api, [where for where, code in codes if code == worst], connection)
+                failed = [where for where, code in codes if code == worst]
+                raise self._explained(worst, api, failed, connection, sent_as)
             left_out = [where for where in wanted if where not in done]
             if left_out:
                 raise ProtocolError(f"{connection.where} answered {doing}, but not for {_names(left_out)}")
@@ -273,8 +278,16 @@ class GroupOffsets:
         except _Final as error:
             raise error.cause from None
 
+    def _sender(self) -> ConsumerGroupMetadata | None:
+        """The member that the next request names. A request that waits may name a later one."""
+        return None if self.member is None else self.member.metadata()
+
     async def _ask(
-        self, api: str, wanted: list[Partition], attempt: Callable[[BrokerConnection], Awaitable[list[Code]]]
+        self,
+        api: str,
+        wanted: list[Partition],
+        attempt: Callable[[BrokerConnection], Awaitable[list[Code]]],
+        sent_as: ConsumerGroupMetadata | None,
     ) -> tuple[BrokerConnection, list[Code]]:
         """Run `attempt` once on the coordinator's connection; raise an error that concerns the whole request."""
         connection = await self.coordination.connection()
@@ -284,22 +297,29 @@ class GroupOffsets:
             self.coordination.forget(connection.node)
             raise
         except BrokerError as error:
-            raise self._explained(error.code, api, wanted, connection) from None
+            raise self._explained(error.code, api, wanted, connection, sent_as) from None
 
     @staticmethod
     def _worst(codes: list[Code]) -> int:
         """The error to report: one that no retry mends before all others."""
         return min((code for _, code in codes), key=lambda code: code in ERROR_CODES and ERROR_CODES[code].retriable)
 
-    def _explained(self, code: int, api: str, partitions: list[Partition], connection: BrokerConnection) -> BrokerError:
+    def _explained(
+        self,
+        code: int,
+        api: str,
+        partitions: list[Partition],
+        connection: BrokerConnection,
+        sent_as: ConsumerGroupMetadata | None,
+    ) -> BrokerError:
         what = f"{DOING[api]} {self._what(partitions)}"
         if code in COORDINATOR_ERRORS:
             self.coordination.forget(connection.node)
         error = broker_error(code, what, api=api, topic=partitions[0][0], group=self.group_id)
         is_gone = code in MEMBERS_ONLY or code == ErrorCode.GROUP_ID_NOT_FOUND  # the member, or its whole group
-        if is_gone and self.member is not None and code != ErrorCode.FENCED_INSTANCE_ID:
-            # Either the member learns that it has lost what it commits, or it commits as who it is then.
-            self.member.fenced()
+        if is_gone and self.member is not None and sent_as is not None and code != ErrorCode.FENCED_INSTANCE_ID:
+            # The member loses its partitions, which ends the commit, or the commit names the present member next time.
+            self.member.fenced(code, sent_as)
             return BrokerError(error.code, error.name, True, error.message)
         if code in MEMBERS_ONLY and self.member is None:
             return BrokerError(

@@ -349,10 +349,10 @@ class GroupMembership:
         cursor = self._fetcher.cursors.get(TopicPartition(*where))
         return None if cursor is None or cursor.topic_id == NO_TOPIC_ID else cursor.topic_id
 
-    def fenced(self) -> None:
+    def fenced(self, code: int, sent_as: ConsumerGroupMetadata) -> None:
         """See `CommittingMember`."""
         if self._driver is not None:
-            self._driver.fenced()
+            self._driver.fenced(code, sent_as)
 
     def metrics(self) -> dict[str, Any]:
         """See `MembershipMetrics.snapshot`."""

@@ -41,6 +41,7 @@ from kafwire.errors import (
     ProtocolError,
 )
 from kafwire.runtime.log import log
+from kafwire.types import ConsumerGroupMetadata
 
 KNOWN_TOPICS_WAIT_S = 2.0  # for metadata of topics that are known already, before a leader assigns their partitions
 
@@ -98,9 +99,9 @@ class MembershipDriver:
         """Be a member that wants these topics."""
         self._do(self.membership.subscribe(sorted(topics), self._engine.now_ms(), pattern=pattern))
 
-    def fenced(self) -> None:
-        """A commit was refused: the membership is to find out what became of it."""
-        self._do(self.membership.fenced(self._engine.now_ms()))
+    def fenced(self, code: int, sent_as: ConsumerGroupMetadata) -> None:
+        """Report a refused commit, and the member that sent it, to the membership."""
+        self._do(self.membership.fenced(code, sent_as, self._engine.now_ms()))
 
     async def settled(self) -> None:
         """Return once it is a member, and has what it is to have; or when it has failed."""

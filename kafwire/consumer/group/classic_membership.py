@@ -139,10 +139,10 @@ class ClassicMembership:
         """See `Membership`: this protocol knows topics by their names."""
         return []
 
-    def fenced(self, now: float) -> list[Action]:
-        """See `Membership`: a heartbeat tells what became of it."""
+    def fenced(self, code: int, sent_as: ConsumerGroupMetadata, now: float) -> list[Action]:
+        """See `Membership`."""
         self._beat_ms = min(self._beat_ms, now)
-        return []
+        return self._unknown(code, sent_as.member_id, sent_as.generation_id, now) if code in _GONE else []
 
     def leave(self, now: float) -> list[Action]:  # noqa: ARG002
         """See `Membership`."""
@@ -173,6 +173,8 @@ class ClassicMembership:
         """See `Membership`."""
         if message is self._beating:
             self._beating = None
+            if answer.error_code in _GONE:
+                return self._unknown(answer.error_code, message.member_id, message.generation_id, now)
             return self._on_heartbeat(answer.error_code, now)
         if message is not self._in_flight:
             return []
@@ -410,15 +412,23 @@ class ClassicMembership:
             return self._rejoin(now) if self.state is State.STABLE else []
         if code in COORDINATOR_MOVED:
             return [LeaveCoordinator(), *self._retry_beat(now)]
-        if code in _GONE:
-            if isinstance(self._in_flight, protocol.JoinGroupRequest):
-                return []  # its answer says what the member is now
-            self._in_flight = None
-            self._members = []
-            return [
-                left_behind(code, self._options.group_id),
-                *self._reset(now, forget_id=code == ErrorCode.UNKNOWN_MEMBER_ID),
-            ]
         if code in ERROR_CODES and ERROR_CODES[code].retriable:
             return self._retry_beat(now)
         return self._fail(why_fatal(code, "staying in", self._options.group_id))
+
+    def _unknown(self, code: int, member_id: str, generation: int, now: float) -> list[Action]:
+        """The coordinator does not know this member id, or this generation of it: the member's partitions are lost.
+
+        A parked JoinGroup of the same member id can only fail then. It may have made a later generation.
+        """
+        if not member_id or member_id != self._member_id or self.state not in (State.STABLE, State.JOINING):
+            return []
+        is_joining = isinstance(self._in_flight, protocol.JoinGroupRequest)
+        if code == ErrorCode.ILLEGAL_GENERATION and (is_joining or generation != self._generation):
+            return []
+        self._in_flight = None
+        self._members = []
+        return [
+            left_behind(code, self._options.group_id),
+            *self._reset(now, forget_id=code == ErrorCode.UNKNOWN_MEMBER_ID),
+        ]

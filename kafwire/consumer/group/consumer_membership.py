@@ -145,9 +145,13 @@ class ConsumerMembership:
         """See `Membership`: a name may be known by now that was not."""
         return self._reconcile(now)
 
-    def fenced(self, now: float) -> list[Action]:
-        """See `Membership`: a heartbeat tells what became of it."""
-        return self._beat_at(now)
+    def fenced(self, code: int, sent_as: ConsumerGroupMetadata, now: float) -> list[Action]:
+        """See `Membership`."""
+        is_present = (sent_as.member_id, sent_as.generation_id) == (self._member_id, self._epoch)
+        if code not in _GONE or not is_present or self._epoch == JOINS or self.state is not State.STABLE:
+            return self._beat_at(now)
+        self._in_flight = None  # the coordinator refuses it too
+        return self._refused(code, None, now)
 
     def leave(self, now: float) -> list[Action]:  # noqa: ARG002
         """See `Membership`. A static member keeps its place for its session."""

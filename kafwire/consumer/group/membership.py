@@ -185,8 +185,11 @@ class Membership(Protocol):
     def changed(self, topics: Topics, now: float) -> list[Action]:
         """Partitions of topics changed, as the metadata say."""
 
-    def fenced(self, now: float) -> list[Action]:
-        """A commit was refused, as the coordinator does not know the member, or its epoch."""
+    def fenced(self, code: int, sent_as: ConsumerGroupMetadata, now: float) -> list[Action]:
+        """The coordinator refused a commit of the member `sent_as`: it does not know the member, or its epoch.
+
+        If that is the present member, its partitions are lost. Otherwise a heartbeat says more.
+        """
 
     def leave(self, now: float) -> list[Action]:
         """Leave the group. Everything that was owned is given up already."""

@@ -619,4 +619,4 @@ def test_a_coordinator_at_another_address_is_found(world: World, lagging: str) -
 def test_a_hint_on_the_group_stands_behind_its_condition(code: ErrorCode, api: str, words: str) -> None:
     offsets: Any = object.__new__(GroupOffsets)
     offsets.group_id, offsets.member = "g", None
-    assert words in offsets._explained(code, api, [("t", 0)], None).message
+    assert words in offsets._explained(code, api, [("t", 0)], None, None).message

@@ -239,6 +239,48 @@ def test_a_member_whose_place_is_gone_loses_its_partitions_and_joins_again(code:
     assert (member.last.member_id, member.said().owned) == (member_id, ())
 
 
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION])
+def test_a_refused_commit_of_the_present_member_loses_its_partitions(code: int) -> None:
+    member = joined(0)
+    sent_as = member.membership.metadata()
+    log, lost = member.did(member.membership.fenced(code, sent_as, member.now))
+    assert isinstance(log, Log)
+    assert lost == Lose((("t", 0),))
+    assert member.did(member.membership.fenced(code, sent_as, member.now)) == []  # a later refusal of the same member
+
+
+def test_a_commit_of_an_unknown_member_ends_a_parked_join() -> None:
+    """The JoinGroup of an unknown member id can only fail, and its response may never come."""
+    member = joined(0, assignors=["cooperative-sticky"])
+    member.beat(ErrorCode.REBALANCE_IN_PROGRESS)
+    parked = member.last
+    assert isinstance(parked, protocol.JoinGroupRequest)
+    sent_as = member.membership.metadata()
+    assert member.did(member.membership.fenced(ErrorCode.ILLEGAL_GENERATION, sent_as, member.now)) == []
+    _, lost = member.did(member.membership.fenced(ErrorCode.UNKNOWN_MEMBER_ID, sent_as, member.now))
+    assert lost == Lose((("t", 0),))
+    assert member.answer(parked, protocol.JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)) == []
+    member.now = member.membership.wake_ms
+    member.did(member.membership.tick(member.now))
+    assert (member.last.member_id, member.said().owned) == ("", ())
+
+
+def test_a_refusal_of_an_earlier_member_leaves_the_present_one() -> None:
+    member = joined(0)
+    earlier = member.membership.metadata()
+    member.now = member.membership.wake_ms
+    member.did(member.membership.tick(member.now))
+    heartbeat = member.last
+    member.did(member.membership.fenced(ErrorCode.UNKNOWN_MEMBER_ID, earlier, member.now))
+    member.now = member.membership.wake_ms
+    member.did(member.membership.tick(member.now))
+    member.answer(member.last, protocol.JoinGroupResponse(error_code=ErrorCode.MEMBER_ID_REQUIRED, member_id="new"))
+    for code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+        assert member.did(member.membership.fenced(code, earlier, member.now)) == []
+    assert member.answer(heartbeat, protocol.HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)) == []
+    assert member.last.member_id == "new"
+
+
 def test_a_refused_sync_joins_again_with_what_the_member_has() -> None:
     member = joined(0, assignors=["cooperative-sticky"])
     member.beat(ErrorCode.REBALANCE_IN_PROGRESS)

@@ -260,7 +260,8 @@ def test_a_look_up_waits_for_a_revocation() -> None:
     member.did(member.membership.named(member.now))
     assert member.wake() == [LookUpIds((U,))]
     member.did(member.membership.named(member.now))
-    member.did(member.membership.fenced(member.now))  # a heartbeat
+    sent_as = member.membership.metadata()
+    member.did(member.membership.fenced(ErrorCode.STALE_MEMBER_EPOCH, sent_as, member.now))  # a heartbeat
     assert member.respond([(U, 0)], epoch=2) == [Revoke((("t", 0),))]
     assert member.membership.wake_ms == member.now + INTERVAL_MS
     assert member.did(member.membership.released(member.now)) == [LookUpIds((U,))]
@@ -307,6 +308,32 @@ def test_a_member_that_the_coordinator_does_not_know_any_more_joins_again(code: 
     assert (last.member_id, last.member_epoch, last.subscribed_topic_names, member.told()) == ("m0", 0, ["t"], [])
     assert member.respond([(T, 0)], epoch=7) == [Assign((("t", 0),))]
     assert member.membership.metadata().generation_id == 7
+
+
+@pytest.mark.parametrize("code", [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH])
+def test_a_refused_commit_of_the_present_member_loses_its_partitions(code: int) -> None:
+    """The response to the heartbeat on its way may never come."""
+    member = joined(0)
+    member.wake()
+    sent_as, heartbeat = member.membership.metadata(), member.requests[-1]
+    log, lost = member.did(member.membership.fenced(code, sent_as, member.now))
+    assert isinstance(log, Log)
+    assert lost == Lose((("t", 0),))
+    member.wake()
+    assert member.requests[-1].member_epoch == 0
+    assert member.did(member.membership.fenced(code, sent_as, member.now)) == []
+    response = protocol.ConsumerGroupHeartbeatResponse(error_code=code)
+    assert member.did(member.membership.answered(heartbeat, response, member.now)) == []
+
+
+def test_a_commit_with_an_earlier_epoch_brings_a_heartbeat() -> None:
+    member = joined(0)
+    sent_as, before = member.membership.metadata(), len(member.requests)
+    assert member.did(member.membership.fenced(ErrorCode.STALE_MEMBER_EPOCH, sent_as, member.now)) == []
+    assert len(member.requests) == before + 1
+    member.respond(epoch=sent_as.generation_id + 1)
+    assert member.did(member.membership.fenced(ErrorCode.UNKNOWN_MEMBER_ID, sent_as, member.now)) == []
+    assert member.membership.owned == (("t", 0),)
 
 
 def test_a_group_that_a_member_cannot_join_fails_it() -> None:
