@@ -209,7 +209,9 @@ cdef class Queues:
     cdef object problem(self, int status, size_t size):
         """The error for what a step answered."""
         if status == CLOSED:
-            return KafkaError(self.budget.closed)
+            from kafwire.runtime.engine import FORKED
+
+            return KafkaError(FORKED if self.budget.closed is None else self.budget.closed)
         if status == REFUSED:
             return self.send_gate()
         if status == OTHER_ERA:
