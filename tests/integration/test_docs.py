@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.doc_blocks import ADDRESS, DOCS, ROOT, Block, blocks, run_python
+from tests.support.doc_blocks import ADDRESS, DOCS, ROOT, Block, blocks, run_python, write_files
 
 IMPORTS = "import kafwire\nimport pyarrow as pa\n"
 ORDERS = """
@@ -95,7 +95,8 @@ OF_SPARK = ("spark", "spark-from-kafka")
 
 def programs() -> Iterator[Block]:
     """The Python blocks; those about Spark as one program, for it takes long to start."""
-    by_document = {document: list(found) for document, found in groupby(blocks("python"), lambda block: block.document)}
+    alone = (block for block in blocks("python") if block.file is None)
+    by_document = {document: list(found) for document, found in groupby(alone, lambda block: block.document)}
     del by_document["security"]  # tests/integration/test_docs_security.py
     del by_document["delegation-tokens"]  # tests/integration/test_delegation_tokens.py
     for document in OF_SPARK:
@@ -118,6 +119,7 @@ def test_block_runs(block: Block, address: str, tmp_path: Path) -> None:
     if address != ADDRESS:
         block = replace(block, text=block.text.replace(ADDRESS, address))
         setup = setup.replace(ADDRESS, address)
+    write_files(block.document, tmp_path, address)
     done = run_python(block, setup, tmp_path)
     assert done.returncode == 0, f"{block.document}.md, line {block.line}: {done.stderr[-3000:]}"
 
