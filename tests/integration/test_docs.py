@@ -81,6 +81,50 @@ with kafwire.Client("localhost:9092") as client:
 )
 SETUP |= dict.fromkeys([f"share-groups-python-{number}" for number in (1, 2, 3)], SHARED)
 SETUP["streams-python-1"] = SETUP["streams-python-6"] = ORDERS
+FLIGHTS = """
+import kafwire
+with kafwire.Producer("localhost:9092") as producer:
+    for _ in range(3):
+        producer.send("flights", b"EWR-IAH", key=b"UA").result(30)
+"""
+EXPORTED = (
+    FLIGHTS
+    + """
+import pathlib, pyarrow, pyarrow.parquet
+pathlib.Path("flights/0").mkdir(parents=True)
+pyarrow.parquet.write_table(pyarrow.table({"key": [b"UA"]}), "flights/0/0-1.parquet")
+"""
+)
+SETUP |= {f"parquet-duckdb-python-{number}": FLIGHTS for number in (1, 2, 3)}
+SETUP["parquet-duckdb-python-4"] = EXPORTED
+PRICES = """
+import kafwire
+with kafwire.Client("localhost:9092") as client:
+    if "prices" not in {topic.name for topic in client.metadata().topics}:
+        client.create_topic("prices", partitions=1, config={"cleanup.policy": "compact"})
+with kafwire.Producer("localhost:9092") as producer:
+    for key, value in [(b"lamp", b"25"), (b"chair", b"90"), (b"chair", None)]:
+        producer.send("prices", value, key=key)
+"""
+NO_PRICES = """
+import kafwire
+with kafwire.Client("localhost:9092") as client:
+    if "prices" in {topic.name for topic in client.metadata().topics}:
+        client.delete_topic("prices")
+"""
+CHANGED = """
+def print(*values):
+    import builtins
+    builtins.print(*values)
+    if values[0] == "the table:":
+        with kafwire.Producer("localhost:9092") as producer:
+            producer.send("prices", b"30", key=b"lamp")
+    else:
+        consumer.stop()
+"""
+SETUP |= {f"latest-value-python-{number}": PRICES for number in (2, 4)}
+SETUP |= {"latest-value-python-1": NO_PRICES, "latest-value-python-3": PRICES + CHANGED}
+SETUP["client-python-4"] = IMPORTS
 SPARK = """
 import kafwire
 with kafwire.Producer("localhost:9092") as producer:

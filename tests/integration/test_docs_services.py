@@ -1,4 +1,4 @@
-"""The servers of docs/guide run: gunicorn, uvicorn and Celery, each by the command and the files that its page shows."""
+"""The servers of docs/guide run: gunicorn, uvicorn and Celery, by the commands and files that the pages show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -84,10 +84,8 @@ class Server:
 
     def kill(self) -> None:
         """Kill all its processes."""
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()
 
 
