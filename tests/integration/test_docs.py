@@ -47,12 +47,12 @@ with kafwire.Client("localhost:9092") as client:
     if "orders" not in {topic.name for topic in client.metadata().topics}:
         client.create_topic("orders", partitions=1)
 """,
-    "producing-python-2": IMPORTS + 'producer = kafwire.Producer("localhost:9092")\n',
-    "producing-python-4": IMPORTS + 'import random\nREGIONS = {b"east": 0}\n',
-    "producing-python-5": IMPORTS + 'table = pa.table({"value": ["EWR-IAH"]})\n',
-    "producing-python-6": IMPORTS + 'order, entry = b"2 books", b"ordered"\n',
-    "producing-python-7": IMPORTS + 'servers = "localhost:9092"\ndef bill(order): return order + b": 20 USD"\n',
-    "producing-python-8": IMPORTS
+    "producing-python-3": IMPORTS + 'producer = kafwire.Producer("localhost:9092")\n',
+    "producing-python-5": IMPORTS + 'import random\nREGIONS = {b"east": 0}\n',
+    "producing-python-6": IMPORTS + 'table = pa.table({"value": ["EWR-IAH"]})\n',
+    "producing-python-7": IMPORTS + 'order, entry = b"2 books", b"ordered"\n',
+    "producing-python-8": IMPORTS + 'servers = "localhost:9092"\ndef bill(order): return order + b": 20 USD"\n',
+    "producing-python-9": IMPORTS
     + 'import os\nservers = "localhost:9092"\ndef bill(order): return order + b": 20 USD"\n',
     "reliability-python-1": IMPORTS
     + """
