@@ -6,6 +6,7 @@ from typing import Any
 
 START, END = "<!-- figure: begin -->", "<!-- figure: end -->"
 
+COLUMNS = ("kafwire", "confluent-kafka", "librdkafka in C", "floor: a socket and plain C")
 # What is done, its row, and the contender of each column.
 LINES: Sequence[tuple[str, str, Sequence[str]]] = [
     (
@@ -30,23 +31,24 @@ LINES: Sequence[tuple[str, str, Sequence[str]]] = [
 def render_figure(records: Mapping[str, Any]) -> str:
     """The table, of the rows that this run has, and where it was measured."""
     rows = {row["name"]: row["contenders"] for row in records["rows"]}
-    lines = [
-        "| million records of 100 B per second, lz4 | kafwire | confluent-kafka | librdkafka in C | floor: a socket and plain C |",
-        "|---|---:|---:|---:|---:|",
-    ]
+    titles = ("million records of 100 B per second, lz4", *COLUMNS)
+    lines = [f"| {' | '.join(titles)} |", f"|---|{'---:|' * len(COLUMNS)}"]
     for title, name, contenders in LINES:
         if name in rows:
             lines.append(f"| {title} | {' | '.join(_cell(rows[name], contender) for contender in contenders)} |")
-    environment = records["environment"]
-    lines += [
-        "",
-        f"Medians of {environment['form']['rounds']} rounds in turns, {environment['when'][:10]} at {environment['commit']}: Kafka "
-        f"{environment['broker']['kafka']} and the clients on {environment['cpus']} cores ({environment['cpu']}), load "
-        f"{environment['load_average'][0]:.1f}, {environment['python']}, confluent-kafka "
-        f"{environment['packages']['confluent-kafka']}.",
+    return "\n".join([*lines, "", *_origin(records["environment"])]) + "\n"
+
+
+def _origin(environment: Mapping[str, Any]) -> list[str]:
+    """Where and when the figures were measured."""
+    rounds, day, commit = environment["form"]["rounds"], environment["when"][:10], environment["commit"]
+    machine = f"{environment['cpus']} cores ({environment['cpu']}), load {environment['load_average'][0]:.1f}"
+    broker, peer = environment["broker"]["kafka"], environment["packages"]["confluent-kafka"]
+    return [
+        f"Medians of {rounds} rounds in turns, {day} at {commit}: Kafka {broker} and the clients on",
+        f"{machine}, {environment['python']}, confluent-kafka {peer}.",
         "[All rows](benchmarks/README.md), of 1 kB, memory, latency and processor time, come from the same run.",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _cell(row: Mapping[str, Any], contender: str) -> str:

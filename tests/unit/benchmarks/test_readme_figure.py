@@ -28,7 +28,5 @@ def test_its_lines_are_rows_and_contenders_of_the_bench() -> None:
 def test_a_row_or_contender_that_a_run_lacks_is_left_out() -> None:
     row: dict[str, Any] = {"kafwire send": {"median": 1.25}, "confluent produce": {"median": None}}
     records = RECORDS | {"rows": [{"name": "produce-100-lz4", "contenders": row}]}
-    assert [line.split("|")[2:4] for line in render_figure(records).splitlines()[2:4]] == [
-        ["  ", "  "],
-        [" 1.2 ", "  "],
-    ]
+    shown = [line.split("|")[2:4] for line in render_figure(records).splitlines()[2:4]]
+    assert shown == [["  ", "  "], [" 1.2 ", "  "]]
