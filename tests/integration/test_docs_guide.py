@@ -88,7 +88,8 @@ def test_an_export_to_parquet_repeats_nothing(kafka: EmbeddedKafka, tmp_path: Pa
     fill(kafka, 20)
     assert program.run() == "0 20\n1 20\n"
     assert program.run() == "0 0\n1 0\n"
-    rows = duckdb.sql(f"SELECT partition, \"offset\" FROM '{tmp_path}/flights/*/*.parquet' ORDER BY ALL").fetchall()
+    query = f"SELECT partition, \"offset\" FROM '{tmp_path}/flights/*/*.parquet' ORDER BY ALL"
+    rows = duckdb.execute(query).fetchall()
     assert rows == [(partition, offset) for partition in range(2) for offset in range(total + 20)]
 
 
