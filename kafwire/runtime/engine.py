@@ -24,7 +24,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
-from kafwire.errors import KafkaError
+from kafwire.errors import FORKED, KafkaError
 from kafwire.runtime._interfaces import Clock, Waiter
 from kafwire.runtime._io import Loop
 from kafwire.runtime.blocking_call import ENDED, BlockingCall
@@ -48,10 +48,6 @@ _P = ParamSpec("_P")
 
 # How long the interpreter's end waits for threads to come back from Arrow streams, and for those of `in_thread`.
 LEAVE_S = 1.0
-FORKED = (
-    "this client was made before a fork: make one in each process, where a worker starts (gunicorn: post_fork; Celery: "
-    "worker_process_init) or at its first use there"
-)
 
 
 class NativeEngine:

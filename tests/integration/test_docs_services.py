@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kafwire.testing import EmbeddedKafka
-from tests.support.deadlines import PATIENCE_S, until
+from tests.support.deadlines import PATIENCE_S, ended, until
 from tests.support.doc_blocks import blocks, environment, write_files
 
 CELERY_CONFIG = """
@@ -86,7 +86,7 @@ class Server:
         """Kill all its processes."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        self.process.wait(PATIENCE_S)
 
 
 @contextmanager
@@ -172,8 +172,7 @@ def test_flask_stores_in_threads_of_forked_workers(kafka: EmbeddedKafka, tmp_pat
         ]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        ended(*threads)
         assert {status for status, _ in found} == {201}
         assert sorted(response["offset"] for _, response in found) == list(range(20))
         assert server.ask("GET", "/ready") == (200, {"buffer_used": 0})
