@@ -140,8 +140,14 @@ def test_fastapi_stores_counts_and_flushes_at_sigterm(kafka: EmbeddedKafka, tmp_
         assert server.ask("POST", "/flights", b"x" * 1_100_000)[0] == 413
         until(lambda: server.ask("GET", "/counts") == (200, {"EWR-IAH": 1}))
         assert server.ask("GET", "/ready") == (200, {"buffer_used": 0})
+        kafka.stop_node(1)
+        status, refused = server.ask("POST", "/clicks", b"a topic whose partitions are not known")
+        assert status == 503
+        assert "no broker can be reached" in refused["error"]
+        kafka.start_node(1)
+        until(lambda: server.ask("POST", "/clicks", b"click")[0] == 202)
         with kafka.hold("Produce"):
-            for _ in range(3):
+            for _ in range(2):
                 assert server.ask("POST", "/clicks", b"click") == (202, "null")
             server.terminate()
             until(lambda: "Waiting for application shutdown" in server.said)
