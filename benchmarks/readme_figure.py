@@ -7,7 +7,7 @@ from typing import Any
 START, END = "<!-- figure: begin -->", "<!-- figure: end -->"
 
 COLUMNS = ("kafwire", "confluent-kafka", "librdkafka in C", "floor: a socket and plain C")
-# What is done, its row, and the contender of each column.
+# The title of a line, its row, and the contender of each column.
 LINES: Sequence[tuple[str, str, Sequence[str]]] = [
     (
         "read to Arrow: `scan()`, `consume(10000)`",

@@ -115,7 +115,7 @@ def stream(bootstrap: str, folder: Path) -> tuple[list[Batch], float]:
 
 
 def progress(driver: Driver) -> str:
-    """What a driver does at this moment."""
+    """Describe the state of a driver."""
     if not driver.batches:
         return "Spark starts, and runs the first batch"
     rows = sum(batch.rows for batch in driver.batches)

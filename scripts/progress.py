@@ -1,4 +1,4 @@
-"""Steps of long commands: what is done, and for how long.
+"""Shows the steps of long commands, with their time.
 
     python scripts/progress.py "install packages" -- pip install numpy
 
@@ -23,24 +23,24 @@ FIRST_S, NEXT_S = 5.0, 15.0  # elsewhere: until the first line, and between two
 
 
 class Step:
-    """A step that runs: its title, and what there is to say of it so far."""
+    """A step that runs: its title, and a text about its state."""
 
     def __init__(self, title: str) -> None:
         self.title = title
-        self._told = ""
+        self._text = ""
         self._look: Callable[[], str] | None = None
 
     def __call__(self, text: str) -> None:
-        """Say `text` beside the title from now on."""
-        self._told, self._look = text, None
+        """Show `text` beside the title from now on."""
+        self._text, self._look = text, None
 
     def follow(self, look: Callable[[], str]) -> None:
-        """Say beside the title what `look()` returns at each moment. It must not raise."""
+        """Show the result of `look()` beside the title at each moment. It must not raise."""
         self._look = look
 
     def line(self, seconds: float) -> str:
         """The line of this moment."""
-        text = self._told if self._look is None else self._look()
+        text = self._text if self._look is None else self._look()
         return f"{seconds:7.2f} s  {self.title}{f': {text}' if text else ''}"
 
 
@@ -55,7 +55,7 @@ def step(title: str, out: TextIO | None = None) -> Iterator[Step]:
     """Show a step for as long as the block runs, and its line at the end; an error leaves a line, too."""
     running, began, ended = Step(title), time.monotonic(), threading.Event()
     out = sys.stdout if out is None else out
-    show = _draw if is_terminal(out) else _tell
+    show = _draw if is_terminal(out) else _log
     shower = threading.Thread(target=show, args=(running, began, ended, out), daemon=True)
     shower.start()
     failed = " (failed)"
@@ -75,7 +75,7 @@ def _draw(running: Step, began: float, ended: threading.Event, out: TextIO) -> N
     print("\r\x1b[K", end="", file=out, flush=True)
 
 
-def _tell(running: Step, began: float, ended: threading.Event, out: TextIO) -> None:
+def _log(running: Step, began: float, ended: threading.Event, out: TextIO) -> None:
     wait_s = FIRST_S
     while not ended.wait(wait_s):
         print(f"{running.line(time.monotonic() - began)} ...", file=out, flush=True)

@@ -1,4 +1,4 @@
-"""`scripts.progress`: what long commands show of their steps."""
+"""`scripts.progress`: long commands show their steps."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_short_step_is_one_line_of_a_log() -> None:
     assert END.fullmatch(line)
 
 
-def test_a_long_step_shows_what_it_does_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_step_shows_its_state_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "FIRST_S", 0.001)
     out, done = io.StringIO(), iter(["2 of 3"])
     with progress.step("build", out) as step:
@@ -64,7 +64,7 @@ def test_a_terminal_has_one_line_that_is_drawn_again(monkeypatch: pytest.MonkeyP
     assert all(len(line.removesuffix("\x1b[K")) <= 39 for line in "".join(drawn).split("\r")), "it does not wrap"
 
 
-def test_a_failed_step_says_so() -> None:
+def test_a_failed_step_is_marked() -> None:
     out = io.StringIO()
     with pytest.raises(LookupError), progress.step("build", out):
         raise LookupError
@@ -91,7 +91,7 @@ def test_a_command_that_succeeds_is_a_line() -> None:
     assert re.fullmatch(r" +\d+\.\d\d s  install\n", done.stdout)
 
 
-def test_a_command_that_fails_prints_all_it_said() -> None:
+def test_a_command_that_fails_prints_its_output() -> None:
     done = run("install", "--", sys.executable, "-c", "print('no such package'); raise SystemExit(3)")
     assert done.returncode == 3
     assert done.stdout.endswith("install: exit code 3\n")
