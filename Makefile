@@ -56,7 +56,8 @@ export KAFWIRE_BUILD_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafwire/bui
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
-PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --no-compile
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
+STEP = $(BIN)/python scripts/progress.py
 SOURCES := setup.py $(shell find kafwire -name '*.pyx' -o -name '*.pxd' -o -name '*.[ch]')
 # Those of logins in general have one of GSSAPI's.
 KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*kerberos*.py') tests/unit/security/test_login.py
@@ -150,8 +151,8 @@ loc:
 	@$(PYTHON) -m scripts.loc
 
 jars: $(VENV)/built $(VENV)/has-test
-	@$(BIN)/python -m kafwire.testing.cluster fetch 4.4.0 3.9.1 >/dev/null
-	@$(BIN)/python -m kafwire.testing.cluster prepare
+	@$(STEP) "fetch Kafka 4.4.0 and 3.9.1" -- $(BIN)/python -m kafwire.testing.cluster fetch 4.4.0 3.9.1
+	@$(STEP) "prepare Kafka's archives of classes" -- $(BIN)/python -m kafwire.testing.cluster prepare
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .*_cache .hypothesis
@@ -160,9 +161,9 @@ clean:
 
 $(VENV)/made: scripts/check.sh
 	@sh scripts/check.sh $(PYTHON)
-	$(PYTHON) -m venv --clear $(VENV)
-	$(PIP) --upgrade pip
-	$(PIP) $$($(BIN)/python scripts/requirements.py)
+	@$(PYTHON) scripts/progress.py "create the environment in $(VENV)" -- $(PYTHON) -m venv --clear $(VENV)
+	@$(STEP) "install the newest pip" -- $(PIP) --upgrade pip
+	@$(STEP) "install what building needs" -- $(PIP) $$($(BIN)/python scripts/requirements.py)
 	@touch $@
 
 $(VENV)/built: $(VENV)/made $(SOURCES)
@@ -171,9 +172,9 @@ $(VENV)/built: $(VENV)/made $(SOURCES)
 
 # Its metadata and commands, for an interpreter started outside this folder too. pip would compile everything once more.
 $(VENV)/linked: $(VENV)/built pyproject.toml
-	KAFWIRE_EXT=_buffer $(PIP) --no-build-isolation --no-deps --quiet --editable .
+	@KAFWIRE_EXT=_buffer $(STEP) "link this folder into $(VENV)" -- $(PIP) --no-build-isolation --no-deps --editable .
 	@touch $@
 
 $(VENV)/has-%: $(VENV)/made pyproject.toml
-	$(PIP) $$($(BIN)/python scripts/requirements.py $*)
+	@$(STEP) "install the group $* of pyproject.toml" -- $(PIP) $$($(BIN)/python scripts/requirements.py $*)
 	@touch $@

@@ -14,6 +14,7 @@ from benchmarks.environment import describe
 from benchmarks.measure import ROOT, WRITES, Bench
 from benchmarks.payload import write_pool
 from benchmarks.programs import BuildError, build_floor
+from benchmarks.readme_figure import update_project_readme
 from benchmarks.replayed import replay_server
 from benchmarks.report import render, update_readme
 from benchmarks.rounds import Figure, as_json, run_row
@@ -219,6 +220,7 @@ def _finish(
     output.write_text(json.dumps(records, indent=1) + "\n")
     if whole and not chosen.output:
         update_readme(HERE / "README.md", tables)
+        update_project_readme(HERE.parent / "README.md", records)
     tell(f"written: {output}")
     failed = any(figure.error for _, found in results for figure in found.values())
     return int(failed)

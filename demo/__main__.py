@@ -7,7 +7,6 @@ import os
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,9 +17,10 @@ from demo import flights, picture
 from demo.driver import Driver
 from demo.pipeline import SINK, SOURCE
 from kafwire.testing import EmbeddedKafka, KafkaCluster
+from scripts.progress import step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from demo.driver import Batch
 
@@ -83,24 +83,6 @@ def main() -> int:
     return 0
 
 
-@contextmanager
-def step(title: str) -> Iterator[Note]:
-    """Time a step and print it with the last note taken in it."""
-    note, began = Note(), time.monotonic()
-    yield note
-    print(f"{time.monotonic() - began:7.2f} s  {title}{note.text}", flush=True)
-
-
-class Note:
-    """The result of a step."""
-
-    text = ""
-
-    def __call__(self, text: str) -> None:
-        """Keep `text`."""
-        self.text = f": {text}"
-
-
 def write(bootstrap: str, records: pa.Table) -> int:
     """Create the topics and send the flights; returns the number of acknowledged records."""
     with kafwire.Client(bootstrap) as client:
@@ -117,17 +99,27 @@ def stream(bootstrap: str, folder: Path) -> tuple[list[Batch], float]:
     arguments, log = (bootstrap, str(folder / "checkpoint")), folder / "driver.log"
     with step("Spark: stream, exactly once; kill -9 the driver while a batch is open") as note:
         with Driver(arguments, log) as first:
+            note.follow(lambda: progress(first))
             committed, uncommitted = wait_for_open_batch(bootstrap, first)
             first.kill()
             killed_at = time.time()
         note(f"{committed:,} offsets of {SINK} committed, {uncommitted:,} not")
     with step("Spark: the same again, from the checkpoint, to the end") as note:
         with Driver(arguments, log) as second:
+            note.follow(lambda: progress(second))
             second.finish()
         batches = [*first.batches, *second.batches]
         seconds = sum(batch.seconds for batch in batches)
         note(f"{len(batches)} batches, {sum(batch.rows for batch in batches) / seconds:,.0f} flights/s in them")
     return batches, killed_at
+
+
+def progress(driver: Driver) -> str:
+    """Describe the state of a driver."""
+    if not driver.batches:
+        return "Spark starts, and runs the first batch"
+    rows = sum(batch.rows for batch in driver.batches)
+    return f"{rows:,} flights in {len(driver.batches)} batches are committed"
 
 
 def wait_for_open_batch(bootstrap: str, driver: Driver) -> tuple[int, int]:

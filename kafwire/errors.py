@@ -105,6 +105,13 @@ class UnknownPartition(ConfigError):
         self.partition = partition
 
 
+# The text of every call of a client that a fork took along.
+FORKED = (
+    "this client was made before a fork: make one in each process, where a worker starts (gunicorn: post_fork; Celery: "
+    "worker_process_init) or at its first use there"
+)
+
+
 def no_partition(topic: str, count: int, partition: int, message: str = "") -> ConfigError:
     """Make the error for a partition number that a topic with `count` partitions does not have."""
     message = message or f"topic {topic!r} has partitions 0 to {count - 1}, not {partition!r}"

@@ -273,10 +273,10 @@ class AsyncDelivery:
         return self._delivery.exception()
 
     def add_done_callback(self, function: Callable[[AsyncDelivery], object]) -> None:
-        """Call a function once the outcome is known, in the event loop that runs now.
+        """Call a function once the outcome is known, in the event loop that runs now. Its exceptions are logged.
 
         Args:
-            function: it is called with this delivery.
+            function: it is called with this delivery, after this call has returned. It is a plain function.
         """
         loop_state = self._loops.here()
         loop_state.when_done(self._delivery.batch, partial(function, self))

@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset
 
 from kafwire._codec cimport BATCH_HEADER
+from kafwire.memory._buffer cimport process_generation
 from kafwire.producer._batch cimport Delivery, ProducerBatch
 from kafwire.producer._direct_send cimport DirectSend, PendingSend
 from kafwire.producer._parts cimport cut_batch, place_batch_again
@@ -216,6 +217,8 @@ cdef class Accumulator(Queues):
         cdef ProducerBatch batch
         cdef ssize_t added
         if self.budget.closed is not None and (not record.is_beyond or self.ended is not None):
+            return CLOSED
+        if self.budget.process != process_generation():  # a fork in C runs no hook of Python's that would close it
             return CLOSED
         if self.send_gate is not None and not (record.is_deferred and self.is_committing):
             return REFUSED

@@ -114,11 +114,12 @@ class Delivery:
         """Call a function once the outcome is known, in kafwire's callback thread.
 
         Callbacks run one after the other, those of a partition in the order of its records. The record keeps its part
-        of `buffer_memory` until its callbacks have returned. `Producer.send` never blocks within one.
+        of `buffer_memory` until its callbacks have returned. `Producer.send` never blocks within one. Their exceptions
+        are logged.
 
         Args:
-            function: it is called with this delivery; at once if the outcome is known and no callback is due. It must
-                not wait for kafwire.
+            function: it is called with this delivery; at once, in this thread, if the outcome is known and no callback
+                is due. It must not wait for kafwire.
         """
 
 @final
@@ -167,8 +168,10 @@ class BatchDelivery:
     def add_done_callback(self, function: Callable[[BatchDelivery], object]) -> None:
         """Call a function once the outcome of every row is known, in kafwire's callback thread.
 
+        Its exceptions are logged.
+
         Args:
-            function: it is called with this delivery; at once if all outcomes are known and no callback is due. It
-                must not wait for kafwire.
+            function: it is called with this delivery; at once, in this thread, if all outcomes are known and no
+                callback is due. It must not wait for kafwire.
         """
     def __len__(self) -> int: ...

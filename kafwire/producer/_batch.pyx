@@ -381,7 +381,7 @@ cdef class ProducerBatch:
         alone.functions = [function]
         if self.done:
             if budget.callbacks_due == 0 or budget.callbacks is None or budget.process != process_generation():
-                function()
+                raise_problem(problem_of(function, "a delivery callback"))
             else:
                 alone.hand_over()
         elif self.user_callbacks is None:
@@ -544,11 +544,12 @@ cdef class Delivery:
         """Call a function once the outcome is known, in kafwire's callback thread.
 
         Callbacks run one after the other, those of a partition in the order of its records. The record keeps its part
-        of `buffer_memory` until its callbacks have returned. `Producer.send` never blocks within one.
+        of `buffer_memory` until its callbacks have returned. `Producer.send` never blocks within one. Their exceptions
+        are logged.
 
         Args:
-            function: it is called with this delivery; at once if the outcome is known and no callback is due. It must
-                not wait for kafwire.
+            function: it is called with this delivery; at once, in this thread, if the outcome is known and no callback
+                is due. It must not wait for kafwire.
         """
         self.batch.add_user_callback(lambda: function(self))
 
@@ -633,9 +634,11 @@ cdef class BatchDelivery:
     def add_done_callback(self, function):
         """Call a function once the outcome of every row is known, in kafwire's callback thread.
 
+        Its exceptions are logged.
+
         Args:
-            function: it is called with this delivery; at once if all outcomes are known and no callback is due. It
-                must not wait for kafwire.
+            function: it is called with this delivery; at once, in this thread, if all outcomes are known and no
+                callback is due. It must not wait for kafwire.
         """
         cdef _Countdown countdown = _Countdown.__new__(_Countdown)
         cdef ProducerBatch batch
@@ -644,7 +647,7 @@ cdef class BatchDelivery:
         countdown.left = <int> len(self.parts) + 1
         for batch, _, _ in self.parts:
             batch.add_user_callback(countdown)
-        countdown()
+        raise_problem(problem_of(countdown, "a delivery callback"))
 
     cdef list pieces(self, timeout):
         """Wait for all: (batch, first, count) of what the rows were sent as, in the order of sending."""

@@ -22,7 +22,7 @@ from kafwire.runtime._interfaces cimport Clock, Notifier, Waiter, monotonic_ms
 
 import collections
 
-from kafwire.errors import KafkaError, RecordTooLargeError, TransactionStateError
+from kafwire.errors import FORKED, KafkaError, RecordTooLargeError, TransactionStateError
 
 CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
@@ -209,7 +209,7 @@ cdef class Queues:
     cdef object problem(self, int status, size_t size):
         """The error for what a step answered."""
         if status == CLOSED:
-            return KafkaError(self.budget.closed)
+            return KafkaError(FORKED if self.budget.closed is None else self.budget.closed)
         if status == REFUSED:
             return self.send_gate()
         if status == OTHER_ERA:

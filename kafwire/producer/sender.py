@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
-from kafwire.errors import KafkaError, KafkaTimeoutError, UnknownPartition
+from kafwire.errors import FORKED, KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.memory._buffer import Buffer
 from kafwire.producer._accumulator import Accumulator
 from kafwire.producer._batch import ProducerBatch
@@ -40,7 +40,6 @@ from kafwire.producer.retries import Retries
 from kafwire.producer.sequencer import Identity, Sequencer
 from kafwire.producer.topics import Topics
 from kafwire.producer.turns import Turns
-from kafwire.runtime.engine import FORKED
 from kafwire.runtime.log import log
 from kafwire.runtime.metrics_reporter import Reporter
 

@@ -24,7 +24,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
-from kafwire.errors import KafkaError
+from kafwire.errors import FORKED, KafkaError
 from kafwire.runtime._interfaces import Clock, Waiter
 from kafwire.runtime._io import Loop
 from kafwire.runtime.blocking_call import ENDED, BlockingCall
@@ -48,7 +48,6 @@ _P = ParamSpec("_P")
 
 # How long the interpreter's end waits for threads to come back from Arrow streams, and for those of `in_thread`.
 LEAVE_S = 1.0
-FORKED = "this client was made before a fork: make a new one in the child process"
 
 
 class NativeEngine:
@@ -310,7 +309,8 @@ def _wait_for_leaving(inside: Mapping[int, tuple[FrameType | None, int]]) -> Non
         time.sleep(0.001)
 
 
-_lock = allocate_lock()
+# By process: a thread of the parent may hold the parent's lock at the fork.
+_locks = {os.getpid(): allocate_lock()}
 _engine: NativeEngine | None = None
 # Parents' engines, kept for ever in the child: closing their loop would unregister the parent's descriptors.
 _abandoned: list[NativeEngine] = []
@@ -319,13 +319,15 @@ _abandoned: list[NativeEngine] = []
 def default_engine() -> NativeEngine:
     """This process's engine, started if there is none, or if an error ended the last one."""
     global _engine
-    with _lock:
+    lock = _locks.setdefault(os.getpid(), allocate_lock())  # one atomic step
+    with lock:
+        _abandon_foreign()
         if _engine is not None and not _engine.has_failed:
             return _engine
     check_runtime()
-    with muted("asyncio"):  # not under `_lock`: a handler may make a client, and the module `logging` has a lock
+    with muted("asyncio"):  # not under the lock: a handler may make a client, and the module `logging` has a lock
         loop = new_event_loop()
-    with _lock:
+    with lock:
         if _engine is not None and not _engine.has_failed:  # another thread was first
             loop.close()
         else:
@@ -341,13 +343,13 @@ def _stop_at_exit(engine: NativeEngine) -> None:
     engine.stop()
 
 
-def _after_fork_in_child() -> None:
-    global _engine, _lock
-    if _engine is not None:
+def _abandon_foreign() -> None:
+    """Leave a parent's engine to the parent. Servers that fork in C, such as uWSGI, run no hook of Python's."""
+    global _engine
+    if _engine is not None and _engine.is_foreign:
         _abandoned.append(_engine)
         _engine.abandon()
-    _engine = None
-    _lock = allocate_lock()
+        _engine = None
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+os.register_at_fork(after_in_child=_abandon_foreign)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.doc_blocks import ADDRESS, DOCS, ROOT, Block, blocks, run_python
+from tests.support.doc_blocks import ADDRESS, DOCS, ROOT, Block, blocks, run_python, write_files
 
 IMPORTS = "import kafwire\nimport pyarrow as pa\n"
 ORDERS = """
@@ -47,12 +47,12 @@ with kafwire.Client("localhost:9092") as client:
     if "orders" not in {topic.name for topic in client.metadata().topics}:
         client.create_topic("orders", partitions=1)
 """,
-    "producing-python-2": IMPORTS + 'producer = kafwire.Producer("localhost:9092")\n',
-    "producing-python-4": IMPORTS + 'import random\nREGIONS = {b"east": 0}\n',
-    "producing-python-5": IMPORTS + 'table = pa.table({"value": ["EWR-IAH"]})\n',
-    "producing-python-6": IMPORTS + 'order, entry = b"2 books", b"ordered"\n',
-    "producing-python-7": IMPORTS + 'servers = "localhost:9092"\ndef bill(order): return order + b": 20 USD"\n',
-    "producing-python-8": IMPORTS
+    "producing-python-3": IMPORTS + 'producer = kafwire.Producer("localhost:9092")\n',
+    "producing-python-5": IMPORTS + 'import random\nREGIONS = {b"east": 0}\n',
+    "producing-python-6": IMPORTS + 'table = pa.table({"value": ["EWR-IAH"]})\n',
+    "producing-python-7": IMPORTS + 'order, entry = b"2 books", b"ordered"\n',
+    "producing-python-8": IMPORTS + 'servers = "localhost:9092"\ndef bill(order): return order + b": 20 USD"\n',
+    "producing-python-9": IMPORTS
     + 'import os\nservers = "localhost:9092"\ndef bill(order): return order + b": 20 USD"\n',
     "reliability-python-1": IMPORTS
     + """
@@ -81,6 +81,50 @@ with kafwire.Client("localhost:9092") as client:
 )
 SETUP |= dict.fromkeys([f"share-groups-python-{number}" for number in (1, 2, 3)], SHARED)
 SETUP["streams-python-1"] = SETUP["streams-python-6"] = ORDERS
+FLIGHTS = """
+import kafwire
+with kafwire.Producer("localhost:9092") as producer:
+    for _ in range(3):
+        producer.send("flights", b"EWR-IAH", key=b"UA").result(30)
+"""
+EXPORTED = (
+    FLIGHTS
+    + """
+import pathlib, pyarrow, pyarrow.parquet
+pathlib.Path("flights/0").mkdir(parents=True)
+pyarrow.parquet.write_table(pyarrow.table({"key": [b"UA"]}), "flights/0/0-1.parquet")
+"""
+)
+SETUP |= {f"parquet-duckdb-python-{number}": FLIGHTS for number in (1, 2, 3)}
+SETUP["parquet-duckdb-python-4"] = EXPORTED
+PRICES = """
+import kafwire
+with kafwire.Client("localhost:9092") as client:
+    if "prices" not in {topic.name for topic in client.metadata().topics}:
+        client.create_topic("prices", partitions=1, config={"cleanup.policy": "compact"})
+with kafwire.Producer("localhost:9092") as producer:
+    for key, value in [(b"lamp", b"25"), (b"chair", b"90"), (b"chair", None)]:
+        producer.send("prices", value, key=key)
+"""
+NO_PRICES = """
+import kafwire
+with kafwire.Client("localhost:9092") as client:
+    if "prices" in {topic.name for topic in client.metadata().topics}:
+        client.delete_topic("prices")
+"""
+CHANGED = """
+def print(*values):
+    import builtins
+    builtins.print(*values)
+    if values[0] == "the table:":
+        with kafwire.Producer("localhost:9092") as producer:
+            producer.send("prices", b"30", key=b"lamp")
+    else:
+        consumer.stop()
+"""
+SETUP |= {f"latest-value-python-{number}": PRICES for number in (2, 4)}
+SETUP |= {"latest-value-python-1": NO_PRICES, "latest-value-python-3": PRICES + CHANGED}
+SETUP["client-python-4"] = IMPORTS
 SPARK = """
 import kafwire
 with kafwire.Producer("localhost:9092") as producer:
@@ -95,9 +139,12 @@ OF_SPARK = ("spark", "spark-from-kafka")
 
 def programs() -> Iterator[Block]:
     """The Python blocks; those about Spark as one program, for it takes long to start."""
-    by_document = {document: list(found) for document, found in groupby(blocks("python"), lambda block: block.document)}
+    alone = (block for block in blocks("python") if block.file is None)
+    by_document = {document: list(found) for document, found in groupby(alone, lambda block: block.document)}
     del by_document["security"]  # tests/integration/test_docs_security.py
     del by_document["delegation-tokens"]  # tests/integration/test_delegation_tokens.py
+    for page in (ROOT / "docs" / "porting").glob("*.md"):
+        by_document.pop(page.stem, None)  # tests/integration/test_docs_porting.py
     for document in OF_SPARK:
         first, *others = by_document.pop(document)
         yield replace(first, text="\n".join(block.text for block in (first, *others)))
@@ -118,6 +165,7 @@ def test_block_runs(block: Block, address: str, tmp_path: Path) -> None:
     if address != ADDRESS:
         block = replace(block, text=block.text.replace(ADDRESS, address))
         setup = setup.replace(ADDRESS, address)
+    write_files(block.document, tmp_path, address)
     done = run_python(block, setup, tmp_path)
     assert done.returncode == 0, f"{block.document}.md, line {block.line}: {done.stderr[-3000:]}"
 

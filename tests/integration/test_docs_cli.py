@@ -22,7 +22,8 @@ from tests.support.doc_blocks import ADDRESS, ROOT, Block, blocks
 PLAIN = {str(block): block for block in blocks("") if block.document in {"README", "cli"}}
 # Blocks that are only parsed, by how they begin, and why.
 PARSED = {
-    'pip install "kafwire[arrow]"': "tests/integration/test_first_hour.py installs what was built here",
+    'pip install ".[arrow]"': "tests/integration/test_first_hour.py installs what was built here",
+    "kafwire broker\n": "it runs until Ctrl-C: tests/unit/cli/test_broker.py",
     "make demo": "it is what runs these tests",
     "$ kafwire consume __consumer_offsets": "records of other tests: tests/unit/cli/test_consume_choice.py",
     "$ kafwire topics create orders": "three brokers, and a question",

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# (\w+\.py)\n")  # the first line of a block that other blocks import, or a server loads
 TIMEOUT_S = 250  # Spark takes long to start; pytest has a limit of its own
 ADDRESS = "localhost:9092"  # where the documents have their broker
 
@@ -38,6 +39,12 @@ class Block:
     language: str
     text: str
 
+    @property
+    def file(self) -> str | None:
+        """The name of the file that the block is, which its first line says."""
+        found = FILE.match(self.text)
+        return found and found[1]
+
     def __str__(self) -> str:
         return f"{self.document}-{self.language or 'plain'}-{self.number}"
 
@@ -52,6 +59,13 @@ def blocks(language: str) -> Iterator[Block]:
                 number += 1
                 line = text.count("\n", 0, found.start()) + 2
                 yield Block(document.stem, number, line, language, found[2])
+
+
+def write_files(document: str, folder: Path, address: str) -> None:
+    """Write the blocks of a document that are files, for a broker at `address`."""
+    for block in blocks("python"):
+        if block.document == document and block.file is not None:
+            (folder / block.file).write_text(block.text.replace(ADDRESS, address))
 
 
 def environment() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
@@ -10,12 +11,15 @@ from collections.abc import Callable
 
 from tests.support.deadlines import PATIENCE_S
 
+# As uWSGI forks its workers: the child has the GIL, and the hooks of `os.register_at_fork` do not run.
+fork_in_c: Callable[[], int] = ctypes.PyDLL(None).fork
 
-def in_child(body: Callable[[], None]) -> None:
+
+def in_child(body: Callable[[], None], fork: Callable[[], int] = os.fork) -> None:
     """Run `body` in a forked child; whatever it raises fails the test."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # 3.12 warns of forking with threads, which is the subject
-        child = os.fork()
+        child = fork()
     if not child:
         status = 1
         try:

@@ -23,9 +23,8 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from kafwire.cluster.broker_connection import host_and_port
-from kafwire.errors import KafkaError
+from kafwire.errors import FORKED, KafkaError
 from kafwire.runtime.callbacks import InlineCallbacks
-from kafwire.runtime.engine import FORKED
 from kafwire.runtime.foreign_loop import outcome_of
 from kafwire.runtime.interfaces import Receiver, SocketAddress
 from kafwire.runtime.reports import InlineReports

@@ -22,6 +22,7 @@ from kafwire.runtime._interfaces import Clock
 from tests.support import seeds
 from tests.support.accumulator_store import Store
 from tests.support.deadlines import ended, until
+from tests.support.forks import fork_in_c, in_child
 from tests.support.reference_partitions import murmur2, partition_of
 
 # Keys and their hashes, as Java's `Utils.murmur2` has them.
@@ -626,3 +627,19 @@ def test_data_that_does_not_shrink_goes_uncompressed(make_store: Any, compressio
     ((_, data),) = store.batches
     assert len(data) < 99_200
     assert data[22] & 7 == 0, "compressed"
+
+
+def test_a_fork_takes_no_records(make_store: Any) -> None:
+    """Nothing in a fork sends them: taken silently, they would be lost. Also where no hook of Python's has run."""
+    store = make_store()
+    store.append(b"before", partition=0)
+
+    def child() -> None:
+        with pytest.raises(KafkaError, match="made before a fork: make one in each process"):
+            store.append(b"after", partition=0)
+
+    in_child(child)
+    in_child(child, fork_in_c)
+    store.append(b"after", partition=0)
+    store.deliver()
+    assert store.values(0) == [b"before", b"after"]

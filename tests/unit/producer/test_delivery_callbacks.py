@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import kafwire
@@ -15,6 +17,7 @@ from kafwire.errors import BrokerError, ErrorCode, KafkaError, KafkaTimeoutError
 from kafwire.testing.simulation.cluster import ClusterWorld
 from kafwire.testing.simulation.kafka import NEVER
 from tests.support import seeds
+from tests.support.accumulator_store import Store
 from tests.support.simulated import World
 from tests.support.simulated_producer import Work, log_of
 
@@ -82,6 +85,34 @@ def test_callbacks_keep_the_order_of_their_partition(seed: int) -> None:
         world.pass_time(5)
         callbacks.run()
     assert seen == list(range(60))
+
+
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize("is_done", [False, True])
+def test_an_exception_of_a_callback_is_logged_whenever_it_was_added(
+    caplog: pytest.LogCaptureFixture, *, rows: bool, is_done: bool
+) -> None:
+    store = Store()
+    delivery = store.append_table(pa.table({"value": ["a", "b"]})) if rows else store.append()
+    if is_done:
+        store.deliver()
+    called: list[Any] = []
+    delivery.add_done_callback(lambda _: 1 / 0)
+    delivery.add_done_callback(called.append)
+    store.deliver()
+    assert called == [delivery]
+    (line,) = caplog.records
+    assert (line.levelname, line.getMessage()) == ("ERROR", "kafwire: a delivery callback raised")
+    assert line.exc_info is not None
+    assert line.exc_info[0] is ZeroDivisionError
+
+
+def test_an_exit_in_a_callback_that_is_called_at_once_is_the_callers() -> None:
+    store = Store()
+    delivery = store.append()
+    store.deliver()
+    with pytest.raises(SystemExit):
+        delivery.add_done_callback(lambda _: sys.exit(3))
 
 
 def test_flush_and_close_end_behind_callbacks() -> None:

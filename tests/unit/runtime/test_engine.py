@@ -5,6 +5,7 @@ from __future__ import annotations
 import _weakrefset
 import asyncio
 import gc
+import os
 import signal
 import socket
 import sys
@@ -17,8 +18,9 @@ from typing import Any
 import pytest
 
 from kafwire.errors import KafkaError
+from kafwire.runtime import engine as engine_module
 from kafwire.runtime.engine import NativeEngine, default_engine
-from tests.support.forks import in_child
+from tests.support.forks import fork_in_c, in_child
 
 
 @pytest.fixture
@@ -257,6 +259,32 @@ def test_a_process_has_one_engine_and_a_fork_gets_its_own() -> None:
     assert member.heard == []
     assert default_engine() is first
     assert first.run(where) == "kafwire-engine"
+
+
+def test_a_fork_in_c_gets_its_own_engine_when_it_asks() -> None:
+    first = default_engine()
+    member = Member()
+    first.join(member)
+
+    def child() -> None:
+        assert member.heard == [], "no hook of Python's has run"
+        second = default_engine()
+        assert second is not first
+        assert member.heard == ["abandon"]
+        assert second.run(where) == "kafwire-engine"
+        assert default_engine() is second
+        second.stop()
+
+    in_child(child, fork_in_c)
+    assert member.heard == []
+    assert default_engine() is first
+
+
+def test_a_fork_does_not_wait_for_a_lock_of_its_parent() -> None:
+    default_engine()
+    with engine_module._locks[os.getpid()]:  # as another thread has it that makes a client
+        in_child(lambda: default_engine().stop(), fork_in_c)
+        in_child(lambda: default_engine().stop())
 
 
 def test_its_clock_is_monotonic_milliseconds(engine: NativeEngine) -> None:
