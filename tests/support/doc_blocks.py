@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TIMEOUT_S = 250  # Spark takes long to start; pytest has a limit of its own
 ADDRESS = "localhost:9092"  # where the documents have their broker

@@ -1,0 +1,141 @@
+"""Writes the tables of methods and options into docs/porting, from what kafwire's errors say of them.
+
+`python -m scripts.porting_tables` writes them, with the installed releases of the other clients; a test compares them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import aiokafka
+import aiokafka.admin
+import confluent_kafka
+import confluent_kafka.admin
+import confluent_kafka.aio
+
+import kafwire
+from kafwire import config_names
+from kafwire.config import ConsumerConfig, ProducerConfig
+from kafwire.peer_names import ADMIN, CONSUMER, PRODUCER, SHARE_CONSUMER, line_for
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources.read_text
+    kafka: Any = import_module("kafka")  # it has no types
+
+ROOT = Path(__file__).parents[1]
+PAGES = ROOT / "docs" / "porting"
+_LISTS = json.loads((ROOT / "tests" / "data" / "config_names.json").read_text())
+
+# Classes of other clients, and those of kafwire that take their place.
+PEERS: list[tuple[type, type]] = [
+    (confluent_kafka.Producer, kafwire.Producer),
+    (confluent_kafka.SerializingProducer, kafwire.Producer),
+    (confluent_kafka.aio.AIOProducer, kafwire.AsyncProducer),
+    (kafka.KafkaProducer, kafwire.Producer),
+    (aiokafka.AIOKafkaProducer, kafwire.AsyncProducer),
+    (confluent_kafka.Consumer, kafwire.Consumer),
+    (confluent_kafka.DeserializingConsumer, kafwire.Consumer),
+    (confluent_kafka.aio.AIOConsumer, kafwire.AsyncConsumer),
+    (kafka.KafkaConsumer, kafwire.Consumer),
+    (aiokafka.AIOKafkaConsumer, kafwire.AsyncConsumer),
+    (confluent_kafka.ShareConsumer, kafwire.ShareConsumer),
+    (confluent_kafka.DeserializingShareConsumer, kafwire.ShareConsumer),
+    (confluent_kafka.admin.AdminClient, kafwire.Client),
+    (kafka.KafkaAdminClient, kafwire.Client),
+    (aiokafka.admin.AIOKafkaAdminClient, kafwire.AsyncClient),
+]
+TABLES: list[tuple[type, type, dict[str, str]]] = [
+    (kafwire.Producer, kafwire.AsyncProducer, PRODUCER),
+    (kafwire.Consumer, kafwire.AsyncConsumer, CONSUMER),
+    (kafwire.ShareConsumer, kafwire.AsyncShareConsumer, SHARE_CONSUMER),
+    (kafwire.Client, kafwire.AsyncClient, ADMIN),
+]
+# The package of a page, its name in the lists of options, and the variables of its programs.
+PACKAGES = {
+    "confluent-kafka": ("confluent_kafka", "librdkafka", ("producer", "consumer", "share_consumer", "admin")),
+    "aiokafka": ("aiokafka", "aiokafka", ("producer", "consumer", "", "admin")),
+    "kafka-python": ("kafka", "kafka-python", ("producer", "consumer", "", "admin")),
+}
+_LEAVE = "leave it out: "
+_ONLY_IN_C = "it would never be called"  # callbacks that Python's users of librdkafka cannot give
+
+
+def _cell(line: str) -> str:
+    """A line of `peer_names` as a cell."""
+    code, _, comment = line.partition("  # ")
+    if line.startswith(_LEAVE):
+        return line
+    return f"`{code}`: {comment}" if comment else f"`{code}`"
+
+
+def methods(page: str) -> Iterator[tuple[str, str]]:
+    """The methods of a page's client that have another name in kafwire, and the line to write."""
+    package, _, variables = PACKAGES[page]
+    modules = (package, "cimpl") if page == "confluent-kafka" else (package,)  # classes that are written in C say `cimpl`
+    for (blocking, awaited, lines), variable in zip(TABLES, variables, strict=True):
+        theirs = [peer for peer, ours in PEERS if ours in (blocking, awaited) and peer.__module__.split(".")[0] in modules]
+        for name in sorted(lines):
+            if any(callable(getattr(peer, name, None)) for peer in theirs):
+                yield f"{variable}.{name}", _cell(line_for(lines[name], blocking=page != "aiokafka"))
+
+
+def options(page: str) -> Iterator[tuple[str, str]]:
+    """The options of a page's client that kafwire has under another name, or refuses."""
+    own = {each.name for kind in (ProducerConfig, ConsumerConfig) for each in fields(kind)}
+    for name in _LISTS[PACKAGES[page][1]]["names"]:
+        plain = name.replace(".", "_")
+        if plain in own or plain in config_names.WITHOUT_EFFECT:
+            continue
+        if plain in config_names.ALIASES:
+            yield name, f"`{config_names.ALIASES[plain][0]}`"
+        elif plain in config_names.ONLY:
+            allowed, why = config_names.ONLY[plain]
+            values = [value for value in allowed if value not in ("", "None", "[]", "()", "True", "False")]
+            yield name, f"{'only ' + ', '.join(f'`{each}`' for each in values) + ': ' if values else ''}{why}"
+        elif (why := config_names.refusal(plain)) not in (None, _ONLY_IN_C):
+            yield name, why
+
+
+def without_effect(page: str) -> list[str]:
+    """The options of a page's client that are accepted without effect."""
+    names = _LISTS[PACKAGES[page][1]]["names"]
+    own = {each.name for kind in (ProducerConfig, ConsumerConfig) for each in fields(kind)}
+    return [name for name in names if name.replace(".", "_") in config_names.WITHOUT_EFFECT - own]
+
+
+def _table(what: str, rows: Iterable[tuple[str, str]]) -> str:
+    lines = [f"| {what} | kafwire |", "|---|---|", *(f"| `{name}` | {cell} |" for name, cell in rows)]
+    return "\n".join(lines)
+
+
+def written(page: str, text: str) -> str:
+    """The text of a page with its tables as they are due."""
+    ignored = ", ".join(f"`{name}`" for name in without_effect(page))
+    parts = {
+        "methods": _table("method", methods(page)),
+        "options": f"{_table('option', options(page))}\n\nAccepted without effect, and named by one warning: {ignored}.",
+    }
+    for name, part in parts.items():
+        between = re.compile(rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)", re.DOTALL)
+        text, count = between.subn(lambda found, part=part: f"{found[1]}\n{part}\n\n{found[2]}", text)
+        if count != 1:
+            raise ValueError(f"{page}.md has {count} places for its {name}, not 1")
+    return text
+
+
+def main() -> None:
+    """Write the tables of all pages."""
+    for page in PACKAGES:
+        file = PAGES / f"{page}.md"
+        file.write_text(written(page, file.read_text()))
+
+
+if __name__ == "__main__":
+    main()
