@@ -6,37 +6,7 @@ _MODES_ARE_COMMANDS = (
     "their options behind them"
 )
 # Options of kcat beside its modes.
-_OTHERS = frozenset(
-    [
-        "-b",
-        "-t",
-        "-p",
-        "-X",
-        "-F",
-        "-e",
-        "-o",
-        "-c",
-        "-f",
-        "-K",
-        "-D",
-        "-J",
-        "-Z",
-        "-O",
-        "-u",
-        "-q",
-        "-v",
-        "-d",
-        "-m",
-        "-E",
-        "-T",
-        "-l",
-        "-k",
-        "-H",
-        "-z",
-        "-s",
-        "-r",
-    ]
-)
+_OTHERS = frozenset(f"-{letter}" for letter in "btpXFeocfKDJZOuqvdmETlkHzsr")
 OPTIONS = {
     "-m": "it is '--timeout' here",
     "-q": "leave it out: records and errors are all that is printed",
