@@ -78,9 +78,13 @@ def _cell(line: str) -> str:
 def methods(page: str) -> Iterator[tuple[str, str]]:
     """The methods of a page's client that have another name in kafwire, and the line to write."""
     package, _, variables = PACKAGES[page]
-    modules = (package, "cimpl") if page == "confluent-kafka" else (package,)  # classes that are written in C say `cimpl`
+    modules = (
+        (package, "cimpl") if page == "confluent-kafka" else (package,)
+    )  # classes that are written in C say `cimpl`
     for (blocking, awaited, lines), variable in zip(TABLES, variables, strict=True):
-        theirs = [peer for peer, ours in PEERS if ours in (blocking, awaited) and peer.__module__.split(".")[0] in modules]
+        theirs = [
+            peer for peer, ours in PEERS if ours in (blocking, awaited) and peer.__module__.split(".")[0] in modules
+        ]
         for name in sorted(lines):
             if any(callable(getattr(peer, name, None)) for peer in theirs):
                 yield f"{variable}.{name}", _cell(line_for(lines[name], blocking=page != "aiokafka"))
@@ -117,10 +121,11 @@ def _table(what: str, rows: Iterable[tuple[str, str]]) -> str:
 
 def written(page: str, text: str) -> str:
     """The text of a page with its tables as they are due."""
-    ignored = ", ".join(f"`{name}`" for name in without_effect(page))
+    ignored = "Accepted without effect, and named by one warning: "
+    ignored += ", ".join(f"`{name}`" for name in without_effect(page))
     parts = {
         "methods": _table("method", methods(page)),
-        "options": f"{_table('option', options(page))}\n\nAccepted without effect, and named by one warning: {ignored}.",
+        "options": f"{_table('option', options(page))}\n\n{ignored}.",
     }
     for name, part in parts.items():
         between = re.compile(rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)", re.DOTALL)

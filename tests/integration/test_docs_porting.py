@@ -68,7 +68,21 @@ def test_the_generated_tables_are_current(page: str) -> None:
 
 # The user's own objects.
 FREE = {
-    *("bill", "ctx", "fields", "function", "group", "groups", "key", "messages", "ms", "name", "offset", "offsets", "partitions"),
+    *(
+        "bill",
+        "ctx",
+        "fields",
+        "function",
+        "group",
+        "groups",
+        "key",
+        "messages",
+        "ms",
+        "name",
+        "offset",
+        "offsets",
+        "partitions",
+    ),
     *("record_headers", "seconds", "serialize", "servers", "table", "topic", "topics", "value", "headers", "listener"),
 }
 LISTS = json.loads((Path(__file__).parents[1] / "data" / "config_names.json").read_text())
@@ -88,7 +102,8 @@ OWN_OPTIONS = options(ClientConfig, ProducerConfig, ConsumerConfig)
 def ours(prefix: str) -> Library:
     """What the right column may name: the blocking or the async classes in variables."""
     classes: dict[str, Any] = {
-        name: getattr(kafwire, f"{prefix}{name.title().replace('_', '')}") for name in ("producer", "consumer", "client")
+        name: getattr(kafwire, f"{prefix}{name.title().replace('_', '')}")
+        for name in ("producer", "consumer", "client")
     }
     variables = classes | {
         "batch": kafwire.Batch,

@@ -90,7 +90,9 @@ class Library:
         if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
             bound = call.func.value.id in self.variables and inspect.isroutine(function) and not _is_bound(function)
             places = [None, *places] if bound else places
-        starred = any(isinstance(each, ast.Starred) for each in call.args) or any(not each.arg for each in call.keywords)
+        starred = any(isinstance(each, ast.Starred) for each in call.args) or any(
+            not each.arg for each in call.keywords
+        )
         if starred:
             return ""
         try:
