@@ -81,13 +81,15 @@ def methods(page: str) -> Iterator[tuple[str, str]]:
     modules = (
         (package, "cimpl") if page == "confluent-kafka" else (package,)
     )  # classes that are written in C say `cimpl`
+    is_blocking = page != "aiokafka"
     for (blocking, awaited, lines), variable in zip(TABLES, variables, strict=True):
         theirs = [
             peer for peer, ours in PEERS if ours in (blocking, awaited) and peer.__module__.split(".")[0] in modules
         ]
         for name in sorted(lines):
-            if any(callable(getattr(peer, name, None)) for peer in theirs):
-                yield f"{variable}.{name}", _cell(line_for(lines[name], blocking=page != "aiokafka"))
+            missing = not hasattr(blocking if is_blocking else awaited, name)
+            if missing and any(callable(getattr(peer, name, None)) for peer in theirs):
+                yield f"{variable}.{name}", _cell(line_for(lines[name], blocking=is_blocking))
 
 
 def options(page: str) -> Iterator[tuple[str, str]]:

@@ -67,7 +67,7 @@ class Selection:
                 "pattern, or partitions named one by one"
             )
         self.pattern = None if pattern is None else pattern_of(pattern)
-        self.topics = None if topics is None else _subscribed(topics)
+        self.topics = None if topics is None else names_of(topics)
         self.assign = None if assign is None else partitions_of(assign)
         self.start: Start = None
         if isinstance(start, Mapping):
@@ -82,7 +82,7 @@ def subscription_of(topics: str | Iterable[str] | None, pattern: str | None) -> 
     """Topics by names, or by a pattern, checked; `ConfigError` for both or neither."""
     if (topics is None) == (pattern is None):
         raise ConfigError("subscribe to topics, by their names or by a pattern: either topics or pattern is needed")
-    return ([] if topics is None else _subscribed(topics)), (None if pattern is None else pattern_of(pattern))
+    return ([] if topics is None else names_of(topics)), (None if pattern is None else pattern_of(pattern))
 
 
 def names_of(topics: str | Iterable[str]) -> list[str]:
@@ -91,15 +91,6 @@ def names_of(topics: str | Iterable[str]) -> list[str]:
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
     return list(dict.fromkeys(names))
-
-
-def _subscribed(topics: str | Iterable[str]) -> list[str]:
-    """Topics as `names_of` returns them; `ConfigError` for the patterns of librdkafka, which begin with `^`."""
-    names = names_of(topics)
-    for name in names:
-        if name.startswith("^"):  # no topic may be named so
-            raise ConfigError(f"topics: {name!r} is a pattern: write pattern={name[1:]!r}, which whole names match")
-    return names
 
 
 def pattern_of(pattern: Any) -> str:

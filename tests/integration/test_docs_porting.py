@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import dataclasses
+import inspect
 import json
 import logging
+import re
+import signal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -114,7 +119,7 @@ def ours(prefix: str) -> Library:
         "record": kafwire.Record,
     }
     names = {name: getattr(kafwire, name) for name in dir(kafwire) if not name.startswith("_")}
-    extra = {"kafwire": kafwire, "asyncio": asyncio, "logging": logging, "signal": __import__("signal")}
+    extra = {"kafwire": kafwire, "asyncio": asyncio, "logging": logging, "signal": signal}
     handlers = {"on_assigned", "on_revoked", "on_lost"}
     return Library(names | extra, variables, OWN_OPTIONS | handlers, FREE)
 
@@ -178,6 +183,45 @@ def test_each_name_of_the_tables_exists(page: str) -> None:
     problems += [problem for cells in table for span in spans(cells[1]) for problem in right.problems(span)]
     assert problems == []
     assert all(len(cells) == 2 for cells in table)
+
+
+def test_codes_of_brokers_are_raised_as_the_errors_beside_them() -> None:
+    compared = 0
+    for theirs_, ours_ in rows((PAGES / "confluent-kafka.md").read_text().partition("\n### Errors")[2]):
+        codes = [getattr(confluent_kafka.KafkaError, name) for name in re.findall(r"`KafkaError\.([A-Z]\w+)`", theirs_)]
+        named = [getattr(kafwire, name, None) for name in spans(ours_)]
+        raised = tuple(kind for kind in named if isinstance(kind, type) and issubclass(kind, kafwire.BrokerError))
+        for code in codes if raised else ():
+            assert isinstance(broker_error(code), raised)
+            compared += 1
+    assert compared >= 3
+
+
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "aiokafka": {
+        name: parameter.default
+        for kind in (aiokafka.AIOKafkaConsumer, aiokafka.AIOKafkaProducer)
+        for name, parameter in inspect.signature(kind).parameters.items()
+    }
+    | {"acks": 1},  # behind an object that stands for none
+    "kafka-python": kafka.KafkaConsumer.DEFAULT_CONFIG | kafka.KafkaProducer.DEFAULT_CONFIG,
+}
+OWN_DEFAULTS = {
+    each.name: each.default for kind in (ConsumerConfig, ProducerConfig) for each in dataclasses.fields(kind)
+} | {"acks": "all", "enable_idempotence": True}  # -1 and None in the class
+
+
+@pytest.mark.parametrize("page", PACKAGES)
+def test_each_default_of_the_tables_is_the_default(page: str) -> None:
+    compared = 0
+    for cells in rows((PAGES / f"{page}.md").read_text()):
+        for cell, defaults in zip(cells, (DEFAULTS.get(page, {}), OWN_DEFAULTS), strict=True):
+            for span in spans(cell) if "default" in cells[0] or "default" in cells[1] else ():
+                name, equals, value = span.partition("=")
+                if equals and name in defaults:
+                    assert ast.literal_eval(value) == defaults[name], span
+                    compared += 1
+    assert compared >= 3
 
 
 @pytest.mark.parametrize(

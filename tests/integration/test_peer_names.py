@@ -6,51 +6,20 @@ import ast
 import asyncio
 import inspect
 import json
-import warnings
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import aiokafka
 import aiokafka.admin
-import confluent_kafka
-import confluent_kafka.admin
-import confluent_kafka.aio
 import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire.peer_names import ADMIN, CONSUMER, PRODUCER, SHARE_CONSUMER, line_for
+from kafwire.peer_names import ADMIN, CONSUMER, PRODUCER, line_for
 from kafwire.testing.broker.embedded import EmbeddedKafka
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources.read_text
-    kafka: Any = import_module("kafka")  # it has no types
+from scripts.porting_tables import PEERS, TABLES, kafka
 
 LISTS = Path(__file__).parents[1] / "data" / "config_names.json"
-TABLES: list[tuple[type, type, dict[str, str]]] = [
-    (kafwire.Producer, kafwire.AsyncProducer, PRODUCER),
-    (kafwire.Consumer, kafwire.AsyncConsumer, CONSUMER),
-    (kafwire.ShareConsumer, kafwire.AsyncShareConsumer, SHARE_CONSUMER),
-    (kafwire.Client, kafwire.AsyncClient, ADMIN),
-]
-PEERS: list[tuple[type, type]] = [
-    (confluent_kafka.Producer, kafwire.Producer),
-    (confluent_kafka.SerializingProducer, kafwire.Producer),
-    (confluent_kafka.aio.AIOProducer, kafwire.AsyncProducer),
-    (kafka.KafkaProducer, kafwire.Producer),
-    (aiokafka.AIOKafkaProducer, kafwire.AsyncProducer),
-    (confluent_kafka.Consumer, kafwire.Consumer),
-    (confluent_kafka.DeserializingConsumer, kafwire.Consumer),
-    (confluent_kafka.aio.AIOConsumer, kafwire.AsyncConsumer),
-    (kafka.KafkaConsumer, kafwire.Consumer),
-    (aiokafka.AIOKafkaConsumer, kafwire.AsyncConsumer),
-    (confluent_kafka.ShareConsumer, kafwire.ShareConsumer),
-    (confluent_kafka.DeserializingShareConsumer, kafwire.ShareConsumer),
-    (confluent_kafka.admin.AdminClient, kafwire.Client),
-    (kafka.KafkaAdminClient, kafwire.Client),
-    (aiokafka.admin.AIOKafkaAdminClient, kafwire.AsyncClient),
-]
 
 
 @pytest.mark.parametrize(("theirs", "ours"), PEERS, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")

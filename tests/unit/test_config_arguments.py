@@ -8,7 +8,6 @@ import pytest
 
 import kafwire
 from kafwire.config import ClientConfig, ProducerConfig, ScanConfig, from_dotted
-from kafwire.consumer.arguments import subscription_of
 from kafwire.errors import ConfigError
 
 NOBODY = "127.0.0.1:1"
@@ -158,16 +157,3 @@ def test_client_offsets_wrong_isolation_level() -> None:
             "isolation_level='dirty' ... allowed: read_uncommitted, read_committed",
             lambda: client.offsets([], isolation_level="dirty"),
         )
-
-
-@pytest.mark.parametrize("kind", [kafwire.Consumer, kafwire.AsyncConsumer], ids=lambda kind: kind.__name__)
-@pytest.mark.parametrize("topics", ["^orders.*", ["orders", "^orders.*"]], ids=str)
-def test_a_pattern_among_topics_is_refused_with_the_line_to_write(kind: Any, topics: Any) -> None:
-    wrong(
-        "topics: '\\^orders.\\*' is a pattern: write pattern='orders.\\*', which whole names match",
-        lambda: kind(NOBODY, topics, group_id="billing"),
-    )
-    wrong(
-        "topics: '\\^orders.\\*' is a pattern: write pattern='orders.\\*'",
-        lambda: subscription_of(topics, None),
-    )
