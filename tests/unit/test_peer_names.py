@@ -37,7 +37,7 @@ TABLES: list[tuple[type, type, Table]] = [
     (kafwire.ShareConsumer, kafwire.AsyncShareConsumer, SHARE_CONSUMER),
     (kafwire.Client, kafwire.AsyncClient, ADMIN),
 ]
-ARGUMENTS = [
+ARGUMENTS: list[tuple[Any, dict[str, Table]]] = [
     (kafwire.Producer, PRODUCER_ARGUMENTS),
     (kafwire.AsyncProducer, PRODUCER_ARGUMENTS),
     (kafwire.Consumer, CONSUMER_ARGUMENTS),
