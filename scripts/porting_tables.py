@@ -1,4 +1,4 @@
-"""Writes the tables of methods and options into docs/porting, from what kafwire's errors say of them.
+"""Writes the tables of names and options into docs/porting, from what kafwire's errors say of them.
 
 `python -m scripts.porting_tables` writes them, with the installed releases of the other clients; a test compares them.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
@@ -23,7 +24,7 @@ import confluent_kafka.aio
 import kafwire
 from kafwire import config_names
 from kafwire.config import ConsumerConfig, ProducerConfig
-from kafwire.peer_names import ADMIN, CONSUMER, PRODUCER, SHARE_CONSUMER, line_for
+from kafwire.peer_names import ADMIN, CONSUMER, DELIVERY, MODULE, PRODUCER, RECORD, SHARE_CONSUMER, line_for
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources.read_text
@@ -57,6 +58,17 @@ TABLES: list[tuple[type, type, dict[str, str]]] = [
     (kafwire.ShareConsumer, kafwire.AsyncShareConsumer, SHARE_CONSUMER),
     (kafwire.Client, kafwire.AsyncClient, ADMIN),
 ]
+# Classes of results, by the lines for their fields and methods, and the variables that hold them in the pages.
+RESULTS: list[tuple[dict[str, str], type, list[type]]] = [
+    (DELIVERY, kafwire.Delivery, [kafka.producer.future.FutureRecordMetadata]),
+    (RECORD, kafwire.Record, [kafka.consumer.fetcher.ConsumerRecord, aiokafka.ConsumerRecord, confluent_kafka.Message]),
+]
+VARIABLES = {
+    kafka.producer.future.FutureRecordMetadata: "future",
+    kafka.consumer.fetcher.ConsumerRecord: "record",
+    aiokafka.ConsumerRecord: "record",
+    confluent_kafka.Message: "message",
+}
 # The package of a page, its name in the lists of options, and the variables of its programs.
 PACKAGES = {
     "confluent-kafka": ("confluent_kafka", "librdkafka", ("producer", "consumer", "share_consumer", "admin")),
@@ -75,21 +87,40 @@ def _cell(line: str) -> str:
     return f"`{code}`: {comment}" if comment else f"`{code}`"
 
 
-def methods(page: str) -> Iterator[tuple[str, str]]:
-    """The methods of a page's client that have another name in kafwire, and the line to write."""
+def names(page: str) -> Iterator[tuple[str, str]]:
+    """The classes, methods and fields of a page's client that have another name in kafwire, and the line to write."""
     package, _, variables = PACKAGES[page]
+    homes = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == package]
+    is_blocking = page != "aiokafka"
+    for name in sorted(MODULE):
+        if any(hasattr(home, name) for home in homes) and not hasattr(kafwire, name):
+            yield name, _cell(line_for(MODULE[name], blocking=is_blocking))
     modules = (
         (package, "cimpl") if page == "confluent-kafka" else (package,)
     )  # classes that are written in C say `cimpl`
-    is_blocking = page != "aiokafka"
-    for (blocking, awaited, lines), variable in zip(TABLES, variables, strict=True):
-        theirs = [
-            peer for peer, ours in PEERS if ours in (blocking, awaited) and peer.__module__.split(".")[0] in modules
-        ]
+    owners = [
+        (
+            lines,
+            ours[not is_blocking],
+            [peer for peer, kind in PEERS if kind in ours and _top(peer) in modules],
+            variable,
+        )
+        for (*ours, lines), variable in zip(TABLES, variables, strict=True)
+    ]
+    owners += [(lines, kind, [peer for peer in peers if _top(peer) in modules], "") for lines, kind, peers in RESULTS]
+    for lines, kind, peers, variable in owners:
         for name in sorted(lines):
-            missing = not hasattr(blocking if is_blocking else awaited, name)
-            if missing and any(callable(getattr(peer, name, None)) for peer in theirs):
-                yield f"{variable}.{name}", _cell(line_for(lines[name], blocking=is_blocking))
+            if not hasattr(kind, name) and any(_has(peer, name) for peer in peers):
+                yield f"{variable or VARIABLES[peers[0]]}.{name}", _cell(line_for(lines[name], blocking=is_blocking))
+
+
+def _top(kind: type) -> str:
+    return kind.__module__.split(".")[0]
+
+
+def _has(kind: type, name: str) -> bool:
+    """Fields of dataclasses are no attributes of their class."""
+    return name in getattr(kind, "__dataclass_fields__", ()) or hasattr(kind, name)
 
 
 def options(page: str) -> Iterator[tuple[str, str]]:
@@ -126,7 +157,7 @@ def written(page: str, text: str) -> str:
     ignored = "Accepted without effect, and named by one warning: "
     ignored += ", ".join(f"`{name}`" for name in without_effect(page))
     parts = {
-        "methods": _table("method", methods(page)),
+        "names": _table("name", names(page)),
         "options": f"{_table('option', options(page))}\n\n{ignored}.",
     }
     for name, part in parts.items():

@@ -12,7 +12,8 @@ from struct import pack
 
 from kafwire.errors import KafkaError, KafkaTimeoutError
 from kafwire.handles import refuse_copies
-from kafwire.memory._buffer import describe_fields, seal_types
+from kafwire.memory._buffer import add_attributes, describe_fields, seal_types
+from kafwire.peer_names import DELIVERY, attributes
 from kafwire.runtime.log import log as _log
 from kafwire.runtime.patched import is_patched, thread_name, wait_lock
 from kafwire.types import RecordMetadata
@@ -683,5 +684,7 @@ cdef class _Countdown:
 
 
 seal_types(Budget, ProducerBatch, Delivery, BatchDelivery, UserCallbacks)
+add_attributes(Delivery, attributes(DELIVERY))
+add_attributes(BatchDelivery, attributes(DELIVERY))
 describe_fields(Delivery, {"batch": "The batch that the record is in, for kafwire's own use."})
 describe_fields(BatchDelivery, {"parts": "The batches that the rows are in, for kafwire's own use."})

@@ -175,7 +175,7 @@ def theirs(page: str) -> Library:
 
 @pytest.mark.parametrize("page", PACKAGES)
 def test_each_name_of_the_tables_exists(page: str) -> None:
-    text = (PAGES / f"{page}.md").read_text().partition("\n## Methods with other names")[0]
+    text = (PAGES / f"{page}.md").read_text().partition("\n## Names with a line to write")[0]
     table = [row for row in rows(text) if row != [page, "kafwire"]]
     assert len(table) > 40
     left, right = theirs(page), ours("Async" if page == "aiokafka" else "")
