@@ -94,28 +94,23 @@ def names(page: str) -> Iterator[tuple[str, str]]:
     is_blocking = page != "aiokafka"
     for name in sorted(MODULE):
         if any(hasattr(home, name) for home in homes) and not hasattr(kafwire, name):
-            yield name, _cell(line_for(MODULE[name], blocking=is_blocking))
-    modules = (
-        (package, "cimpl") if page == "confluent-kafka" else (package,)
-    )  # classes that are written in C say `cimpl`
+            yield name, _cell(line_for(MODULE[name], blocking="Async" not in MODULE[name]))
     owners = [
-        (
-            lines,
-            ours[not is_blocking],
-            [peer for peer, kind in PEERS if kind in ours and _top(peer) in modules],
-            variable,
-        )
+        (lines, ours[not is_blocking], [peer for peer, kind in PEERS if kind in ours], variable)
         for (*ours, lines), variable in zip(TABLES, variables, strict=True)
     ]
-    owners += [(lines, kind, [peer for peer in peers if _top(peer) in modules], "") for lines, kind, peers in RESULTS]
-    for lines, kind, peers, variable in owners:
+    owners += [(lines, kind, peers, "") for lines, kind, peers in RESULTS]
+    for lines, kind, all_peers, variable in owners:
+        peers = [peer for peer in all_peers if _package(peer) == package]
         for name in sorted(lines):
             if not hasattr(kind, name) and any(_has(peer, name) for peer in peers):
                 yield f"{variable or VARIABLES[peers[0]]}.{name}", _cell(line_for(lines[name], blocking=is_blocking))
 
 
-def _top(kind: type) -> str:
-    return kind.__module__.split(".")[0]
+def _package(kind: type) -> str:
+    """The package of a class; classes that are written in C say `cimpl`."""
+    top = kind.__module__.partition(".")[0]
+    return "confluent_kafka" if top == "cimpl" else top
 
 
 def _has(kind: type, name: str) -> bool:
