@@ -103,10 +103,6 @@ ADMIN = {
     "api_versions": _VERSIONS,
     "cluster_id": "(await client.metadata([])).cluster_id",
     "create_acls": _asking("CreateAclsRequest(creations=...)"),
-    "create_partitions": _asking(
-        "CreatePartitionsRequest(topics=[kafwire.protocol.CreatePartitionsRequest.CreatePartitionsTopic("
-        "name=topic, count=6, assignments=None)], timeout_ms=30_000)"
-    ),
     "create_topics": "await client.create_topic(new_topic, partitions=6, replication_factor=1)  # for each topic",
     "delete_acls": _asking("DeleteAclsRequest(filters=...)"),
     "delete_consumer_groups": _DELETE_GROUPS,
@@ -195,7 +191,7 @@ MODULE = {
     **dict.fromkeys(("ConsumerRecord", "Message"), "kafwire.Record"),
     "ConsumerRebalanceListener": "kafwire.Consumer(..., on_assigned=function, on_revoked=function, on_lost=function)",
     "NewTopic": "client.create_topic(topic, partitions=6, replication_factor=1)",
-    "NewPartitions": ADMIN["create_partitions"],
+    "NewPartitions": "client.create_partitions(topic, 6)",
     "OffsetAndMetadata": "consumer.commit({partition: (offset, text)})",
     "OFFSET_BEGINNING": 'kafwire.Consumer(..., start="earliest")',
     "OFFSET_END": 'kafwire.Consumer(..., start="latest")',
@@ -248,6 +244,16 @@ CONSUMER_ARGUMENTS = {
 }
 
 
+ADMIN_ARGUMENTS = {
+    "create_partitions": {
+        **dict.fromkeys(
+            ("new_partitions", "topic_partitions"), "await client.create_partitions(topic, 6)  # for each topic"
+        ),
+        "raise_errors": "leave it out: errors are raised",
+        "timeout_ms": _BOUNDED,
+        "validate_only": _asking("CreatePartitionsRequest(topics=..., validate_only=True)"),
+    },
+}
 SHARE_CONSUMER_ARGUMENTS = {
     "acknowledge": dict.fromkeys(("ack_type", "message"), 'consumer.acknowledge(record, "accept")  # release, reject'),
 }

@@ -21,6 +21,7 @@ import pytest
 import kafwire
 from kafwire.peer_names import (
     ADMIN,
+    ADMIN_ARGUMENTS,
     BATCH,
     CONSUMER,
     CONSUMER_ARGUMENTS,
@@ -57,6 +58,7 @@ ARGUMENTS: list[tuple[tuple[type, type], dict[str, dict[str, str]]]] = [
     ((kafwire.Producer, kafwire.AsyncProducer), PRODUCER_ARGUMENTS),
     ((kafwire.Consumer, kafwire.AsyncConsumer), CONSUMER_ARGUMENTS),
     ((kafwire.ShareConsumer, kafwire.AsyncShareConsumer), SHARE_CONSUMER_ARGUMENTS),
+    ((kafwire.Client, kafwire.AsyncClient), ADMIN_ARGUMENTS),
 ]
 # Of a peer's method by the docstring of a compiled one: `commit([message=None], [offsets=None])`.
 SIGNATURE = r"py:function:: {name}\((.*)\)"
