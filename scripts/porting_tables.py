@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -131,8 +130,8 @@ def options(page: str) -> Iterator[tuple[str, str]]:
             allowed, why = config_names.ONLY[plain]
             values = [value for value in allowed if value not in ("", "None", "[]", "()", "True", "False")]
             yield name, f"{'only ' + ', '.join(f'`{each}`' for each in values) + ': ' if values else ''}{why}"
-        elif (why := config_names.refusal(plain)) not in (None, _ONLY_IN_C):
-            yield name, why
+        elif (reason := config_names.refusal(plain)) is not None and reason != _ONLY_IN_C:
+            yield name, reason
 
 
 def without_effect(page: str) -> list[str]:
@@ -156,10 +155,10 @@ def written(page: str, text: str) -> str:
         "options": f"{_table('option', options(page))}\n\n{ignored}.",
     }
     for name, part in parts.items():
-        between = re.compile(rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)", re.DOTALL)
-        text, count = between.subn(lambda found, part=part: f"{found[1]}\n{part}\n\n{found[2]}", text)
-        if count != 1:
-            raise ValueError(f"{page}.md has {count} places for its {name}, not 1")
+        begin, end = (f"<!-- {name}: {where} -->" for where in ("begin", "end"))
+        if text.count(begin) != 1 or text.count(end) != 1:
+            raise ValueError(f"{page}.md needs {begin} and {end}, once each")
+        text = f"{text.partition(begin)[0]}{begin}\n\n{part}\n\n{end}{text.partition(end)[2]}"
     return text
 
 
