@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from kafwire.cli import main
 from kafwire.testing import EmbeddedKafka
 from tests.support.deadlines import until
+from tests.support.ported_programs import COMPACTED
 
 OPTIONS = ["-t", "orders", "-X", "transactional.id=shop"]
 ABORTED = "kafwire produce: the transaction is aborted, and its records are not delivered"
@@ -21,7 +22,7 @@ ABORTED = "kafwire produce: the transaction is aborted, and its records are not 
 @pytest.fixture
 def kafka() -> Iterator[EmbeddedKafka]:
     with EmbeddedKafka() as running:
-        running.create_topic("orders", **{"cleanup.policy": "compact"})
+        running.create_topic("orders", **COMPACTED)
         yield running
 
 

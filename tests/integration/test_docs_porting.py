@@ -146,7 +146,9 @@ def theirs(page: str) -> Library:
         }
         listed = set(LISTS["librdkafka"]["names"]) | {"error_cb", "logger", "oauth_cb", "on_delivery"}
     elif page == "aiokafka":
-        names = public(aiokafka, aiokafka.abc, aiokafka.admin, aiokafka.admin.config_resource, aiokafka.errors) | {"asyncio": asyncio}
+        names = public(aiokafka, aiokafka.abc, aiokafka.admin, aiokafka.admin.config_resource, aiokafka.errors) | {
+            "asyncio": asyncio
+        }
         variables = {
             "producer": aiokafka.AIOKafkaProducer,
             "consumer": aiokafka.AIOKafkaConsumer,

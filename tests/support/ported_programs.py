@@ -22,6 +22,7 @@ from tests.support.doc_blocks import ADDRESS, ROOT, Block, blocks, environment
 
 PAGES = ROOT / "docs" / "porting"
 CONFIGS = {"auto.create.topics.enable": False, "group.initial.rebalance.delay.ms": 0}
+COMPACTED: dict[str, Any] = {"cleanup.policy": "compact"}
 ORDERS = 20
 FIRST_MS = 1_700_000_000_000  # the timestamp of the first order; they are a second apart
 _SET_MS = FIRST_MS + 1_000_000  # an earlier timestamp is one that a program has set
@@ -60,7 +61,7 @@ def staged(with_: ExitStack) -> EmbeddedKafka:
     kafka = with_.enter_context(EmbeddedKafka(configs=CONFIGS))
     kafka.create_topic("orders", partitions=2)
     kafka.create_topic("bills", partitions=2)
-    kafka.create_topic("prices", **{"cleanup.policy": "compact"})
+    kafka.create_topic("prices", **COMPACTED)
     for number in range(ORDERS):
         order = {
             "key": f"customer {number % 4}".encode(),
