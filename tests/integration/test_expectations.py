@@ -109,12 +109,6 @@ def test_a_record_without_key_and_value_is_sent(broker: EmbeddedKafka, topic: st
     assert (batch[0].key, batch[0].value) == (None, None)
 
 
-def test_the_delivery_of_a_refused_record_has_the_error(broker: EmbeddedKafka) -> None:
-    with kafwire.Producer(broker.bootstrap) as producer:
-        delivery = producer.send("small", bytes(2_000))
-    assert isinstance(delivery.exception(), kafwire.RecordTooLargeError)
-
-
 def test_a_record_in_hand_at_an_exception_is_not_committed(broker: EmbeddedKafka, topic: str) -> None:
     def process() -> None:
         with kafwire.Consumer(broker.bootstrap, topic, group_id=topic, auto_offset_reset="earliest") as consumer:
@@ -277,6 +271,35 @@ def test_partitions_of_keys(broker: EmbeddedKafka) -> None:
                 found.setdefault(record.value, {})[record.key] = record.partition
     like = {name: sum(found[name.encode()][key] == found[b"kafwire"][key] for key in KEYS) for name in SENDS}
     assert like == {"confluent-kafka": 34, "kafka-python": 200, "aiokafka": 200, "kafwire": 200}
+
+
+FORGETS = {
+    "confluent-kafka": """
+        import confluent_kafka
+        producer = confluent_kafka.Producer({"bootstrap.servers": servers})
+        producer.produce(topic, bytes(2_000))
+        producer.flush()
+    """,
+    "kafka-python": """
+        import kafka
+        with kafka.KafkaProducer(bootstrap_servers=servers) as producer:
+            producer.send(topic, bytes(2_000))
+    """,
+    "kafwire": """
+        import kafwire
+        with kafwire.Producer(servers) as producer:
+            producer.send(topic, bytes(2_000))
+    """,
+}
+
+
+@pytest.mark.parametrize(("name", "lines"), [("confluent-kafka", 0), ("kafka-python", 0), ("kafwire", 1)])
+def test_a_refused_record_that_the_program_does_not_look_at(broker: EmbeddedKafka, name: str, lines: int) -> None:
+    code = "import sys\nservers, topic = sys.argv[1:]\n" + inspect.cleandoc(FORGETS[name])
+    command = [sys.executable, "-W", "ignore", "-c", code, broker.bootstrap, "small"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert len(done.stderr.splitlines()) == lines, done.stderr
+    assert ("1 record(s) were not delivered" in done.stderr) == (name == "kafwire")
 
 
 EXIT = {
