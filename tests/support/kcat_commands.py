@@ -19,9 +19,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import kafwire
 from tests.support.doc_blocks import ADDRESS, ROOT, blocks
 from tests.support.doc_names import rows, spans
-from tests.support.ported_programs import PAGES, outcome, staged
+from tests.support.ported_programs import PAGES, outcome, staged, transactions_end
 
 RECORDED = ROOT / "tests" / "data" / "kcat.json"
 PAGE = (PAGES / "kcat.md").read_text()
@@ -76,6 +77,8 @@ def run(commands: Iterable[str], folder: Path) -> dict[str, Any]:
         given = list(commands)
         writing = [command for command in given if re.search("kcat -P|kafwire produce", command)]
         printed = dict(map(run_one, writing))
+        with kafwire.Client(kafka.bootstrap) as client:
+            transactions_end(client)
         with ThreadPoolExecutor(4) as pool:
             printed |= dict(pool.map(run_one, [command for command in given if command not in writing]))
         left = outcome(kafka)

@@ -16,17 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import kafwire
-from kafwire.protocol import ListGroupsRequest
+from kafwire.protocol import ListGroupsRequest, ListTransactionsRequest
 from kafwire.testing import EmbeddedKafka
+from tests.support.deadlines import until
 from tests.support.doc_blocks import ADDRESS, ROOT, Block, blocks, environment
 
 PAGES = ROOT / "docs" / "porting"
-CONFIGS = {"auto.create.topics.enable": False, "group.initial.rebalance.delay.ms": 0}
+CONFIGS = {
+    "auto.create.topics.enable": False,
+    "group.initial.rebalance.delay.ms": 0,
+    "log.retention.ms": -1,  # the orders are years old
+}
 COMPACTED: dict[str, Any] = {"cleanup.policy": "compact"}
 ORDERS = 20
 FIRST_MS = 1_700_000_000_000  # the timestamp of the first order; they are a second apart
 _SET_MS = FIRST_MS + 1_000_000  # an earlier timestamp is one that a program has set
 TIMEOUT_S = 60
+ENDED = ("Empty", "CompleteCommit", "CompleteAbort")
 
 
 @dataclass(frozen=True)
@@ -97,9 +103,20 @@ def run_both(program: Ported, folder: Path) -> tuple[dict[str, Any], dict[str, A
         return outcomes[0], outcomes[1]
 
 
+def transactions_end(client: kafwire.Client) -> None:
+    """Wait until no transaction is open: its records are seen when its markers are written, after the commit."""
+
+    def ended() -> bool:
+        found = client.call(ListTransactionsRequest()).transaction_states
+        return all(each.transaction_state in ENDED for each in found)
+
+    until(ended)
+
+
 def outcome(kafka: EmbeddedKafka) -> dict[str, Any]:
     """What a client left on a broker: topics with their options, committed records, committed offsets."""
     with kafwire.Client(kafka.bootstrap) as client:
+        transactions_end(client)
         topics = {topic.name: topic for topic in client.metadata().topics if not topic.is_internal}
         groups = [group.group_id for group in client.call(ListGroupsRequest()).groups]
         return {
