@@ -15,6 +15,8 @@ from kafwire.cli import main
 from tests.support.doc_names import rows, spans
 from tests.support.kcat_commands import AFTER, BEFORE, COMMANDS, PAGE, RECORDED, kcat_version, of_kcat, run
 
+pytestmark = pytest.mark.timeout(300)  # thirty commands, each a process
+
 KCAT: dict[str, Any] = json.loads(RECORDED.read_text())
 OF_AVRO = {"-r"}  # of a kcat that is built with Avro, which Debian's is not
 
