@@ -3,6 +3,7 @@
 # make test-all run the long tests: more tests, fresh seeds, ten times the examples, every installed CPython (SHARD=number)
 # make test-kerberos  run the tests of GSSAPI, none of which may be skipped: they need MIT Kerberos, which .ci/run installs
 # make test-postgresql  run the tests on PostgreSQL, none of which may be skipped: .ci/run installs Debian's package
+# make test-kcat  run the commands of docs/porting/kcat.md with kcat itself: .ci/run installs Debian's package
 # make test-arrow  read Arrow streams by each library that takes them, old and new releases, which it downloads
 # make demo     stream the flights of 2013 through Spark, exactly once, and kill its driver (KAFKA=real: on Apache Kafka)
 # make bench    compare the speed with other clients, on one broker (BENCH="name pattern-*": only those rows);
@@ -64,7 +65,7 @@ KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*ke
 POSTGRESQL_TESTS := $(shell find tests -name 'test_*postgresql*.py')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all test-kerberos test-postgresql test-arrow demo bench bench-strategies bench-sweep bench-spark dist fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc jars ready clean
+.PHONY: build test test-all test-kerberos test-postgresql test-kcat test-arrow demo bench bench-strategies bench-sweep bench-spark dist fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -80,6 +81,9 @@ test-kerberos: ready $(VENV)/has-kerberos
 
 test-postgresql: ready $(VENV)/has-postgresql
 	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q $(POSTGRESQL_TESTS)
+
+test-kcat: ready
+	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q tests/integration/test_docs_porting_kcat.py
 
 test-arrow: ready
 	KAFWIRE_NO_SKIPS=1 $(BIN)/python -m pytest -q --long tests/integration/test_arrow_consumers.py

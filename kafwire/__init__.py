@@ -256,7 +256,9 @@ if not TYPE_CHECKING:  # a type checker would take every name for an Any
             value = getattr(import_module(_HOMES[name]), name)
             globals()[name] = value
             return value
-        raise AttributeError(f"module 'kafwire' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+        from kafwire.peer_names import missing_name  # for errors only
+
+        raise missing_name(sys.modules[__name__], name)
 
 
 def __dir__() -> list[str]:

@@ -36,10 +36,10 @@ from kafwire.serialization import Codec, deserializer, serializer
 MIB = 1 << 20
 _NO_SERVERS = 'option bootstrap_servers is missing: give "host:port" of one broker or more'
 _A_DICT = (
-    "option bootstrap_servers is a dict of options: in Kafka's spelling they go to from_config, "
-    'kafwire.Producer.from_config({"bootstrap.servers": ...}); with underscores they are keyword arguments, '
-    'kafwire.Producer("localhost:9092", linger_ms=5)'
+    "option bootstrap_servers is a dict of options: with underscores they are keyword arguments, "
+    'kafwire.{kind}("localhost:9092", client_id="billing")'
 )
+_DOTTED = '; in Kafka\'s spelling they go to from_config, kafwire.{kind}.from_config({{"bootstrap.servers": ...}})'
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 # `producer/partitioner.py` says what they mean.
 PARTITIONERS = (
@@ -156,7 +156,10 @@ class ClientConfig(SecurityConfig):
         `others` are names of arguments beside the options, which a misspelt one may have meant.
         """
         if isinstance(options.get("bootstrap_servers"), Mapping):
-            raise ConfigError(_A_DICT)  # without its text, in which a password may stand
+            # Without the dict's text, in which a password may stand.
+            kind = cls.__name__.removesuffix("Config")
+            text = _A_DICT.format(kind="scan") if kind == "Scan" else (_A_DICT + _DOTTED).format(kind=kind)
+            raise ConfigError(text)
         known = {item.name: item for item in fields(cls)}
         checked = {}
         for name, value in options.items():

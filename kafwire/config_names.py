@@ -313,6 +313,8 @@ def hint(name: str, known: Collection[str], *, as_keyword: bool = False) -> str:
     why = refusal(plain) or (ONLY[plain][1] if plain in ONLY else None)
     if why is not None:
         return f": {why}"
+    if plain in _RETRIES and "delivery_timeout_ms" in known:
+        return f": {_NO_RETRIES}"
     if is_known(plain):
         return ", which would have no effect here: leave it out"
     near = similar(plain, [*known, *ALIASES])

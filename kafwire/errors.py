@@ -114,7 +114,8 @@ FORKED = (
 
 def no_partition(topic: str, count: int, partition: int, message: str = "") -> ConfigError:
     """Make the error for a partition number that a topic with `count` partitions does not have."""
-    message = message or f"topic {topic!r} has partitions 0 to {count - 1}, not {partition!r}"
+    hint = ": None leaves it to the partitioner" if partition == -1 else ""
+    message = message or f"topic {topic!r} has partitions 0 to {count - 1}, not {partition!r}{hint}"
     if count <= partition < 1 << 31:
         return UnknownPartition(message, topic=topic, partition=partition)
     return ConfigError(message)

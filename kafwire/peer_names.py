@@ -1,8 +1,9 @@
-"""Methods of confluent-kafka, aiokafka and kafka-python that have another name in kafwire: the line to write instead.
+"""Names of confluent-kafka, aiokafka and kafka-python that have another name in kafwire: the line to write instead.
 
-A table of facts, and how classes show it: `hasattr` is False for these names, and reading one is an AttributeError with
-the line. Classes have them by a `__getattr__`. Producers have them by attributes of a base class: CPython 3.11 has its
-fast path for classes without `__getattr__` only, and `producer.send` takes 150 ns, or 200 ns with one.
+Tables of facts, and how classes show them: `hasattr` is False for these names, and reading one is an AttributeError
+with the line. Classes have them by a `__getattr__`. Producers, deliveries, batches and records have them as attributes
+of a class: CPython 3.11 has its fast path for classes without `__getattr__` only, and `producer.send` takes 150 ns, or
+200 ns with one. Parameters of methods that have the same name are a TypeError with the line.
 
 Lines are those of the async classes; the blocking ones leave `await`, `async` and `Async` out. A comment in a line says
 what differs. Imports nothing of kafwire.
@@ -11,7 +12,12 @@ what differs. Imports nothing of kafwire.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn
+from functools import wraps
+from inspect import CO_COROUTINE
+from types import ModuleType
+from typing import Any, NoReturn, TypeVar
+
+_Kind = TypeVar("_Kind", bound=type)
 
 _LEAVE = "leave it out: "
 _CLIENT = "  # client = kafwire.AsyncClient(bootstrap_servers)"
@@ -97,10 +103,6 @@ ADMIN = {
     "api_versions": _VERSIONS,
     "cluster_id": "(await client.metadata([])).cluster_id",
     "create_acls": _asking("CreateAclsRequest(creations=...)"),
-    "create_partitions": _asking(
-        "CreatePartitionsRequest(topics=[kafwire.protocol.CreatePartitionsRequest.CreatePartitionsTopic("
-        "name=topic, count=6, assignments=None)], timeout_ms=30_000)"
-    ),
     "create_topics": "await client.create_topic(new_topic, partitions=6, replication_factor=1)  # for each topic",
     "delete_acls": _asking("DeleteAclsRequest(filters=...)"),
     "delete_consumer_groups": _DELETE_GROUPS,
@@ -147,6 +149,115 @@ ADMIN = {
     "wait_for_topics": "leave it out: create_topic returns when the leaders are known",
 }
 
+_CALLBACK = (
+    "delivery.add_done_callback(function)  # of one argument, the delivery: its exception() is None or the error"
+)
+DELIVERY = {
+    "add_both": _CALLBACK,
+    "add_callback": _CALLBACK,
+    "add_errback": _CALLBACK,
+    "failed": "delivery.done() and delivery.exception() is not None",
+    "get": "delivery.result(timeout)  # in seconds",
+    "is_done": "delivery.done()",
+    "retriable": "leave it out: records are sent again until delivery_timeout_ms is over",
+    "succeeded": "delivery.done() and delivery.exception() is None",
+}
+
+_LOOP = "for record in batch: ..."
+BATCH = {
+    **dict.fromkeys(("headers", "key", "offset", "timestamp", "timestamp_ms", "timestamp_type", "value"), _LOOP),
+    "error": "leave it out: the call that reads raises errors",
+}
+
+RECORD = {
+    "checksum": "leave it out: reading checks the CRC of each batch",
+    "error": "leave it out: the call that reads raises errors",
+    "leader_epoch": "leave it out: a consumer compares epochs itself, and raises LogTruncatedError",
+    "serialized_header_size": 'sum(len(name.encode()) + len(value or b"") for name, value in record.headers)',
+    "serialized_key_size": 'len(record.key or b"")  # without a deserializer',
+    "serialized_value_size": 'len(record.value or b"")  # without a deserializer',
+    "timestamp": "record.timestamp_ms",
+}
+
+MODULE = {
+    **dict.fromkeys(("AIOConsumer", "AIOKafkaConsumer"), "kafwire.AsyncConsumer"),
+    **dict.fromkeys(("AIOKafkaProducer", "AIOProducer"), "kafwire.AsyncProducer"),
+    **dict.fromkeys(("AdminClient", "KafkaAdminClient"), "kafwire.Client"),
+    "AIOKafkaAdminClient": "kafwire.AsyncClient",
+    **dict.fromkeys(("KafkaConsumer", "DeserializingConsumer"), "kafwire.Consumer"),
+    **dict.fromkeys(("KafkaProducer", "SerializingProducer"), "kafwire.Producer"),
+    "DeserializingShareConsumer": "kafwire.ShareConsumer",
+    "KafkaException": "kafwire.KafkaError",
+    **dict.fromkeys(("ConsumerRecord", "Message"), "kafwire.Record"),
+    "ConsumerRebalanceListener": "kafwire.Consumer(..., on_assigned=function, on_revoked=function, on_lost=function)",
+    "NewTopic": "client.create_topic(topic, partitions=6, replication_factor=1)",
+    "NewPartitions": "client.create_partitions(topic, 6)",
+    "OffsetAndMetadata": "consumer.commit({partition: (offset, text)})",
+    "OFFSET_BEGINNING": 'kafwire.Consumer(..., start="earliest")',
+    "OFFSET_END": 'kafwire.Consumer(..., start="latest")',
+    "OFFSET_STORED": "leave it out: members of a group begin at the committed offset",
+}
+
+# Parameters of methods that have the same name here.
+_BOUNDED = "leave it out: default_api_timeout_ms bounds the call"
+_WITHIN = dict.fromkeys(("timeout", "timeout_ms"), _BOUNDED)
+_HANDLERS = "kafwire.AsyncConsumer(..., on_assigned=function, on_revoked=function, on_lost=function)"
+_OFFSETS = "await producer.send_offsets_to_transaction(offsets, group)"
+
+PRODUCER_ARGUMENTS = {
+    "close": {"null_logger": "leave it out: the module logging has the logger 'kafwire'"},
+    "metrics": {"raw": "await producer.metrics()"},
+    "purge": {
+        "blocking": "await producer.purge()  # returns when the records are dropped",
+        "in_queue": "await producer.purge()  # of records in the queue; in_flight=True: of those in requests too",
+    },
+    "send_offsets_to_transaction": dict.fromkeys(("group_id", "group_metadata", "positions"), _OFFSETS),
+}
+CONSUMER_ARGUMENTS = {
+    "beginning_offsets": _WITHIN,
+    "close": {
+        "autocommit": "await consumer.close()  # commits processed records; enable_auto_commit=False does not",
+        "timeout_ms": "await consumer.close(timeout)  # in seconds",
+    },
+    "commit": {
+        "asynchronous": "await consumer.commit()  # returns when the coordinator has the offsets",
+        "message": "await consumer.commit(record)",
+        "offsets": "await consumer.commit({partition: offset})",
+        "timeout_ms": _BOUNDED,
+    },
+    "committed": {
+        **_WITHIN,
+        "metadata": "(await consumer.committed([partition]))[partition].metadata",
+        "partition": "(await consumer.committed([partition]))[partition]",
+    },
+    "end_offsets": _WITHIN,
+    "metrics": {"raw": "await consumer.metrics()"},
+    "offsets_for_times": {**_WITHIN, "partitions": "await consumer.offsets_for_times({partition: timestamp_ms})"},
+    "pause": {"partitions": "await consumer.pause(*partitions)"},
+    "poll": {
+        "timeout_ms": "await consumer.poll(timeout)  # in seconds; a list of batches of records",
+        "update_offsets": "await consumer.seek(partition, offset)  # reads a record again",
+    },
+    "position": {"partitions": "await consumer.position(partition)", "timeout_ms": _BOUNDED},
+    "resume": {"partitions": "await consumer.resume(*partitions)"},
+    "subscribe": dict.fromkeys(("listener", "on_assign", "on_lost", "on_revoke"), _HANDLERS),
+}
+
+
+ADMIN_ARGUMENTS = {
+    "create_partitions": {
+        **dict.fromkeys(
+            ("new_partitions", "topic_partitions"), "await client.create_partitions(topic, 6)  # for each topic"
+        ),
+        "raise_errors": "leave it out: errors are raised",
+        "timeout_ms": _BOUNDED,
+        "validate_only": _asking("CreatePartitionsRequest(topics=..., validate_only=True)"),
+    },
+}
+SHARE_CONSUMER_ARGUMENTS = {
+    "acknowledge": dict.fromkeys(("ack_type", "message"), 'consumer.acknowledge(record, "accept")  # release, reject'),
+}
+
 
 def line_for(line: str, *, blocking: bool) -> str:
     """Return a line of a table as the blocking or the async classes take it.
@@ -163,14 +274,80 @@ def line_for(line: str, *, blocking: bool) -> str:
     return line.replace("await ", "").replace("async ", "").replace("Async", "")
 
 
+def _advice(line: str, *, blocking: bool) -> str:
+    """Return the end of an error's text."""
+    advice = line_for(line, blocking=blocking)
+    return advice if advice.startswith(_LEAVE) else f"write {advice}"
+
+
+def _public(owner: type) -> str:
+    """Return the name of a class as users know it."""
+    return next(kind.__name__ for kind in owner.__mro__ if not kind.__name__.startswith("_"))
+
+
 def _missing(owner: type, name: str, line: str | None, *, blocking: bool) -> AttributeError:
     """Return the error for an unknown attribute, with the line of a table if the table has one."""
-    public = next(kind.__name__ for kind in owner.__mro__ if not kind.__name__.startswith("_"))
-    text = f"{public!r} object has no attribute {name!r}"
-    if line is None:
-        return AttributeError(text)
-    advice = line_for(line, blocking=blocking)
-    return AttributeError(f"{text}: {'' if advice.startswith(_LEAVE) else 'write '}{advice}")
+    text = f"{_public(owner)!r} object has no attribute {name!r}"
+    return AttributeError(text if line is None else f"{text}: {_advice(line, blocking=blocking)}")
+
+
+def missing_name(module: ModuleType, name: str) -> AttributeError:
+    """Make the error for an unknown name of the package, with the line to write for a name of a peer.
+
+    Args:
+        module: the package.
+        name: the name.
+
+    Returns:
+        The error; Python finds similar names by its `name` and `obj`.
+    """
+    text = f"module {module.__name__!r} has no attribute {name!r}"
+    if name in MODULE:
+        return AttributeError(f"{text}: {_advice(MODULE[name], blocking='Async' not in MODULE[name])}")
+    return AttributeError(text, name=name, obj=module)
+
+
+def refuse_arguments(table: Mapping[str, Mapping[str, str]], *, blocking: bool) -> Callable[[_Kind], _Kind]:
+    """Make a class decorator: parameters of the peers are a TypeError with the line to write instead.
+
+    Args:
+        table: parameters and their lines, by method.
+        blocking: whether it is a blocking class.
+
+    Returns:
+        The decorator.
+    """
+
+    def decorate(kind: _Kind) -> _Kind:
+        for name, lines in table.items():
+            setattr(kind, name, _checked(vars(kind)[name], name, lines, blocking=blocking))
+        return kind
+
+    return decorate
+
+
+def _checked(method: Callable[..., Any], name: str, lines: Mapping[str, str], *, blocking: bool) -> Callable[..., Any]:
+    """Wrap a method, which stays a coroutine function if it is one."""
+
+    def check(owner: type, options: Iterable[str]) -> None:
+        for option in options:
+            if option in lines:
+                text = f"{_public(owner)}.{name}() got an unexpected keyword argument {option!r}"
+                raise TypeError(f"{text}: {_advice(lines[option], blocking=blocking)}")
+
+    @wraps(method)
+    def checked(self: Any, *args: Any, **options: Any) -> Any:
+        if options:
+            check(type(self), options)
+        return method(self, *args, **options)
+
+    @wraps(method)
+    async def checked_coroutine(self: Any, *args: Any, **options: Any) -> Any:
+        if options:
+            check(type(self), options)
+        return await method(self, *args, **options)
+
+    return checked_coroutine if method.__code__.co_flags & CO_COROUTINE else checked
 
 
 def lookup(table: Mapping[str, str], *, blocking: bool) -> Callable[[Any, str], NoReturn]:
@@ -209,16 +386,32 @@ def _named(table: Mapping[str, str], *, blocking: bool) -> dict[str, Any]:
     return {name: _Elsewhere(name, line, blocking) for name, line in table.items()}
 
 
+def _listed(self: object) -> list[str]:
+    """The `__dir__` of a class with such attributes: without them."""
+    known: dict[str, Any] = {}
+    for kind in reversed(type(self).__mro__):
+        known |= vars(kind)
+    return [name for name in object.__dir__(self) if not isinstance(known.get(name), _Elsewhere)]
+
+
+def attributes(table: Mapping[str, str]) -> dict[str, Any]:
+    """Make the attributes of a compiled class for the names of a table.
+
+    Args:
+        table: the names, and their lines.
+
+    Returns:
+        The entries for the class's dict.
+    """
+    return {**_named(table, blocking=True), "__dir__": _listed}
+
+
 class _Names:
     """A base of the producers, which hides the names from `dir` of an instance."""
 
     __slots__ = ()
 
-    def __dir__(self) -> list[str]:
-        known: dict[str, Any] = {}
-        for kind in reversed(type(self).__mro__):
-            known |= vars(kind)
-        return [name for name in super().__dir__() if not isinstance(known.get(name), _Elsewhere)]
+    __dir__ = _listed
 
 
 class ProducerNames(_Names):

@@ -56,6 +56,11 @@ MAY_BE_SKIPPED = [
             "tests/integration/test_spark_database_postgresql",
         )
     ),
+    (
+        "tests/integration/test_docs_porting_kcat.py::",
+        r"no kcat here|kcat [\d.]+ here",
+        "it is Debian's package; what 1.7.1 does is recorded, and compared in any case",
+    ),
     *(
         (where, "could not import 'pyspark'|could not import 'matplotlib'", "extras, which the group `unit` leaves out")
         for where in (

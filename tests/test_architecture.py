@@ -206,7 +206,8 @@ def test_a_compiled_module_uses_lower_layers_only(name: str) -> None:
         assert same or level(used) < level(name), f"{name} may not use {used}"
         if used not in COMPILED:
             light = {
-                f"kafwire.{each}" for each in ("errors", "handles", "runtime.log", "runtime.patched", "secret", "types")
+                f"kafwire.{each}"
+                for each in ("errors", "handles", "peer_names", "runtime.log", "runtime.patched", "secret", "types")
             }
             assert used in light, f"{name} is compiled and may not use {used}"
 

@@ -18,7 +18,7 @@ from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.peer_names import ADMIN, lookup
+from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
 from kafwire.types import ClusterMetadata, TopicPartition
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
+@refuse_arguments(ADMIN_ARGUMENTS, blocking=False)
 class AsyncClient(AsyncTokenCalls):
     """`kafwire.Client` for asyncio: a connection to a cluster for single requests. An async context manager.
 
@@ -200,6 +201,11 @@ class AsyncClient(AsyncTokenCalls):
         """
         self._check()
         await self._run(self._requests.create_topic(name, partitions, replication_factor, config))
+
+    async def create_partitions(self, name: str, count: int) -> None:
+        """Add partitions to a topic, and wait until a broker knows all leaders, as `Client.create_partitions` does."""
+        self._check()
+        await self._run(self._requests.create_partitions(name, count))
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and all its records, as `Client.delete_topic` does."""

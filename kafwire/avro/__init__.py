@@ -3,26 +3,17 @@
 Names are loaded on first use: an import of one compiled module of this package does not load the others.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from typing import Any
+from kafwire.lazy_names import lazy_names
 
+if TYPE_CHECKING:
     from kafwire.avro.decoder import AvroDecoder, Decoded
 
 __all__ = ["AvroDecoder", "Decoded"]
 
 if not TYPE_CHECKING:  # a type checker would take every name for an Any
-
-    def __getattr__(name: str) -> "Any":
-        if name not in __all__:
-            raise AttributeError(
-                f"module 'kafwire.avro' has no attribute {name!r}", name=name, obj=import_module(__name__)
-            )
-        value = getattr(import_module("kafwire.avro.decoder"), name)
-        globals()[name] = value
-        return value
+    __getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "kafwire.avro.decoder"))
 
 
 def __dir__() -> list[str]:

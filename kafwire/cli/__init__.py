@@ -161,6 +161,10 @@ def _said(error: click.UsageError) -> str:
     asked = error.ctx.command
     if isinstance(asked, HasSiblings) and (other := asked.command_with(error.option_name)) is not None:
         return f"no such option '{error.option_name}': it is one of '{error.ctx.command_path} {other}'"
+    from kafwire.cli.kcat_options import hint
+
+    if (advice := hint(error.option_name, error.ctx.command_path)) is not None:
+        return f"no such option '{error.option_name}': {advice}"
     near = similar(error.option_name, [name for each in asked.params for name in (*each.opts, *each.secondary_opts)])
     return f"no such option '{error.option_name}'{f'; did you mean {near[0]!r}?' if near else ''}"
 

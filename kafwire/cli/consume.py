@@ -111,6 +111,10 @@ def command(
         raise click.UsageError("either topics or --pattern")
     if pattern is None and (not all(names) or not names):
         raise click.UsageError("no topic is named")
+    if (regex := next((name[1:] for name in names if name.startswith("^")), None)) is not None:
+        raise click.UsageError(
+            f"'^{regex}' is a pattern: write --group GROUP --pattern '{regex}'; whole names match it"
+        )
     if as_json and (template is not None or key_delimiter is not None or with_offset):
         raise click.UsageError("-J has a form of its own: neither -f, -K nor -O goes with it")
     if template is not None and (key_delimiter is not None or with_offset):

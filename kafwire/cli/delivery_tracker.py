@@ -66,6 +66,12 @@ class DeliveryTracker:
                     self.refuse(_number(runs, done), error, count)
                 done += count
 
+    def take_back(self) -> None:
+        """Count no record as delivered: their transaction is aborted."""
+        self.settle()
+        self.failed += self.delivered
+        self.delivered = 0
+
     @property
     def open(self) -> int:
         """Records whose outcome is not known."""

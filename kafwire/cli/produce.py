@@ -145,6 +145,7 @@ def command(
         raise click.UsageError("--progress is for files whose sizes are known")
     look_for_leaders(options, topic)
     producer = Producer(**options)
+    transactional = config.transactional_id is not None
     sending = Sending(
         producer,
         topic,
@@ -161,14 +162,20 @@ def command(
         try:
             try:
                 with bar as tell:
+                    if transactional:
+                        producer.begin_transaction()
                     if files and not by_line:
                         sending.send_files(files, tell)
                     else:
                         sending.send_lines(files or (STDIN,), ends, tell)
                     producer.flush()
+                    if transactional:
+                        sending.end_transaction()
             except (KeyboardInterrupt, SystemExit) as error:
                 ended = error
             with suppress(KafkaError):  # every record says it too
+                if transactional and ended is not None:
+                    sending.abort_transaction()
                 producer.close(None if ended is None else _INTERRUPTED_S)
         finally:
             left = _report(sending, interrupted=ended is not None)
@@ -323,6 +330,26 @@ class Sending:
                 row += rows
             self.delivery_tracker.lose(len(table) - row)
         return True
+
+    def end_transaction(self) -> None:
+        """Commit the transaction of all records, or abort it where one failed."""
+        self.delivery_tracker.settle()
+        if self.delivery_tracker.failed or self.troubles:
+            self.abort_transaction()
+            return
+        try:
+            self._producer.commit_transaction()
+        except KafkaError as error:
+            self.troubles.append(f"the transaction is not committed: {error}")
+            self.delivery_tracker.take_back()
+
+    def abort_transaction(self) -> None:
+        """Abort the transaction: none of its records is delivered to readers of committed records."""
+        try:
+            self._producer.abort_transaction(_INTERRUPTED_S)
+        finally:
+            self.troubles.append("the transaction is aborted, and its records are not delivered")
+            self.delivery_tracker.take_back()
 
     # --- what becomes of it
 

@@ -122,8 +122,8 @@ def _show(
     pretty: bool | None,
 ) -> int:
     """Ask for metadata, and for offsets, and show them."""
-    if names_only + as_list + as_json > 1:
-        raise click.UsageError("one of --names, -L and -J")
+    if names_only and (as_list or as_json):
+        raise click.UsageError("--names is a form of its own: neither -L nor -J goes with it")
     if names_only and with_offsets:
         raise click.UsageError("--names shows no offsets")
     if pretty is not None and not as_json:

@@ -118,6 +118,25 @@ class Requests:
 
         return create
 
+    def create_partitions(self, name: str, count: int) -> Work[None]:
+        """Add partitions to a topic up to `count`, and wait until they can be used."""
+        if not isinstance(name, str):
+            raise ConfigError(f"{name!r} is not a topic: write create_partitions(topic, count) for each topic")
+        if (integer(count) or 0) < 1:
+            raise ConfigError(f"count={count!r}: the number of all partitions is needed, a whole number from 1")
+        request: Any = protocol.CreatePartitionsRequest
+        topic = request.CreatePartitionsTopic(name=name, count=count, assignments=None)
+        message = request(topics=[topic], timeout_ms=TOPIC_TIMEOUT_MS)
+
+        async def create() -> None:
+            results = (await self._cluster.call(message)).results
+            _raise_first(results, f"adding partitions to topic {name!r}", "CreatePartitions", name)
+            await self._cluster.topic(name, fresh=True)  # Alter implies Describe
+            for partition in range(count):
+                await self._cluster.leader(name, partition)
+
+        return create
+
     def delete_topic(self, name: str) -> Work[None]:
         """Delete a topic."""
         request: Any = protocol.DeleteTopicsRequest

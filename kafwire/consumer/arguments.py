@@ -90,6 +90,11 @@ def names_of(topics: str | Iterable[str]) -> list[str]:
     names = [topics] if isinstance(topics, str) else list(topics) if isinstance(topics, Iterable) else []
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
+    for name in names:
+        if name.startswith("^"):
+            raise ConfigError(
+                f"topics: {name!r} is a pattern: write pattern={name[1:].removesuffix('$')!r}, which whole names match"
+            )
     return list(dict.fromkeys(names))
 
 

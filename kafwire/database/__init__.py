@@ -5,8 +5,9 @@ No database's driver is imported here: the user opens the connections.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from kafwire.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from kafwire.database.batches import BatchGapError, DatabaseBatches
@@ -14,16 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchGapError", "DatabaseBatches", "DatabaseOffsets"]
 
-_MODULES = {"BatchGapError": "batches", "DatabaseBatches": "batches", "DatabaseOffsets": "offsets"}
+_HOMES = {
+    "BatchGapError": "kafwire.database.batches",
+    "DatabaseBatches": "kafwire.database.batches",
+    "DatabaseOffsets": "kafwire.database.offsets",
+}
 
 if not TYPE_CHECKING:  # a type checker would take every name for an Any
-
-    def __getattr__(name: str) -> object:
-        if name not in _MODULES:
-            raise AttributeError(
-                f"module {__name__!r} has no attribute {name!r}", name=name, obj=import_module(__name__)
-            )
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

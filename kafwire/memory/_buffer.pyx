@@ -58,6 +58,12 @@ def seal_types(*types):
         PyType_Modified(cls)
 
 
+def add_attributes(type cls, dict values):
+    """Put `values` into the dict of an extension type, which takes no attributes from Python."""
+    (<dict>(<PyTypeObject *>cls).tp_dict).update(values)
+    PyType_Modified(cls)
+
+
 cdef list _descriptions = []  # descriptors point into these
 
 

@@ -5,8 +5,9 @@ See docs/outbox.md. No database's driver is imported here: the user opens the co
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from kafwire.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from kafwire.outbox.outbox import Outbox
@@ -24,13 +25,7 @@ _HOMES = {
 }
 
 if not TYPE_CHECKING:  # a type checker would take every name for an Any
-
-    def __getattr__(name: str) -> object:
-        if name not in _HOMES:
-            raise AttributeError(
-                f"module {__name__!r} has no attribute {name!r}", name=name, obj=import_module(__name__)
-            )
-        return getattr(import_module(_HOMES[name]), name)
+    __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

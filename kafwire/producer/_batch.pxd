@@ -30,6 +30,9 @@ cdef class Budget:
     cdef readonly int64_t callbacks_due  # batches whose callbacks were handed over and have not ended
     cdef public object when_called  # None, or what is called when none of these is left
     cdef public object closed  # None, or why nothing more is taken
+    cdef public bint reports_overlooked  # log failed batches whose outcome the program did not look at
+    cdef int64_t overlooked  # records of such batches since the last line in the log
+    cdef double next_report  # seconds of the clock: no line in the log before
 
     cdef bint lacks(self, size_t size) noexcept  # and, if so, remembers the size for `wait`
     cdef void release(self, size_t size) noexcept  # `settle_up` must follow, as soon as Python may run
@@ -38,6 +41,7 @@ cdef class Budget:
     cdef double seconds(self) noexcept
     cdef int settle_up(self) except -1
     cdef int tell(self) except -1
+    cdef int overlook(self, name, int64_t count, error) except -1
 
 
 cdef class DirectWait:
@@ -75,6 +79,7 @@ cdef class ProducerBatch:
     cdef readonly int64_t base_offset
     cdef readonly int64_t log_append_ms
     cdef readonly object error
+    cdef public bint looked  # the program has its outcome, or will have it by another batch or another error
     cdef DirectWait direct_wait  # that it was sent on, while it is in flight there; or None
     cdef list locks  # None, or those of the threads that wait for it, each held until it is done
     cdef list callbacks  # of kafwire's own: they run where the batch is settled

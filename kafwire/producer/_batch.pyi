@@ -13,6 +13,7 @@ class Budget:
     closed: str | None
     callbacks: Callbacks | None
     when_called: Callable[[], object] | None
+    reports_overlooked: bool
     def __init__(self, limit: int, clock: Clock, waiter: Waiter) -> None: ...
     @property
     def limit(self) -> int: ...
@@ -35,6 +36,7 @@ class ProducerBatch:
     ordinal: int
     attempts: int
     last_error: KafkaError | None
+    looked: bool
     @property
     def queue(self) -> PartitionQueue: ...
     @property

@@ -10,12 +10,16 @@ from kafwire.runtime._interfaces cimport Clock, Waiter, monotonic_ms
 import threading
 from struct import pack
 
-from kafwire.errors import KafkaError, KafkaTimeoutError
+from kafwire.errors import KafkaError, KafkaTimeoutError, PurgedError
 from kafwire.handles import refuse_copies
-from kafwire.memory._buffer import describe_fields, seal_types
+from kafwire.memory._buffer import add_attributes, describe_fields, seal_types
+from kafwire.peer_names import DELIVERY, attributes
 from kafwire.runtime.log import log as _log
 from kafwire.runtime.patched import is_patched, thread_name, wait_lock
 from kafwire.types import RecordMetadata
+
+
+REPORT_S = 10.0  # between two lines in the log about records that failed unseen
 
 
 cdef object problem_of(function, str what):
@@ -96,6 +100,17 @@ cdef class Budget:
         """Take nothing more; who waits for room is told."""
         self.closed = reason
         self.tell()
+
+    cdef int overlook(self, name, int64_t count, error) except -1:
+        """Log that `count` records of a failed batch are gone, at most one line in `REPORT_S` seconds."""
+        self.overlooked += count
+        if self.seconds() >= self.next_report:
+            self.next_report = self.seconds() + REPORT_S
+            count, self.overlooked = self.overlooked, 0
+            _log.warning(
+                "kafwire: %d record(s) were not delivered, and the program did not look at their deliveries; the last "
+                "one to %s: %s. Call result(), exception() or add_done_callback()", count, name, error)
+        return 0
 
     def listen(self, listener):
         """Call `listener()`, on any thread, whenever there is more room: for who waits and is no thread.
@@ -204,6 +219,21 @@ cdef class ProducerBatch:
         self.base_offset = -1
         self.log_append_ms = -1
 
+    def __del__(self):
+        """Report an error that no delivery of the batch can report any more."""
+        if self.looked or not self.done or not self.budget.reports_overlooked:
+            return
+        if (self.error is None and self.parts is None) or self.budget.process != process_generation():
+            return
+        cdef int64_t failed = 0
+        last = None
+        for count, error in self.outcomes():
+            if error is not None and not isinstance(error, PurgedError):
+                failed += <int64_t> count
+                last = error
+        if failed:
+            self.budget.overlook(self.queue.name, failed, last)
+
     def __dealloc__(self):
         writer_close(&self.writer)
         kw_buf_unref(self.wire)
@@ -226,6 +256,7 @@ cdef class ProducerBatch:
     def outcomes(self):
         """Of a batch that is done: (records, error or None) for what it was sent as, in the order of its records."""
         cdef list leaves = []
+        self.looked = True
         _leaves(self, 0, self.count, leaves)
         return [(count, (<ProducerBatch> batch).error) for batch, _, count in leaves]
 
@@ -335,6 +366,7 @@ cdef class ProducerBatch:
         cdef ProducerBatch part
         for _, part in parts:
             part.whole = self
+            part.looked = True
         self.parts = parts
         self.parts_left = <int32_t> len(parts)
         self.drop_bytes()
@@ -394,6 +426,7 @@ cdef class ProducerBatch:
         """Have the outcome of its only record be that of `delivery`, a record that was sent in its place."""
         self.places = pack("=ii", 0, delivery.index)
         self.parts = [(0, delivery.batch)]
+        self.looked = True
         delivery.batch.add_done_callback(self.end_following)
 
     def end_following(self):
@@ -515,6 +548,7 @@ cdef class Delivery:
         cdef ProducerBatch batch
         self.batch.wait(timeout)
         batch = self.batch.part_of(&index)
+        self.batch.looked = batch.looked = True
         if batch.error is not None:
             raise batch.error.with_traceback(None)
         return RecordMetadata(
@@ -537,8 +571,11 @@ cdef class Delivery:
             KafkaTimeoutError: the outcome is not known in time.
         """
         cdef int32_t index = self.index
+        cdef ProducerBatch batch
         self.batch.wait(timeout)
-        return self.batch.part_of(&index).error
+        batch = self.batch.part_of(&index)
+        self.batch.looked = batch.looked = True
+        return batch.error
 
     def add_done_callback(self, function):
         """Call a function once the outcome is known, in kafwire's callback thread.
@@ -658,6 +695,7 @@ cdef class BatchDelivery:
             if timeout is not None and deadline is None:
                 deadline = batch.budget.seconds() + timeout
             batch.wait(None if deadline is None else max(0.0, deadline - batch.budget.seconds()))
+            batch.looked = True
             _leaves(batch, first, count, found)
         return found
 
@@ -686,5 +724,7 @@ cdef class _Countdown:
 
 
 seal_types(Budget, ProducerBatch, Delivery, BatchDelivery, UserCallbacks)
+add_attributes(Delivery, attributes(DELIVERY))
+add_attributes(BatchDelivery, attributes(DELIVERY))
 describe_fields(Delivery, {"batch": "The batch that the record is in, for kafwire's own use."})
 describe_fields(BatchDelivery, {"parts": "The batches that the rows are in, for kafwire's own use."})

@@ -79,6 +79,7 @@ class Sender:
             transactional=config.transactional_id is not None,
         )
         self.accumulator.budget.callbacks = cluster.engine.callbacks
+        self.accumulator.budget.reports_overlooked = config.transactional_id is None  # a commit raises their errors
         self.deferred = DeferredRecords(
             cluster.engine, self.accumulator, self._learn, self._learn_partition, self._on_deferred
         )
@@ -474,6 +475,7 @@ class Sender:
 
         self.deferred.give_up(error_of)
         for batch in lost:
+            batch.looked = cause is None  # the caller of `close` learns of them
             batch.fail(error_of(batch))
         self.cluster.engine.transport.unlisten(self.notifier)
         return counts

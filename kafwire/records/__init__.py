@@ -3,12 +3,11 @@
 Names are loaded on first use: whoever imports one compiled module of this package does not load the others.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from typing import Any
+from kafwire.lazy_names import lazy_names
 
+if TYPE_CHECKING:
     from kafwire.records._record_batches import RecordBatch
     from kafwire.records._records import Batch, Record
     from kafwire.records.batches import decode_batches, encode_batch, iter_batches
@@ -16,15 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "Record", "RecordBatch", "decode_batches", "encode_batch", "iter_batches"]
 
 if not TYPE_CHECKING:  # a type checker would take every name for an Any
-
-    def __getattr__(name: str) -> "Any":
-        if name not in __all__:
-            raise AttributeError(
-                f"module 'kafwire.records' has no attribute {name!r}", name=name, obj=import_module(__name__)
-            )
-        value = getattr(import_module("kafwire.records.batches"), name)
-        globals()[name] = value
-        return value
+    __getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "kafwire.records.batches"))
 
 
 def __dir__() -> list[str]:

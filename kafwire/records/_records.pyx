@@ -17,7 +17,8 @@ from kafwire.records._columns cimport Bytes, Columns, columns_bytes, columns_cle
 
 from kafwire.errors import ProtocolError
 from kafwire.handles import refuse_copies
-from kafwire.memory._buffer import describe_fields, seal_types
+from kafwire.memory._buffer import add_attributes, describe_fields, seal_types
+from kafwire.peer_names import BATCH, RECORD, attributes
 
 
 cdef extern from "structmember.h":
@@ -533,6 +534,8 @@ cdef class Batch(Records):
 
 
 seal_types(RecordIterator, Records, Batch)
+add_attributes(Record, attributes(RECORD))
+add_attributes(Batch, attributes(BATCH))
 describe_fields(Record, {
     "topic": "The topic; None if the record was decoded from bytes alone.",
     "partition": "The partition; None if the record was decoded from bytes alone.",

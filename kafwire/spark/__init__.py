@@ -5,8 +5,9 @@ Options, plans and offsets are pure and import no pyspark; the names below load 
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from kafwire.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from kafwire.spark.data_loss import AvailableNowError, DataLossError
@@ -17,24 +18,18 @@ if TYPE_CHECKING:
 
 __all__ = ["AvailableNowError", "DataLossError", "KafwireDataSource", "listen", "read", "read_stream", "to_database"]
 
-_MODULES = {
-    "AvailableNowError": "data_loss",
-    "DataLossError": "data_loss",
-    "KafwireDataSource": "source",
-    "listen": "listener",
-    "read": "sessions",
-    "read_stream": "sessions",
-    "to_database": "database_sink",
+_HOMES = {
+    "AvailableNowError": "kafwire.spark.data_loss",
+    "DataLossError": "kafwire.spark.data_loss",
+    "KafwireDataSource": "kafwire.spark.source",
+    "listen": "kafwire.spark.listener",
+    "read": "kafwire.spark.sessions",
+    "read_stream": "kafwire.spark.sessions",
+    "to_database": "kafwire.spark.database_sink",
 }
 
 if not TYPE_CHECKING:  # a type checker would take every name for an Any
-
-    def __getattr__(name: str) -> object:
-        if name not in _MODULES:
-            raise AttributeError(
-                f"module {__name__!r} has no attribute {name!r}", name=name, obj=import_module(__name__)
-            )
-        return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

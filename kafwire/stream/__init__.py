@@ -8,8 +8,9 @@ Names are loaded when they are first used.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kafwire.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from kafwire.stream.consumer_source import ConsumerSource
@@ -55,42 +56,34 @@ __all__ = [
 ]
 
 _HOMES = {
-    "ConsumerSource": "consumer_source",
-    "FunctionSink": "sinks",
-    "HandlerTimeoutError": "errors",
-    "MemoryPartition": "memory",
-    "MemorySink": "memory",
-    "MemorySource": "memory",
-    "Message": "message",
-    "NotNow": "errors",
-    "OldestRecord": "status",
-    "PartitionStatus": "status",
-    "Pipeline": "pipeline",
-    "Reduced": "reducing",
-    "RetryTopic": "failure_policy",
-    "Sink": "interfaces",
-    "Source": "interfaces",
-    "SourcePartition": "interfaces",
-    "StopRequest": "stop_request",
-    "StreamError": "errors",
-    "StreamMonitor": "monitor",
-    "StreamStatus": "status",
-    "StreamSummary": "summary",
-    "TopicSink": "sinks",
-    "TopicTable": "topic_table",
-    "TransactionalSink": "interfaces",
+    "ConsumerSource": "kafwire.stream.consumer_source",
+    "FunctionSink": "kafwire.stream.sinks",
+    "HandlerTimeoutError": "kafwire.stream.errors",
+    "MemoryPartition": "kafwire.stream.memory",
+    "MemorySink": "kafwire.stream.memory",
+    "MemorySource": "kafwire.stream.memory",
+    "Message": "kafwire.stream.message",
+    "NotNow": "kafwire.stream.errors",
+    "OldestRecord": "kafwire.stream.status",
+    "PartitionStatus": "kafwire.stream.status",
+    "Pipeline": "kafwire.stream.pipeline",
+    "Reduced": "kafwire.stream.reducing",
+    "RetryTopic": "kafwire.stream.failure_policy",
+    "Sink": "kafwire.stream.interfaces",
+    "Source": "kafwire.stream.interfaces",
+    "SourcePartition": "kafwire.stream.interfaces",
+    "StopRequest": "kafwire.stream.stop_request",
+    "StreamError": "kafwire.stream.errors",
+    "StreamMonitor": "kafwire.stream.monitor",
+    "StreamStatus": "kafwire.stream.status",
+    "StreamSummary": "kafwire.stream.summary",
+    "TopicSink": "kafwire.stream.sinks",
+    "TopicTable": "kafwire.stream.topic_table",
+    "TransactionalSink": "kafwire.stream.interfaces",
 }
 
 if not TYPE_CHECKING:  # a type checker would take every name for an Any
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(
-                f"module 'kafwire.stream' has no attribute {name!r}", name=name, obj=import_module(__name__)
-            )
-        value = getattr(import_module(f"kafwire.stream.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
+    __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,7 @@ from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.peer_names import ADMIN, lookup
+from kafwire.peer_names import ADMIN, ADMIN_ARGUMENTS, lookup, refuse_arguments
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.sync.token_calls import TokenCalls
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kafwire.sync.scan import Scan
 
 
+@refuse_arguments(ADMIN_ARGUMENTS, blocking=True)
 class Client(TokenCalls):
     """A connection to a cluster for single requests. Thread-safe; a context manager.
 
@@ -306,6 +307,30 @@ class Client(TokenCalls):
         """
         self._check()
         self._engine.run(self._requests.create_topic(name, partitions, replication_factor, config))
+
+    def create_partitions(self, name: str, count: int) -> None:
+        """Add partitions to a topic, and wait until a broker knows their leaders.
+
+        Records stay where they are; keys of later records may go to other partitions.
+
+        Args:
+            name: the topic.
+            count: how many partitions the topic is to have in all.
+
+        Raises:
+            ConfigError: the topic is no text, or the count no whole number from 1.
+            BrokerError: the cluster refuses it, for example with INVALID_PARTITIONS if the topic has as many already.
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: the leaders were not known within `default_api_timeout_ms`.
+
+        Example:
+            >>> client.create_topic(new_topic, partitions=2)
+            >>> client.create_partitions(new_topic, 3)
+            >>> sorted(client.partitions_for(new_topic))
+            [0, 1, 2]
+        """
+        self._check()
+        self._engine.run(self._requests.create_partitions(name, count))
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and all its records.

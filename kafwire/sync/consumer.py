@@ -25,7 +25,7 @@ from kafwire.consumer.offsets.commits import ToCommit
 from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.peer_names import CONSUMER, called_property, lookup
+from kafwire.peer_names import CONSUMER, CONSUMER_ARGUMENTS, called_property, lookup, refuse_arguments
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
@@ -43,6 +43,7 @@ _ARGUMENTS = (
 )
 
 
+@refuse_arguments(CONSUMER_ARGUMENTS, blocking=True)
 class Consumer:
     """Reads partitions: all of `topics`, or those of `assign`. A context manager.
 

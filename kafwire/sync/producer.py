@@ -12,7 +12,7 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.handles import refuse_copy
-from kafwire.peer_names import ProducerNames
+from kafwire.peer_names import PRODUCER_ARGUMENTS, ProducerNames, refuse_arguments
 from kafwire.producer._accumulator import RecordSender
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import CLOSED, carry, check_partition, check_topic, given_up, no_room, wrong_argument
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafwire.sync.transaction import TransactionBlock
 
 
+@refuse_arguments(PRODUCER_ARGUMENTS, blocking=True)
 class Producer(RecordSender, ProducerNames):
     """Sends records: idempotent, with acks="all", unless configured otherwise. Thread-safe; a context manager.
 

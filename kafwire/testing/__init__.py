@@ -6,8 +6,9 @@
 `import kafwire`.
 """
 
-import sys
 from typing import TYPE_CHECKING
+
+from kafwire.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.embedded import EmbeddedKafka
@@ -17,24 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["EmbeddedKafka", "KafkaCluster", "Node", "Security", "run_in_simulated_time"]
 
+_HOMES = {
+    "EmbeddedKafka": "kafwire.testing.broker.embedded",
+    "KafkaCluster": "kafwire.testing.cluster",
+    "Node": "kafwire.testing.cluster",
+    "Security": "kafwire.testing.security",
+    "run_in_simulated_time": "kafwire.testing.simulated_time",
+}
+
 if not TYPE_CHECKING:  # a type checker would take every name for an Any
-
-    def __getattr__(name: str) -> object:
-        if name == "EmbeddedKafka":  # alone: it needs nothing of what starts real clusters
-            from kafwire.testing.broker.embedded import EmbeddedKafka
-
-            return EmbeddedKafka
-        if name == "run_in_simulated_time":
-            from kafwire.testing.simulated_time import run_in_simulated_time
-
-            return run_in_simulated_time
-        if name in __all__:
-            # Late, so that `python -m kafwire.testing.cluster` does not find its own module imported already.
-            from kafwire.testing import cluster, security
-
-            return getattr(security if name == "Security" else cluster, name)
-        message = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(message, name=name, obj=sys.modules[__name__])
+    __getattr__ = lazy_names(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

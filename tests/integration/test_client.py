@@ -55,6 +55,10 @@ def test_a_topic_from_its_making_to_its_end(flavour: Flavour, bootstrap: str, to
         assert info.topic_id != uuid.UUID(int=0)
         answer = client.metadata([topic_name])
         assert [(topic.name, topic.topic_id) for topic in answer.topics] == [(topic_name, info.topic_id)]
+        client.create_partitions(topic_name, 5)
+        assert client.partitions_for(topic_name) == set(range(5))
+        with pytest.raises(BrokerError, match=f"INVALID_PARTITIONS.*adding partitions to topic '{topic_name}'"):
+            client.create_partitions(topic_name, 5)
         assert topic_name in {topic.name for topic in client.metadata().topics}
         config = client.topic_config(topic_name)
         assert config["retention.ms"] == "86400000"
@@ -178,6 +182,7 @@ def test_a_closed_client_refuses(flavour: Flavour, broker: ScriptedBroker) -> No
             client.metadata,
             lambda: client.offsets([]),
             lambda: client.create_topic("x"),
+            lambda: client.create_partitions("x", 2),
             lambda: client.delete_topic("x"),
             lambda: client.topic_config("x"),
         ):

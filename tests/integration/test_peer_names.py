@@ -6,8 +6,7 @@ import ast
 import asyncio
 import inspect
 import json
-import warnings
-from importlib import import_module
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,37 +19,24 @@ import pyarrow as pa
 import pytest
 
 import kafwire
-from kafwire.peer_names import ADMIN, CONSUMER, PRODUCER, SHARE_CONSUMER, line_for
+from kafwire.peer_names import (
+    ADMIN,
+    ADMIN_ARGUMENTS,
+    BATCH,
+    CONSUMER,
+    CONSUMER_ARGUMENTS,
+    DELIVERY,
+    MODULE,
+    PRODUCER,
+    PRODUCER_ARGUMENTS,
+    RECORD,
+    SHARE_CONSUMER_ARGUMENTS,
+    line_for,
+)
 from kafwire.testing.broker.embedded import EmbeddedKafka
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources.read_text
-    kafka: Any = import_module("kafka")  # it has no types
+from scripts.porting_tables import PEERS, TABLES, kafka
 
 LISTS = Path(__file__).parents[1] / "data" / "config_names.json"
-TABLES: list[tuple[type, type, dict[str, str]]] = [
-    (kafwire.Producer, kafwire.AsyncProducer, PRODUCER),
-    (kafwire.Consumer, kafwire.AsyncConsumer, CONSUMER),
-    (kafwire.ShareConsumer, kafwire.AsyncShareConsumer, SHARE_CONSUMER),
-    (kafwire.Client, kafwire.AsyncClient, ADMIN),
-]
-PEERS: list[tuple[type, type]] = [
-    (confluent_kafka.Producer, kafwire.Producer),
-    (confluent_kafka.SerializingProducer, kafwire.Producer),
-    (confluent_kafka.aio.AIOProducer, kafwire.AsyncProducer),
-    (kafka.KafkaProducer, kafwire.Producer),
-    (aiokafka.AIOKafkaProducer, kafwire.AsyncProducer),
-    (confluent_kafka.Consumer, kafwire.Consumer),
-    (confluent_kafka.DeserializingConsumer, kafwire.Consumer),
-    (confluent_kafka.aio.AIOConsumer, kafwire.AsyncConsumer),
-    (kafka.KafkaConsumer, kafwire.Consumer),
-    (aiokafka.AIOKafkaConsumer, kafwire.AsyncConsumer),
-    (confluent_kafka.ShareConsumer, kafwire.ShareConsumer),
-    (confluent_kafka.DeserializingShareConsumer, kafwire.ShareConsumer),
-    (confluent_kafka.admin.AdminClient, kafwire.Client),
-    (kafka.KafkaAdminClient, kafwire.Client),
-    (aiokafka.admin.AIOKafkaAdminClient, kafwire.AsyncClient),
-]
 
 
 @pytest.mark.parametrize(("theirs", "ours"), PEERS, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
@@ -66,6 +52,96 @@ def test_each_name_of_the_tables_is_some_peer_s() -> None:
         known = {name for theirs, ours in PEERS if ours in (blocking, awaited) for name in dir(theirs)}
         known |= {"stop"} if table is ADMIN else set()  # beside start, of which aiokafka's admin client has no end
         assert table.keys() - known == set()
+
+
+ARGUMENTS: list[tuple[tuple[type, type], dict[str, dict[str, str]]]] = [
+    ((kafwire.Producer, kafwire.AsyncProducer), PRODUCER_ARGUMENTS),
+    ((kafwire.Consumer, kafwire.AsyncConsumer), CONSUMER_ARGUMENTS),
+    ((kafwire.ShareConsumer, kafwire.AsyncShareConsumer), SHARE_CONSUMER_ARGUMENTS),
+    ((kafwire.Client, kafwire.AsyncClient), ADMIN_ARGUMENTS),
+]
+# Of a peer's method by the docstring of a compiled one: `commit([message=None], [offsets=None])`.
+SIGNATURE = r"py:function:: {name}\((.*)\)"
+# Parameters that Python's own error names well enough.
+OTHER_FORM = {
+    ("send_batch", "batch"), ("subscribe", "topics"), ("seek", "partition"), ("send", "timestamp"),
+    ("offsets_for_times", "timestamps"), ("purge", "in_flight"), ("close", "timeout"),
+}  # fmt: skip
+
+
+def parameters_of(method: Any) -> set[str]:
+    """The names of a method's parameters."""
+    try:
+        found = inspect.signature(method).parameters
+    except ValueError:
+        text = re.search(SIGNATURE.format(name=method.__name__), method.__doc__ or "")
+        return set(re.findall(r"(\w+)(?:=[^\],]*)?", text[1])) - {"None", "True", "False"} if text else set()
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return {name for name, parameter in found.items() if parameter.kind in by_name} - {"self"}
+
+
+@pytest.mark.parametrize(("theirs", "ours"), PEERS, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+def test_each_parameter_of_a_shared_method_is_here_or_has_a_line(theirs: type, ours: type) -> None:
+    table = next((table for kinds, table in ARGUMENTS if ours in kinds), {})
+    shared = [name for name in dir(theirs) if not name.startswith("_") and hasattr(ours, name)]
+    missing = set()
+    for name in shared:
+        own = getattr(ours, name)
+        if callable(own) and callable(getattr(theirs, name)):
+            lines = table.get(name, {}).keys()
+            unknown = parameters_of(getattr(theirs, name)) - parameters_of(own) - lines
+            missing |= {(name, parameter) for parameter in unknown}
+    assert missing - OTHER_FORM == set()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "table"),
+    [
+        (kafka.producer.future.FutureRecordMetadata, kafwire.Delivery, DELIVERY),
+        (kafka.consumer.fetcher.ConsumerRecord, kafwire.Record, RECORD),
+        (aiokafka.ConsumerRecord, kafwire.Record, RECORD),
+        (confluent_kafka.Message, kafwire.Record, RECORD),
+    ],
+)
+def test_each_field_of_a_peer_s_result_is_here_or_has_a_line(theirs: Any, ours: type, table: dict[str, str]) -> None:
+    fields = set(getattr(theirs, "__dataclass_fields__", None) or dir(theirs))
+    missing = {name for name in fields if not name.startswith("_") and not hasattr(ours, name)} - table.keys()
+    assert missing - NOT_USED == set()
+
+
+# Parts of a future that its users do not call, and setters of confluent-kafka's messages.
+NOT_USED = {
+    *("args", "chain", "error_on_callbacks", "failure", "rebind", "success", "value"),
+    *("count", "index", "latency", "delivery_count", "deserialized_key", "deserialized_value"),
+    *("set_error", "set_headers", "set_key", "set_topic", "set_value"),
+}
+
+
+def test_each_class_with_a_line_is_some_peer_s() -> None:
+    for name in MODULE:
+        homes = (kafka, kafka.admin, aiokafka, aiokafka.admin, confluent_kafka, confluent_kafka.admin)
+        assert any(hasattr(home, name) for home in (*homes, confluent_kafka.aio)) or name == "ConsumerRecord", name
+
+
+def test_the_lines_for_deliveries_and_batches_run() -> None:
+    with EmbeddedKafka() as embedded:
+        names = {**names_of(embedded, ""), "function": lambda delivery: None, "timeout": 10}
+        delivery = names["producer"].send("flights", b"EWR-IAH")
+        for line in DELIVERY.values():
+            if not line.startswith("leave it out"):
+                eval(line, {**names, "delivery": delivery})
+        (batch,) = names["consumer"].poll(10)
+        exec(BATCH["value"], {"batch": batch})
+        for line in RECORD.values():
+            if not line.startswith("leave it out"):
+                eval(line, {"record": batch[0]})
+        given = {**names, "record": batch[0], "timestamp_ms": 1, "timeout": 0.1}
+        for method, lines in CONSUMER_ARGUMENTS.items():
+            for line in lines.values():
+                if not line.startswith("leave it out") and "..." not in line and method != "close":
+                    exec(line_for(line, blocking=True), given)
+        for name in ("producer", "consumer", "client"):
+            names[name].close()
 
 
 def runnable(table: dict[str, str], *, blocking: bool) -> dict[str, str]:

@@ -79,6 +79,23 @@ def test_wrong_bootstrap_servers_are_named(servers: Any, message: str) -> None:
     wrong(message, lambda: kafwire.Client(servers))
 
 
+@pytest.mark.parametrize("kind", ["Producer", "Consumer", "Client"])
+def test_a_dict_of_options_is_refused_with_the_class_s_own_calls(kind: str) -> None:
+    message = rf'kafwire.{kind}\("localhost:9092", client_id=.* kafwire.{kind}.from_config\({{"bootstrap.servers"'
+    wrong(message, lambda: getattr(kafwire, kind)({"bootstrap.servers": NOBODY}))
+
+
+def test_scan_names_no_from_config() -> None:
+    options: Any = {"bootstrap.servers": NOBODY}
+    with pytest.raises(ConfigError, match=r'kafwire.scan\("localhost:9092", client_id="billing"\)$'):
+        kafwire.scan(options, "t")
+
+
+@pytest.mark.parametrize("kind", [kafwire.Consumer, kafwire.AsyncConsumer])
+def test_a_topic_with_a_caret_is_refused_as_a_pattern(kind: Any) -> None:
+    wrong("'.orders-.*' is a pattern: write pattern='orders-.*'", lambda: kind(NOBODY, topics=["^orders-.*$"]))
+
+
 def test_good_options_are_taken_as_text_and_in_kafkas_spelling() -> None:
     options = {"bootstrap.servers": "a:1, [::1]:2", "linger.ms": "7", "acks": "1", "enable.idempotence": "false"}
     config = ProducerConfig.build(from_dotted(options))

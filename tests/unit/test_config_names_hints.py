@@ -23,6 +23,7 @@ KNOWN = ("linger_ms", "batch_size", "bootstrap_servers", "compression_level", "p
         (": it is 'compression_level' here", [("compression_gzip_level", KNOWN)], [("compression_level_", KNOWN)]),
         (": it is 'partitioner' here", [("partitioner_class", KNOWN)], [("partitioner_class", ["acks"])]),
         ("from_config reads it", [("sasl_jaas_config", KNOWN)], [("sasl_password", KNOWN)]),
+        ("delivery_timeout_ms is over", [("retries", ["delivery_timeout_ms"])], [("retries", KNOWN)]),
         ("; known: ", [("zzz", KNOWN)], [("linger_m", KNOWN), ("linger.ms", KNOWN)]),
     ],
 )  # fmt: skip

@@ -14,7 +14,21 @@ import pytest
 
 import kafwire
 from kafwire import protocol
-from kafwire.peer_names import ADMIN, CONSUMER, PRODUCER, SHARE_CONSUMER, called_property, line_for
+from kafwire.peer_names import (
+    ADMIN,
+    BATCH,
+    CONSUMER,
+    CONSUMER_ARGUMENTS,
+    DELIVERY,
+    MODULE,
+    PRODUCER,
+    PRODUCER_ARGUMENTS,
+    RECORD,
+    SHARE_CONSUMER,
+    SHARE_CONSUMER_ARGUMENTS,
+    called_property,
+    line_for,
+)
 
 Table = dict[str, str]
 TABLES: list[tuple[type, type, Table]] = [
@@ -22,6 +36,20 @@ TABLES: list[tuple[type, type, Table]] = [
     (kafwire.Consumer, kafwire.AsyncConsumer, CONSUMER),
     (kafwire.ShareConsumer, kafwire.AsyncShareConsumer, SHARE_CONSUMER),
     (kafwire.Client, kafwire.AsyncClient, ADMIN),
+]
+ARGUMENTS: list[tuple[Any, dict[str, Table]]] = [
+    (kafwire.Producer, PRODUCER_ARGUMENTS),
+    (kafwire.AsyncProducer, PRODUCER_ARGUMENTS),
+    (kafwire.Consumer, CONSUMER_ARGUMENTS),
+    (kafwire.AsyncConsumer, CONSUMER_ARGUMENTS),
+    (kafwire.ShareConsumer, SHARE_CONSUMER_ARGUMENTS),
+    (kafwire.AsyncShareConsumer, SHARE_CONSUMER_ARGUMENTS),
+]
+COMPILED: list[tuple[type, Table]] = [
+    (kafwire.Delivery, DELIVERY),
+    (kafwire.BatchDelivery, DELIVERY),
+    (kafwire.Batch, BATCH),
+    (kafwire.Record, RECORD),
 ]
 BOTH = [(kind, table) for blocking, awaited, table in TABLES for kind in (blocking, awaited)]
 IDS = [kind.__name__ for kind, _ in BOTH]
@@ -127,6 +155,65 @@ def test_other_names_are_errors_as_ever(kind: Any) -> None:
         instance.sned  # noqa: B018
     assert str(raised.value) == f"{kind.__name__!r} object has no attribute 'sned'"
     assert (raised.value.name, raised.value.obj) == ("sned", instance), "for Python's own suggestions"
+
+
+def test_parameters_of_the_peers_are_a_type_error_with_the_line() -> None:
+    for kind, table in ARGUMENTS:
+        blocking = not kind.__name__.startswith("Async")
+        instance: Any = kind.__new__(kind)  # a refusal comes before anything is done
+        for method, lines in table.items():
+            for name, line in lines.items():
+                with pytest.raises(TypeError) as raised:
+                    called = getattr(instance, method)(**{name: None})
+                    called.send(None)  # of a coroutine, which begins then
+                told = line_for(line, blocking=blocking)
+                how = told if told.startswith("leave it out") else f"write {told}"
+                where = f"{kind.__name__}.{method}()"
+                assert str(raised.value) == f"{where} got an unexpected keyword argument {name!r}: {how}"
+
+
+@pytest.mark.parametrize(("kind", "table"), ARGUMENTS, ids=[kind.__name__ for kind, _ in ARGUMENTS])
+def test_methods_with_such_parameters_stay_what_they_were(kind: type, table: dict[str, Table]) -> None:
+    for name, lines in table.items():
+        method = getattr(kind, name)
+        below = method.__wrapped__
+        assert inspect.signature(method) == inspect.signature(below)
+        assert inspect.iscoroutinefunction(method) == inspect.iscoroutinefunction(below)
+        assert method.__doc__ == below.__doc__
+        for line in lines.values():
+            if not line.startswith("leave it out"):
+                ast.parse(line_for(line, blocking=True))
+
+
+@pytest.mark.parametrize(("kind", "table"), COMPILED, ids=[kind.__name__ for kind, _ in COMPILED])
+def test_a_compiled_class_has_the_names_as_lines_to_write(kind: Any, table: Table) -> None:
+    instance = kind() if kind is kafwire.Record else None
+    for name, line in table.items():
+        how = line if line.startswith("leave it out: ") else f"write {line}"
+        with pytest.raises(AttributeError) as raised:
+            getattr(kind if instance is None else instance, name)
+        assert str(raised.value) == f"{kind.__name__!r} object has no attribute {name!r}: {how}"
+        assert not hasattr(kind, name)
+        if instance is not None:
+            assert name not in dir(instance)
+
+
+def test_a_record_keeps_its_fields_beside_the_names() -> None:
+    record = kafwire.Record(b"EWR-IAH", b"UA", timestamp_ms=7, topic="flights", partition=0, offset=3)
+    assert {"value", "key", "topic", "partition", "offset", "headers", "timestamp_ms"} <= set(dir(record))
+    assert pickle.loads(pickle.dumps(record)) == record
+    assert eval(RECORD["timestamp"]) == 7
+    assert eval(RECORD["serialized_key_size"]) == 2
+
+
+def test_an_unknown_name_of_the_package_has_the_line_of_a_peer_s() -> None:
+    for name, line in MODULE.items():
+        with pytest.raises(AttributeError) as raised:
+            getattr(kafwire, name)
+        assert str(raised.value).startswith(f"module 'kafwire' has no attribute {name!r}: ")
+        assert not hasattr(kafwire, name)
+        for used in re.findall(r"kafwire\.(\w+)", line):
+            assert hasattr(kafwire, used), line
 
 
 def test_a_property_that_is_called_says_so() -> None:

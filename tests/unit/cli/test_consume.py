@@ -441,6 +441,7 @@ def test_options_are_listed() -> None:
         (["consume", "orders"], "no broker is named"),
         (["consume", "-b", "h"], "no topic is named"),
         (["consume", "-b", "h", ""], "no topic is named"),
+        (["consume", "-b", "h", "-G", "g", "^t.*"], "write --group GROUP --pattern 't.*'; whole names match it"),
         (["consume", "-b", "h:x", "orders"], "'h:x' is not host:port"),
         (["consume", "-b", "h", "orders", "-X", "fetch.max.byte=1"], "did you mean 'fetch.max.bytes'"),
         (["consume", "-b", "h", "orders", "-X", "fetch_max_byte=1"], "did you mean 'fetch_max_bytes'"),

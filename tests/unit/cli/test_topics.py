@@ -231,6 +231,10 @@ def test_json() -> None:
     assert "firstOffset" not in everything["topics"][0]["partitions"][0]
 
 
+def test_the_list_as_json_is_the_json_object() -> None:
+    assert run("-L", "-J").stdout == run("-J").stdout
+
+
 def test_pretty_json() -> None:
     assert run("-J", "--pretty").stdout.startswith('{\n  "query"')
     assert run("-J", "--compact").stdout.count("\n") == 1
@@ -239,8 +243,8 @@ def test_pretty_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["-L", "-J"], "one of --names, -L and -J"),
-        (["-n", "-J"], "one of --names, -L and -J"),
+        (["-n", "-L"], "neither -L nor -J goes with it"),
+        (["-n", "-J"], "neither -L nor -J goes with it"),
         (["--names", "--offsets"], "--names shows no offsets"),
         (["--pretty"], "--pretty and --compact are for -J"),
         ([""], "a topic's name is empty"),

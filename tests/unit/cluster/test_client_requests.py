@@ -13,7 +13,7 @@ from kafwire.cluster.client_requests import Requests
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ClientConfig
 from kafwire.error_codes import ErrorCode
-from kafwire.errors import KafkaTimeoutError
+from kafwire.errors import ConfigError, KafkaTimeoutError
 from kafwire.testing.simulation.kafka import Call
 from tests.support.simulated import World
 
@@ -110,3 +110,41 @@ def test_a_cluster_without_a_controller_is_waited_for() -> None:
         request = requests.call(protocol.CreatePartitionsRequest(topics=[], timeout_ms=1_000), timeout=2)
         with pytest.raises(KafkaTimeoutError, match="NOT_CONTROLLER"):
             world.run(request())
+
+
+def test_added_partitions_are_waited_for() -> None:
+    """A broker may know of them, and of their leaders, after the controller."""
+    with World() as world:
+        world.create_topic("t", partitions=2)
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        asked: list[Any] = []
+
+        def grow(call: Call) -> Any:
+            asked.extend((each.name, each.count, each.assignments) for each in call.message.topics)
+            world.loop.call_later(3, lambda: world.add_partitions("t", 2))
+            response = type(call.message).response
+            return response(results=[response.CreatePartitionsTopicResult(name="t", error_code=ErrorCode.NONE)])
+
+        world.on("CreatePartitions", grow)
+        began = world.loop.time()
+        world.run(requests.create_partitions("t", 4)())
+        assert asked == [("t", 4, None)]
+        assert 3 <= world.loop.time() - began < 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((["t"], 3), r"\['t'\] is not a topic: write create_partitions\(topic, count\) for each topic"),
+        (({"t": 3}, 3), "is not a topic"),
+        (("t", 0), "count=0: the number of all partitions is needed"),
+        (("t", True), "count=True: the number"),
+        (("t", 1.5), "count=1.5: the number"),
+        (("t", "3"), "count='3': the number"),
+    ],
+)
+def test_added_partitions_wrong_arguments(arguments: tuple[Any, Any], message: str) -> None:
+    with World() as world:
+        requests = Requests(Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap})))
+        with pytest.raises(ConfigError, match=message):
+            requests.create_partitions(*arguments)
