@@ -46,7 +46,7 @@ class EmbeddedKafka(Controls):
         plain: opens the plain listener, which asks for neither TLS nor a login, besides the secured ones. It is closed
             if `security` is given, unless asked for; without `security` it is the listener.
         acls: ACLs that are there from the start; given, they are enforced on all listeners. Principals that need none
-            are in the option `super.users`.
+            are in the option `super.users`. The option `authorizer.class.name` enforces ACLs too, as in Kafka.
         data: a folder for records, offsets and all else that has to survive; None: all is in memory. It is flushed when
             it is closed, and else as the options `log.flush.interval.messages` and `log.flush.interval.ms` say: never
             by default, as with Kafka. With 1 message, what was acknowledged survives a crash of the machine.
@@ -95,6 +95,7 @@ class EmbeddedKafka(Controls):
             if self._security.has_acls:
                 texts.setdefault("super.users", self._security.superusers)
         has_acls = acls is not None or (self._security is not None and self._security.has_acls)
+        has_acls = has_acls or bool(texts.get("authorizer.class.name", "").strip())
         self.state = ClusterState(range(1, nodes + 1), configs=texts, authorizer=has_acls)
         self.state.authorizer.add(acls or ())
         self._data = None if data is None else Path(data)

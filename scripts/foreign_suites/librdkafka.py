@@ -1,0 +1,86 @@
+"""librdkafka's suite: its `test-runner`, which the sources' own Makefiles compile."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from scripts.foreign_suites.left_out import never_run
+from scripts.foreign_suites.outcomes import Outcome, read_librdkafka
+from scripts.foreign_suites.running import SuiteError, broker, run
+from scripts.foreign_suites.suite import Request, Suite, read_report, version_in
+
+__all__ = ["LIBRDKAFKA"]
+
+_BUILD_SECONDS = 1800
+_KAFKA_VERSION = "4.4.0"
+_AT_ONCE = 4
+# The brokers of the suite's default scenario (tests/scenarios/default.json, tests/cluster_testing.py).
+_PROPERTIES = {
+    "num.partitions": "4",
+    "default.replication.factor": "3",
+    "auto.create.topics.enable": "true",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "group.share.min.record.lock.duration.ms": "1000",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+
+
+def _version(folder: Path) -> str:
+    number = int(version_in(folder, "src/rdkafka.h", r"^#define RD_KAFKA_VERSION\s+(0x[0-9a-f]+)"), 16)
+    return ".".join(str(number >> shift & 255) for shift in (24, 16, 8))
+
+
+def _compiled(request: Request) -> Path:
+    """Compile the library and the runner, if they are not; the folder of tests."""
+    tests = request.sources / "tests"
+    if (tests / "test-runner").exists():
+        return tests
+    log = request.folder / "build.txt"
+    with log.open("wb") as out:
+        for command in (["./configure", "--disable-curl"], ["make", "libs"], ["make", "-C", "tests", "build"]):
+            try:
+                done = subprocess.run(
+                    command, cwd=request.sources, stdout=out, stderr=out, check=False, timeout=_BUILD_SECONDS
+                )
+            except (FileNotFoundError, subprocess.TimeoutExpired) as error:
+                raise SuiteError(f"librdkafka does not compile: {error}") from None
+            if done.returncode:
+                end = log.read_text(errors="replace")[-2000:]
+                raise SuiteError(f"librdkafka does not compile: {' '.join(command)} failed\n{end}")
+    return tests
+
+
+def _run_librdkafka(request: Request) -> tuple[dict[str, Outcome], bool]:
+    tests = _compiled(request)
+    report, output, conf = (request.folder / name for name in ("report.json", "output.txt", "test.conf"))
+    skipped = ",".join(entry.name.partition("_")[0] for entry in never_run(request.left_out))
+    options = [f"--property={name}={value}" for name, value in _PROPERTIES.items()]
+    with broker(request.folder, "--nodes", "3", *options) as bootstrap:
+        conf.write_text(f"metadata.broker.list={bootstrap}\ntest.topic.random=true\n")
+        environment = {
+            "LD_LIBRARY_PATH": "../src:../src-cpp",
+            "RDKAFKA_TEST_CONF": str(conf),
+            "TEST_REPORT": str(report),
+            "TEST_KAFKA_VERSION": _KAFKA_VERSION,
+            **({"TESTS_SKIP": skipped} if skipped else {}),
+            **({"TESTS": request.only} if request.only else {}),
+        }
+        # -L: no test without a broker. -E: none with an emulated bad network, which takes over libc's sockets.
+        ended = run(
+            ["./test-runner", "-L", "-E", f"-p{_AT_ONCE}"],
+            cwd=tests,
+            limit_seconds=request.limit_seconds,
+            environment=environment,
+            output=output,
+        )
+    return read_report(report, read_librdkafka, output), ended
+
+
+LIBRDKAFKA = Suite(
+    "librdkafka",
+    _version,
+    _run_librdkafka,
+    3600,
+)
