@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from scripts.foreign_suites.kafka_tools import write_tools
 from scripts.foreign_suites.left_out import never_run
 from scripts.foreign_suites.outcomes import Outcome, read_librdkafka
 from scripts.foreign_suites.running import SuiteError, broker, run
@@ -15,15 +16,17 @@ __all__ = ["LIBRDKAFKA"]
 _BUILD_SECONDS = 1800
 _KAFKA_VERSION = "4.4.0"
 _AT_ONCE = 4
-# The brokers of the suite's default scenario (tests/scenarios/default.json, tests/cluster_testing.py).
+_PATIENCE = 3  # the limits of tests, of which one that is over ends the run
+# The brokers of the suite's default scenario (tests/scenarios/default.json, tests/cluster_testing.py), and Kafka's own delay.
 _PROPERTIES = {
+    "group.initial.rebalance.delay.ms": "3000",
     "num.partitions": "4",
     "default.replication.factor": "3",
     "auto.create.topics.enable": "true",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
     "group.share.min.record.lock.duration.ms": "1000",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
+    "allow.everyone.if.no.acl.found": "true",
 }
 
 
@@ -58,11 +61,13 @@ def _run_librdkafka(request: Request) -> tuple[dict[str, Outcome], bool]:
     skipped = ",".join(entry.name.partition("_")[0] for entry in never_run(request.left_out))
     options = [f"--property={name}={value}" for name, value in _PROPERTIES.items()]
     with broker(request.folder, "--nodes", "3", *options) as bootstrap:
-        conf.write_text(f"metadata.broker.list={bootstrap}\ntest.topic.random=true\n")
+        conf.write_text(f"metadata.broker.list={bootstrap}\ntest.topic.random=true\ntest.timeout.multiplier={_PATIENCE}\n")
         environment = {
             "LD_LIBRARY_PATH": "../src:../src-cpp",
             "RDKAFKA_TEST_CONF": str(conf),
             "TEST_REPORT": str(report),
+            "BROKERS": bootstrap,
+            "KAFKA_PATH": str(write_tools(request.folder / "kafka")),
             "TEST_KAFKA_VERSION": _KAFKA_VERSION,
             **({"TESTS_SKIP": skipped} if skipped else {}),
             **({"TESTS": request.only} if request.only else {}),

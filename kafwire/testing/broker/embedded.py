@@ -95,7 +95,6 @@ class EmbeddedKafka(Controls):
             if self._security.has_acls:
                 texts.setdefault("super.users", self._security.superusers)
         has_acls = acls is not None or (self._security is not None and self._security.has_acls)
-        has_acls = has_acls or bool(texts.get("authorizer.class.name", "").strip())
         self.state = ClusterState(range(1, nodes + 1), configs=texts, authorizer=has_acls)
         self.state.authorizer.add(acls or ())
         self._data = None if data is None else Path(data)

@@ -10,21 +10,18 @@ import re
 import shlex
 import sys
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafwire.testing import EmbeddedKafka, Security
-from kafwire.testing.broker.security.acls import Acl
 from kafwire.testing.broker.security.credentials import Credentials
+from scripts.foreign_suites.kafka_tools import bindings, read_options
 
 _PASSWORDS = {"admin": "admin", "test": "test", "test2": "test2"}  # as in the image's kafka_server_jaas.conf
 _SCRAM = re.compile(r"(SCRAM-SHA-\d+)=\[password=([^]]*)\]")
-_RESOURCES = {"--topic": "Topic", "--group": "Group", "--transactional-id": "TransactionalId"}
-_FOR_PRODUCERS = {"Topic": ["Write", "Describe", "Create"], "TransactionalId": ["Write", "Describe"]}
-_FOR_CONSUMERS = {"Topic": ["Read", "Describe"], "Group": ["Read"]}
 
 
 class Container:
@@ -65,7 +62,7 @@ class Container:
         if tool == "kafka-configs.sh":
             user = words[words.index("--entity-name") + 1]
             for mechanism, password in _SCRAM.findall(words[words.index("--add-config") + 1]):
-                self._kafka.ask(lambda s, m=mechanism, p=password: s.part(Credentials).add_scram(m, user, p))
+                self._kafka.ask(lambda s, m=mechanism, p=password: s.part(Credentials).add_scram(user, p, [m]))
             return 0, b""
         return 127, f"{tool}: no such command".encode()
 
@@ -73,7 +70,7 @@ class Container:
         if "--list" in words:
             acls = self._kafka.ask(lambda state: state.authorizer.all())
             return 0, "\n".join(map(str, acls)).encode()
-        acls = list(bindings(words))
+        acls = list(bindings(read_options(words)))
         change = "add" if "--add" in words else "remove"
         self._kafka.ask(lambda state: getattr(state.authorizer, change)(acls))
         return 0, b""
@@ -92,37 +89,6 @@ class Certificates:
 
     def stop(self) -> None:
         """Do nothing."""
-
-
-def bindings(words: Sequence[str]) -> Iterator[Acl]:
-    """The ACLs that options of `kafka-acls.sh` name."""
-    options: dict[str, list[str]] = {}
-    for index, word in enumerate(words):
-        if word.startswith("--"):
-            following = words[index + 1] if index + 1 < len(words) else "--"
-            options.setdefault(word, []).append("" if following.startswith("--") else following)
-    for option, permission in (("--allow-principal", "Allow"), ("--deny-principal", "Deny")):
-        host = options.get("--allow-host" if permission == "Allow" else "--deny-host", ["*"])[0]
-        for principal in options.get(option, []):
-            for kind, name, operation in _named(options):
-                more = {} if name is None else {"name": name}
-                yield Acl(principal, operation, kind, permission=permission, host=host, **more)
-
-
-def _named(options: Mapping[str, list[str]]) -> Iterator[tuple[str, str | None, str]]:
-    operations = options.get("--operation", [])
-    resources = [(kind, name) for option, kind in _RESOURCES.items() for name in options.get(option, [])]
-    for kind, name in resources:
-        wanted = list(operations)
-        if "--producer" in options:
-            wanted += _FOR_PRODUCERS.get(kind, [])
-        if "--consumer" in options:
-            wanted += _FOR_CONSUMERS.get(kind, [])
-        for operation in wanted or ["All"]:
-            yield kind, name, operation
-    if "--cluster" in options:
-        for operation in operations or ["All"]:
-            yield "Cluster", None, operation
 
 
 def _copy_certificates(kafka: EmbeddedKafka, folder: Path) -> None:
