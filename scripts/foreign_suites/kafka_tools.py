@@ -66,7 +66,8 @@ def _topics(client: kafwire.Client, options: _Options) -> list[Any]:
     (name,) = options["--topic"]
     if "--create" in options:
         config = dict(each.split("=", 1) for each in options.get("--config", []))
-        client.create_topic(name, int(options["--partitions"][0]), int(options["--replication-factor"][0]), config)
+        partitions, replicas = (int(options[option][0]) for option in ("--partitions", "--replication-factor"))
+        client.create_topic(name, partitions=partitions, replication_factor=replicas, config=config)
         return []
     if "--delete" in options:
         client.delete_topic(name)
