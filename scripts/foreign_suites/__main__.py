@@ -2,13 +2,13 @@
 
     python -m scripts.foreign_suites kafka-python aiokafka=SOURCES kgo=SOURCES
 
-SOURCES is a folder of the suite: a checkout, or what its archive unpacks to. Without it, pip downloads the source
-distribution of the installed version, where that has the tests (kafka-python). Nothing else uses a network; Go's and C's
-sources need their own dependencies at hand. Python clients are tested as installed in --python's environment, and must be
-of the version of the tests.
+SOURCES is a folder of the suite: a checkout, or an unpacked archive. Without SOURCES, pip downloads the source
+distribution of the installed version, where that has the tests (kafka-python). Go suites need go on the PATH and download
+their modules; librdkafka's needs a C and a C++ compiler, make, and the headers of OpenSSL and libzstd. A Python client
+must be installed in the environment of --python, in the version of the tests.
 
-Tests left out, with reasons, are in scripts/foreign_suites/left_out. Exit code 1: a test failed that is not left out, a
-left out one passed or is missing, or a suite could not run.
+The lists of tests left out, with reasons, are in scripts/foreign_suites/left_out. Exit code 1: a test fails that is not
+left out, a test left out passes or is missing, or a suite cannot run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Chosen:
 
 
 def parse_suite(text: str) -> Chosen:
-    """Parse NAME or NAME=SOURCES; raises argparse's error with what to write instead."""
+    """Parse NAME or NAME=SOURCES; the error names the correct form."""
     name, equals, folder = text.partition("=")
     suite = next((each for each in SUITES if each.name == name), None)
     if suite is None:
@@ -93,17 +93,21 @@ def working_folder(keep: Path | None, name: str) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix=f"foreign-{name}-") as folder:
             yield Path(folder)
         return
-    folder = keep.resolve() / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
-    folder.mkdir(parents=True)
-    yield folder
+    kept = keep.resolve() / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+    kept.mkdir(parents=True)
+    yield kept
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse the command line, run the suites, print what they came to and the rows of the table."""
+    """Parse the command line, run the suites, print their results and the rows of the table."""
     parser = argparse.ArgumentParser(
-        prog="python -m scripts.foreign_suites", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m scripts.foreign_suites",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("suites", nargs="+", type=parse_suite, metavar="NAME[=SOURCES]", help=", ".join(s.name for s in SUITES))
+    parser.add_argument(
+        "suites", nargs="+", type=parse_suite, metavar="NAME[=SOURCES]", help=", ".join(s.name for s in SUITES)
+    )
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has the Python client")
     parser.add_argument("--only", default="", help="some tests: pytest's -k, go's -run, or librdkafka's numbers")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the suites' reports and logs there")

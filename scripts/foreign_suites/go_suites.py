@@ -99,9 +99,7 @@ def _functional(sources: Path) -> list[str]:
 def _sarama_version(folder: Path) -> str:
     """The version of a checkout's tag, or of the folder's name: no file has it."""
     _functional(folder)
-    git = subprocess.run(
-        ["git", "-C", str(folder), "describe", "--tags"], capture_output=True, text=True, check=False
-    )
+    git = subprocess.run(["git", "-C", str(folder), "describe", "--tags"], capture_output=True, text=True, check=False)
     if git.returncode == 0:
         return git.stdout.strip().removeprefix("v")
     found = re.search(r"\d+\.\d+\.\d+", folder.name)

@@ -1,6 +1,6 @@
-"""Stand-ins for `kafka-topics.sh` and `kafka-acls.sh`, which suites run: what these need of them, and no more.
+"""Stand-ins for `kafka-topics.sh` and `kafka-acls.sh`, with the options that suites use.
 
-    python -m scripts.foreign_suites.kafka_tools kafka-topics.sh --bootstrap-server HOST:PORT --delete --topic flights
+python -m scripts.foreign_suites.kafka_tools kafka-topics.sh --bootstrap-server HOST:PORT --delete --topic flights
 """
 
 from __future__ import annotations
@@ -130,9 +130,7 @@ def write_tools(folder: Path) -> Path:
     (folder / "bin").mkdir(parents=True)
     for name in _TOOLS:
         path = folder / "bin" / name
-        path.write_text(
-            f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m {__spec__.name} {name} "$@"\n'
-        )
+        path.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec "{sys.executable}" -m {__spec__.name} {name} "$@"\n')
         path.chmod(0o755)
     return folder
 

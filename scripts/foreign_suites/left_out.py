@@ -1,6 +1,6 @@
 """Tests that are left out of a suite, with reasons, as data; and the judgement of a run by them. Pure.
 
-An entry of `left_out/<suite>.toml` names a test, or with `*` several, the reason, and what running them does:
+An entry of `left_out/<suite>.toml` names a test, or several by `*`, the reason, and the outcome of running them:
 
     [[test]]
     name = "tests/test_sasl.py::TestKafkaSASL::test_sasl_plaintext_gssapi"
@@ -32,7 +32,7 @@ class LeftOutError(ValueError):
 
 @dataclass(frozen=True)
 class LeftOut:
-    """One entry: the tests, the reason, and what running them does."""
+    """One entry: the tests, the reason, and the outcome of running them."""
 
     name: str
     reason: str

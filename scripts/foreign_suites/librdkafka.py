@@ -17,7 +17,7 @@ _BUILD_SECONDS = 1800
 _KAFKA_VERSION = "4.4.0"
 _AT_ONCE = 4
 _PATIENCE = 3  # the limits of tests, of which one that is over ends the run
-# The brokers of the suite's default scenario (tests/scenarios/default.json, tests/cluster_testing.py), and Kafka's own delay.
+# As in the suite's tests/scenarios/default.json and tests/cluster_testing.py, and Kafka's own delay of rebalances.
 _PROPERTIES = {
     "group.initial.rebalance.delay.ms": "3000",
     "num.partitions": "4",
@@ -61,7 +61,9 @@ def _run_librdkafka(request: Request) -> tuple[dict[str, Outcome], bool]:
     skipped = ",".join(entry.name.partition("_")[0] for entry in never_run(request.left_out))
     options = [f"--property={name}={value}" for name, value in _PROPERTIES.items()]
     with broker(request.folder, "--nodes", "3", *options) as bootstrap:
-        conf.write_text(f"metadata.broker.list={bootstrap}\ntest.topic.random=true\ntest.timeout.multiplier={_PATIENCE}\n")
+        conf.write_text(
+            f"metadata.broker.list={bootstrap}\ntest.topic.random=true\ntest.timeout.multiplier={_PATIENCE}\n"
+        )
         environment = {
             "LD_LIBRARY_PATH": "../src:../src-cpp",
             "RDKAFKA_TEST_CONF": str(conf),

@@ -1,4 +1,4 @@
-"""What a run of a suite came to, as lines and as a row of the table in docs/broker.md. Pure."""
+"""Lines and table rows (docs/broker.md) of a suite's run. Pure."""
 
 from __future__ import annotations
 

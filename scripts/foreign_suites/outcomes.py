@@ -72,7 +72,9 @@ def read_go(lines: Iterable[str]) -> dict[str, Outcome]:
         elif action == "run":
             outcomes[name] = Outcome.FAILED
     if not outcomes:
-        raise ReportError(f"go ran no test: {', '.join(f'{name}: {end}' for name, end in packages.items()) or 'no event'}")
+        raise ReportError(
+            f"go ran no test: {', '.join(f'{name}: {end}' for name, end in packages.items()) or 'no event'}"
+        )
     return _leaves(outcomes)
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 __all__ = ["ROOT", "SuiteError", "broker", "run"]
@@ -17,7 +17,7 @@ _GRACE_SECONDS = 30.0  # after the time limit, for a report of the tests so far
 
 
 class SuiteError(Exception):
-    """A suite cannot run: what is missing, and how to get it."""
+    """A suite cannot run; the message names the missing part and its remedy."""
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def run(
         cwd: its folder.
         limit_seconds: its time limit.
         environment: variables besides this process's own.
-        output: the file for what it prints.
+        output: the file for its standard output.
         errors: the file for its standard error; None: `output` too.
 
     Returns:
@@ -96,8 +96,6 @@ def _interrupt(process: subprocess.Popen[bytes]) -> None:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     """End the suite and every process that it left behind."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()

@@ -1,4 +1,4 @@
-"""`Suite`: one client's tests, how to run them, and how to read what they report."""
+"""`Suite`: the tests of one client, how to run them and how to read their report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sarama's environment: five embedded brokers behind fault proxies, a stand-in for toxiproxy's HTTP API, and for docker.
+"""sarama's environment: five embedded brokers behind fault proxies, and stand-ins for toxiproxy's HTTP API and docker.
 
 The suite connects to fixed ports, disables proxies, adds latency and resets connections through toxiproxy, and stops
 and starts brokers through `docker compose`.
@@ -39,7 +39,7 @@ except urllib.error.URLError as error:
 
 
 class _Environment:
-    """The brokers and proxies, and what the suite does to them."""
+    """The brokers and proxies, changed by the suite's requests."""
 
     def __init__(self, kafka: EmbeddedKafka, proxies: FaultProxy) -> None:
         self._kafka = kafka
@@ -134,7 +134,7 @@ def _handler(environment: _Environment) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(data)
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *args: Any) -> None:
             """Log nothing."""
 
     return Handler

@@ -60,7 +60,7 @@ class ClusterState:
         configs: options of brokers, by Kafka's names; see `configs.py`.
         seed: of ids.
         wall_ms: the wall clock's time when the monotonic one is 0, in milliseconds.
-        authorizer: whether ACLs decide what a client may do (`acls.py`); the option `authorizer.class.name` says so too.
+        authorizer: whether ACLs decide what a client may do (`acls.py`), as with the option `authorizer.class.name`.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """aiokafka's suite: a stand-in for the package docker, whose container is an embedded broker.
 
 The suite starts a container with the ports that it chose, and runs Kafka's and OpenSSL's commands in it: a script that
-makes certificates, `kafka-acls.sh` and `kafka-configs.sh`. The stand-in does what these would.
+makes certificates, `kafka-acls.sh` and `kafka-configs.sh`. The stand-in has the same effects.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pytest
 
 from kafwire.testing import EmbeddedKafka, Security
 from kafwire.testing.broker.security.credentials import Credentials
+from kafwire.testing.broker.state import ClusterState
 from scripts.foreign_suites.kafka_tools import bindings, read_options
 
 _PASSWORDS = {"admin": "admin", "test": "test", "test2": "test2"}  # as in the image's kafka_server_jaas.conf
@@ -54,15 +55,15 @@ class Container:
         _copy_certificates(self._kafka, certificates)
 
     def exec_run(self, command: str | Sequence[str], **_: Any) -> tuple[int, bytes]:
-        """Do what a command of Kafka's would; exit code and output."""
+        """Apply a command of Kafka's to the broker; exit code and output."""
         words = shlex.split(command) if isinstance(command, str) else list(command)
         tool = words[0].rpartition("/")[2]
         if tool == "kafka-acls.sh":
             return self._acls(words[1:])
         if tool == "kafka-configs.sh":
             user = words[words.index("--entity-name") + 1]
-            for mechanism, password in _SCRAM.findall(words[words.index("--add-config") + 1]):
-                self._kafka.ask(lambda s, m=mechanism, p=password: s.part(Credentials).add_scram(user, p, [m]))
+            passwords = dict(_SCRAM.findall(words[words.index("--add-config") + 1]))
+            self._kafka.ask(lambda state: _add_user(state, user, passwords))
             return 0, b""
         return 127, f"{tool}: no such command".encode()
 
@@ -83,12 +84,17 @@ class Container:
 class Certificates:
     """A container in which the suite makes certificates: the broker has its own, copied when it starts."""
 
-    def exec_run(self, command: Sequence[str], **_: Any) -> tuple[int, bytes]:
+    def exec_run(self, _: Sequence[str], **__: Any) -> tuple[int, bytes]:
         """Do nothing."""
         return 0, b""
 
     def stop(self) -> None:
         """Do nothing."""
+
+
+def _add_user(state: ClusterState, user: str, passwords: Mapping[str, str]) -> None:
+    for mechanism, password in passwords.items():
+        state.part(Credentials).add_scram(user, password, [mechanism])
 
 
 def _copy_certificates(kafka: EmbeddedKafka, folder: Path) -> None:
@@ -141,4 +147,4 @@ def pytest_sessionstart() -> None:
     """Make no keytab: it needs MIT Kerberos, and the tests that use it are left out."""
     from tests import _testutil  # type: ignore[attr-defined]
 
-    _testutil.KerberosUtils.create_keytab = lambda _: None  # type: ignore[attr-defined]
+    _testutil.KerberosUtils.create_keytab = lambda _: None

@@ -17,7 +17,7 @@ from kafwire.testing import EmbeddedKafka, Security
 
 
 class Child:
-    """What the suite's fixtures call of Kafka's process: its logs."""
+    """The stand-in for Kafka's process, of which fixtures print the logs."""
 
     def dump_logs(self) -> None:
         """Print nothing: the broker is in this process, and pytest captures its log."""
@@ -68,7 +68,7 @@ def _embedded(base: Any) -> Any:
             self.start()
 
         def start(self) -> None:
-            if self.running:
+            if self.running:  # type: ignore[has-type]
                 return
             self.embedded = _broker(self)
             self.embedded.start()

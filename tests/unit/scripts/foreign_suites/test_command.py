@@ -1,4 +1,4 @@
-"""`python -m scripts.foreign_suites`: what it runs, what it prints, and its exit code."""
+"""`python -m scripts.foreign_suites`: suites, output and exit code."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def leave_out(folder: Path, *names: str) -> None:
     (folder / "tiny.toml").write_text("".join(f'[[test]]\nname = "{name}"\nreason = "GSSAPI"\n' for name in names))
 
 
-def test_a_test_that_fails_and_is_not_left_out_fails_the_command(suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_test_that_fails_and_is_not_left_out_fails_the_command(
+    suite: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert command.main([f"tiny={suite}"]) == 1
     printed = capsys.readouterr().out
     assert "FAILED b\ntiny: 2 passed, 1 failed, 0 left out, 0 skipped by the suite\n" in printed
@@ -128,9 +130,7 @@ def test_a_row_counts_tests_left_out_as_run() -> None:
 def test_a_suite_that_hangs_is_interrupted_and_reports(tmp_path: Path) -> None:
     code = "import time\ntry: time.sleep(60)\nexcept KeyboardInterrupt: print('a report')"
     began = time.monotonic()
-    ended = run(
-        [sys.executable, "-c", code], cwd=tmp_path, limit_seconds=2, environment={}, output=tmp_path / "output"
-    )
+    ended = run([sys.executable, "-c", code], cwd=tmp_path, limit_seconds=2, environment={}, output=tmp_path / "output")
     assert not ended
     assert (tmp_path / "output").read_text() == "a report\n"
     assert time.monotonic() - began < 30
@@ -150,13 +150,15 @@ def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
 
 
 class Fakes:
-    """Brokers and proxies that note what is done to them."""
+    """Brokers and proxies that record their calls."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
 
     def __getattr__(self, name: str) -> object:
-        return lambda *given: self.calls.append(" ".join([name, *(str(each) for each in given if isinstance(each, int))]))
+        return lambda *given: self.calls.append(
+            " ".join([name, *(str(each) for each in given if isinstance(each, int))])
+        )
 
 
 def test_toxiproxy_disables_enables_and_resets() -> None:

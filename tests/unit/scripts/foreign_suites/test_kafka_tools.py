@@ -31,7 +31,10 @@ from scripts.foreign_suites.kafka_tools import bindings, main, read_options, wri
                 Acl("User:test", "Read", "Group", "g"),
             ],
         ),
-        ("--deny-principal User:test --operation Create --cluster", [Acl("User:test", "Create", "Cluster", permission="Deny")]),
+        (
+            "--deny-principal User:test --operation Create --cluster",
+            [Acl("User:test", "Create", "Cluster", permission="Deny")],
+        ),
         ("--list", []),
     ],
 )
@@ -56,7 +59,9 @@ def test_topics_and_acls_of_a_broker_change() -> None:
         assert run("kafka-topics.sh --alter --topic a --partitions 2") == 1
         acl = "--force --deny-principal User:* --operation Read --topic a"
         assert run(f"kafka-acls.sh --add {acl}") == 0
-        assert kafka.ask(lambda state: state.authorizer.all()) == [Acl("User:*", "Read", "Topic", "a", permission="Deny")]
+        assert kafka.ask(lambda state: state.authorizer.all()) == [
+            Acl("User:*", "Read", "Topic", "a", permission="Deny")
+        ]
         assert run(f"kafka-acls.sh --remove {acl}") == 0
         assert kafka.ask(lambda state: state.authorizer.all()) == []
         assert run("kafka-topics.sh --delete --topic a") == 0

@@ -1,4 +1,4 @@
-"""`left_out`: lists of tests left out, and what becomes stale in them."""
+"""`left_out`: lists of tests left out, and their stale entries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,11 @@ P, F, S = Outcome.PASSED, Outcome.FAILED, Outcome.SKIPPED
 
 def test_a_run_is_judged_by_its_list() -> None:
     outcomes = {"a": P, "b": F, "c": S, "d": F, "e": S, "f": P, "g": F}
-    entries = [LeftOut("b", "GSSAPI"), LeftOut("e", "it hangs", "never"), *(LeftOut(x, "chance", "varies") for x in "fg")]
+    entries = [
+        LeftOut("b", "GSSAPI"),
+        LeftOut("e", "it hangs", "never"),
+        *(LeftOut(x, "chance", "varies") for x in "fg"),
+    ]
     verdict = judge(outcomes, entries)
     assert (verdict.passed, verdict.failed, verdict.skipped) == (["a"], ["d"], ["c"])
     assert verdict.left_out == ["b", "e", "f", "g"]
@@ -47,7 +51,11 @@ def test_an_entry_without_a_test_is_stale(run: str) -> None:
 
 def test_a_star_names_several_tests_each_of_which_must_fail() -> None:
     entry = LeftOut("sasl.py::Test*::test_gssapi[*]", "GSSAPI")
-    outcomes = {"sasl.py::TestA::test_gssapi[1]": F, "sasl.py::TestB::test_gssapi[2]": P, "sasl.py::TestA::test_plain[1]": P}
+    outcomes = {
+        "sasl.py::TestA::test_gssapi[1]": F,
+        "sasl.py::TestB::test_gssapi[2]": P,
+        "sasl.py::TestA::test_plain[1]": P,
+    }
     verdict = judge(outcomes, [entry])
     assert verdict.left_out == ["sasl.py::TestA::test_gssapi[1]", "sasl.py::TestB::test_gssapi[2]"]
     assert verdict.stale == ["sasl.py::TestB::test_gssapi[2]: it passes; delete its entry"]

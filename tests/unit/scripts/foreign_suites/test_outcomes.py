@@ -52,7 +52,18 @@ def junit(folder: Path, tests: str, *, never: dict[str, str] | None = None) -> s
     (folder / "test_it.py").write_text(tests)
     report = folder / "report.xml"
     plugin = "scripts.foreign_suites.adapters.common"
-    options = ["-q", "-p", plugin, "-p", "no:cacheprovider", "-c", "pytest.ini", "--rootdir", ".", f"--junitxml={report}"]
+    options = [
+        "-q",
+        "-p",
+        plugin,
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        "pytest.ini",
+        "--rootdir",
+        ".",
+        f"--junitxml={report}",
+    ]
     (folder / "pytest.ini").write_text("[pytest]\njunit_family = xunit1\n")
     settings = json.dumps({"never": never or {}, "fixtures": ["broker"]})
     subprocess.run(
@@ -138,7 +149,7 @@ def test_librdkafka_has_states_of_tests_and_not_of_the_run() -> None:
         "0081_admin": {"name": "0081_admin", "state": "FAILED"},
         "0113_cooperative_rebalance": {"name": "0113_cooperative_rebalance", "state": "RUNNING"},
     }
-    # The runner does not escape what a test says.
+    # The runner writes messages of tests without escapes.
     text = json.dumps({"id": "x", "tests": tests}).replace('"id": "x"', '"id": "x\ty"')
     assert read_librdkafka(text) == {
         "0001_multiobj": P,
