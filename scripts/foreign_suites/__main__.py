@@ -3,9 +3,9 @@
     python -m scripts.foreign_suites kafka-python aiokafka=SOURCES kgo=SOURCES
 
 SOURCES is a folder of the suite: a checkout, or an unpacked archive. Without SOURCES, pip downloads the source
-distribution of the installed version, where that has the tests (kafka-python). Go suites need go on the PATH and download
-their modules; librdkafka's needs a C and a C++ compiler, make, and the headers of OpenSSL and libzstd. A Python client
-must be installed in the environment of --python, in the version of the tests.
+distribution of the installed version, where that has the tests (kafka-python). A Python client must be installed in the
+environment of --python, in the version of the tests. Go suites need go on the PATH and download their modules;
+librdkafka's needs a C and a C++ compiler, make, and the headers of OpenSSL and libzstd.
 
 The lists of tests left out, with reasons, are in scripts/foreign_suites/left_out. Exit code 1: a test fails that is not
 left out, a test left out passes or is missing, or a suite cannot run.
