@@ -99,9 +99,11 @@ def _functional(sources: Path) -> list[str]:
 def _sarama_version(folder: Path) -> str:
     """The version of a checkout's tag, or of the folder's name: no file has it."""
     _functional(folder)
-    git = subprocess.run(["git", "-C", str(folder), "describe", "--tags"], capture_output=True, text=True, check=False)
-    if git.returncode == 0:
-        return git.stdout.strip().removeprefix("v")
+    if (folder / ".git").exists():
+        command = ["git", "-C", str(folder), "describe", "--tags"]
+        git = subprocess.run(command, capture_output=True, text=True, check=False)
+        if git.returncode == 0:
+            return git.stdout.strip().removeprefix("v")
     found = re.search(r"\d+\.\d+\.\d+", folder.name)
     if found is None:
         raise SuiteError(f"the version of {folder} is unknown: name the folder sarama-VERSION, or give a git checkout")

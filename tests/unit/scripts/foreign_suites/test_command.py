@@ -188,3 +188,9 @@ def test_toxiproxy_disables_enables_and_resets() -> None:
     assert fakes.calls == ["restart", "start_node 2", "serve 2", "add", "play 1"]
     assert ask("POST", "proxies/kafka1/toxics", {"type": "slicer", "attributes": {}})[0] == 400
     assert ask("GET", "version")[0] == 404
+
+
+def test_a_download_that_fails_says_what_to_give_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(SuiteError, match=r"pip did not download the sources of tiny 1\.2: .*; or give tiny=FOLDER"):
+        sources.downloaded("tiny", "1.2", tmp_path, sys.executable)
