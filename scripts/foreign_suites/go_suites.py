@@ -52,7 +52,7 @@ def _run_go(
     go = shutil.which("go") or "go"
     never = "|".join(re.escape(entry.name) for entry in never_run(request.left_out))
     command = [
-        *(go, "tool", "test2json", "-t", str(program), "-test.v=test2json"),
+        *(go, "tool", "test2json", "-t", "-p", folder.name, str(program), "-test.v=test2json"),
         f"-test.timeout={max(request.limit_seconds - _MARGIN_SECONDS, 1):g}s",
         f"-test.run={request.only or tests}",
         *((f"-test.skip=^({never})$",) if never else ()),

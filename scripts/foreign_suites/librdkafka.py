@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from scripts.foreign_suites.kafka_tools import write_tools
@@ -15,7 +18,10 @@ __all__ = ["LIBRDKAFKA"]
 
 _BUILD_SECONDS = 1800
 _KAFKA_VERSION = "4.4.0"
-_AT_ONCE = 4
+_AT_ONCE = 6
+_NO_TEST = "none"  # a number without tests: the report then has the names of all
+# -L: no test without a broker. -E: none with an emulated bad network, which takes over libc's sockets.
+_OPTIONS = ["-L", "-E", "-p1"]
 _PATIENCE = 3  # the limits of tests, of which one that is over ends the run
 # As in the suite's tests/scenarios/default.json and tests/cluster_testing.py, and Kafka's own delay of rebalances.
 _PROPERTIES = {
@@ -56,9 +62,10 @@ def _compiled(request: Request) -> Path:
 
 
 def _run_librdkafka(request: Request) -> tuple[dict[str, Outcome], bool]:
+    """Run each number's tests by a process of their own: a test that hangs ends its runner, and no other."""
     tests = _compiled(request)
-    report, output, conf = (request.folder / name for name in ("report.json", "output.txt", "test.conf"))
-    skipped = ",".join(entry.name.partition("_")[0] for entry in never_run(request.left_out))
+    conf = request.folder / "test.conf"
+    deadline = time.monotonic() + request.limit_seconds
     options = [f"--property={name}={value}" for name, value in _PROPERTIES.items()]
     with broker(request.folder, "--nodes", "3", *options) as bootstrap:
         conf.write_text(
@@ -67,22 +74,52 @@ def _run_librdkafka(request: Request) -> tuple[dict[str, Outcome], bool]:
         environment = {
             "LD_LIBRARY_PATH": "../src:../src-cpp",
             "RDKAFKA_TEST_CONF": str(conf),
-            "TEST_REPORT": str(report),
             "BROKERS": bootstrap,
             "KAFKA_PATH": str(write_tools(request.folder / "kafka")),
             "TEST_KAFKA_VERSION": _KAFKA_VERSION,
-            **({"TESTS_SKIP": skipped} if skipped else {}),
-            **({"TESTS": request.only} if request.only else {}),
         }
-        # -L: no test without a broker. -E: none with an emulated bad network, which takes over libc's sockets.
-        ended = run(
-            ["./test-runner", "-L", "-E", f"-p{_AT_ONCE}"],
-            cwd=tests,
-            limit_seconds=request.limit_seconds,
-            environment=environment,
-            output=output,
-        )
-    return read_report(report, read_librdkafka, output), ended
+
+        def outcomes_of(number: str) -> tuple[dict[str, Outcome], bool]:
+            report, output = request.folder / f"{number}.json", request.folder / f"{number}.txt"
+            ended = run(
+                ["./test-runner", *_OPTIONS],
+                cwd=tests,
+                limit_seconds=max(deadline - time.monotonic(), 1),
+                environment={**environment, "TESTS": number, "TEST_REPORT": str(report)},
+                output=output,
+            )
+            return read_report(report, read_librdkafka, output), ended
+
+        known = outcomes_of(_NO_TEST)[0]
+        found, ended = dict(known), True
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            for number, (outcomes, in_time) in _each(pool, outcomes_of, _chosen(request, known)):
+                found |= {name: outcomes.get(name, Outcome.FAILED) for name in known if _number(name) == number}
+                ended = ended and in_time
+    return found, ended
+
+
+def _each(
+    pool: ThreadPoolExecutor, function: Callable[[str], tuple[dict[str, Outcome], bool]], numbers: Sequence[str]
+) -> Iterator[tuple[str, tuple[dict[str, Outcome], bool]]]:
+    """The results by number; a runner that crashes has no report, and its tests no outcomes."""
+    for number, future in [(number, pool.submit(function, number)) for number in numbers]:
+        try:
+            yield number, future.result()
+        except SuiteError as error:
+            print(f"librdkafka {number}: {error}", flush=True)
+            yield number, ({}, True)
+
+
+def _number(name: str) -> str:
+    return name.partition("_")[0]
+
+
+def _chosen(request: Request, names: Iterable[str]) -> list[str]:
+    """The numbers to run, each once: longest first, as tests of higher numbers take longer."""
+    never = {_number(entry.name) for entry in never_run(request.left_out)}
+    numbers = dict.fromkeys(map(_number, names))
+    return sorted((each for each in numbers if each not in never and each in (request.only or each)), reverse=True)
 
 
 LIBRDKAFKA = Suite(
