@@ -98,7 +98,7 @@ def never_run(entries: Iterable[LeftOut]) -> list[LeftOut]:
 def judge(outcomes: Mapping[str, Outcome], entries: Iterable[LeftOut], *, partial: bool = False) -> Verdict:
     """Judge a run's outcomes. Tests that never ran are in `outcomes` as skipped, since the suite has them.
 
-    After a `partial` run, of some of the suite's tests, an entry about other tests is not stale.
+    After a `partial` run, of some of the suite's tests, an entry about other tests, missing or skipped, is not stale.
     """
     verdict = Verdict()
     owners: dict[str, LeftOut] = {}
@@ -111,11 +111,11 @@ def judge(outcomes: Mapping[str, Outcome], entries: Iterable[LeftOut], *, partia
             if owner is not entry:
                 verdict.stale.append(f"{entry.name}: {owner.name} names {name} too")
     for name, outcome in outcomes.items():
-        _file(verdict, name, outcome, owners.get(name))
+        _file(verdict, name, outcome, owners.get(name), partial=partial)
     return verdict
 
 
-def _file(verdict: Verdict, name: str, outcome: Outcome, entry: LeftOut | None) -> None:
+def _file(verdict: Verdict, name: str, outcome: Outcome, entry: LeftOut | None, *, partial: bool) -> None:
     if entry is None:
         {
             Outcome.PASSED: verdict.passed,
@@ -126,5 +126,5 @@ def _file(verdict: Verdict, name: str, outcome: Outcome, entry: LeftOut | None) 
     verdict.left_out.append(name)
     if entry.run == "fails" and outcome is Outcome.PASSED:
         verdict.stale.append(f"{name}: it passes; delete its entry")
-    if entry.run != "never" and outcome is Outcome.SKIPPED:
+    if entry.run != "never" and outcome is Outcome.SKIPPED and not partial:
         verdict.stale.append(f"{name}: the suite skips it by itself; delete its entry")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,7 +22,7 @@ _AT_ONCE = 6
 _NO_TEST = "none"  # a number without tests: the report then has the names of all
 # -L: no test without a broker. -E: none with an emulated bad network, which takes over libc's sockets.
 _OPTIONS = ["-L", "-E", "-p1"]
-_PATIENCE = 3  # the limits of tests, of which one that is over ends the run
+_PATIENCE = 3  # times a test's own limit
 # As in the suite's tests/scenarios/default.json and tests/cluster_testing.py, and Kafka's own delay of rebalances.
 _PROPERTIES = {
     "group.initial.rebalance.delay.ms": "3000",
@@ -79,21 +79,27 @@ def _run_librdkafka(request: Request) -> tuple[dict[str, Outcome], bool]:
             "TEST_KAFKA_VERSION": _KAFKA_VERSION,
         }
 
-        def outcomes_of(number: str) -> tuple[dict[str, Outcome], bool]:
+        def outcomes_of(number: str, selection: Mapping[str, str]) -> tuple[dict[str, Outcome], bool]:
             report, output = request.folder / f"{number}.json", request.folder / f"{number}.txt"
             ended = run(
                 ["./test-runner", *_OPTIONS],
                 cwd=tests,
                 limit_seconds=max(deadline - time.monotonic(), 1),
-                environment={**environment, "TESTS": number, "TEST_REPORT": str(report)},
+                environment={**environment, **selection, "TEST_REPORT": str(report)},
                 output=output,
             )
             return read_report(report, read_librdkafka, output), ended
 
-        known = outcomes_of(_NO_TEST)[0]
+        known = outcomes_of(_NO_TEST, {"TESTS": _NO_TEST})[0]
+        numbers = list(dict.fromkeys(map(_number, known)))
+
+        def alone(number: str) -> tuple[dict[str, Outcome], bool]:
+            # TESTS=number runs tests that are manual, too.
+            return outcomes_of(number, {"TESTS_SKIP": ",".join(each for each in numbers if each != number)})
+
         found, ended = dict(known), True
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            for number, (outcomes, in_time) in _each(pool, outcomes_of, _chosen(request, known)):
+            for number, (outcomes, in_time) in _each(pool, alone, _chosen(request, numbers)):
                 found |= {name: outcomes.get(name, Outcome.FAILED) for name in known if _number(name) == number}
                 ended = ended and in_time
     return found, ended
@@ -115,16 +121,10 @@ def _number(name: str) -> str:
     return name.partition("_")[0]
 
 
-def _chosen(request: Request, names: Iterable[str]) -> list[str]:
-    """The numbers to run, each once: longest first, as tests of higher numbers take longer."""
+def _chosen(request: Request, numbers: Iterable[str]) -> list[str]:
+    """The numbers to run: higher ones first, as their tests take longer."""
     never = {_number(entry.name) for entry in never_run(request.left_out)}
-    numbers = dict.fromkeys(map(_number, names))
     return sorted((each for each in numbers if each not in never and each in (request.only or each)), reverse=True)
 
 
-LIBRDKAFKA = Suite(
-    "librdkafka",
-    _version,
-    _run_librdkafka,
-    3600,
-)
+LIBRDKAFKA = Suite("librdkafka", _version, _run_librdkafka, 3600)
