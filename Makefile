@@ -1,6 +1,7 @@
 # make test     run the tests: unit, conformance, integration, spark; those of C also on the newest other CPython
 #               (KAFKA=real: those of clients on Apache Kafka too, as test-all has them)
-# make test-all run the long tests: more tests, fresh seeds, ten times the examples, every installed CPython (SHARD=number)
+# make test-all run the long tests: more tests, fresh seeds, ten times the examples, every installed CPython (SHARD=number;
+#               SUITES="kafka-python kgo=folder": tests of other clients, from sources of yours)
 # make test-kerberos  run the tests of GSSAPI, none of which may be skipped: they need MIT Kerberos, which .ci/run installs
 # make test-postgresql  run the tests on PostgreSQL, none of which may be skipped: .ci/run installs Debian's package
 # make test-kcat  run the commands of docs/porting/kcat.md with kcat itself: .ci/run installs Debian's package
@@ -50,6 +51,8 @@ SEEDS ?= 200
 KAFKA ?=
 AREA ?=
 SHARD ?= all
+SUITES ?= kafka-python
+export SUITES
 
 # Built extensions are kept under a hash of what they are made from, for this folder and others.
 export KAFWIRE_BUILD_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafwire/built

@@ -29,6 +29,8 @@ FRESH = {"KAFWIRE_SEED": "fresh"}
 # What the everyday run tests on embedded brokers where these prove the same (tests/support/either_kafka.py).
 ON_KAFKA = {"KAFKA": "real"}
 MORE = {**FRESH, "KAFWIRE_EXAMPLES": "10"}
+# Suites of other clients: names, or with sources of the user's NAME=FOLDER (scripts/foreign_suites).
+FOREIGN = os.environ.get("SUITES", "kafka-python").split()
 PYTHON = sys.executable
 PYTEST = [PYTHON, "-m", "pytest", "-q"]
 UNIT = [*PYTEST, "-n", str(JOBS), "--maxschedchunk=8", "tests/unit"]
@@ -89,6 +91,7 @@ LONG = [
     ),
     Step("soak", ["make", "soak", "MINUTES=60"]),
     Step("fuzz", ["make", "fuzz", "SECONDS=1800", "CHAOS=memory threads"]),
+    Step("suites of other clients", [PYTHON, "-m", "scripts.foreign_suites", *FOREIGN]),
 ]
 
 

@@ -46,7 +46,7 @@ class EmbeddedKafka(Controls):
         plain: opens the plain listener, which asks for neither TLS nor a login, besides the secured ones. It is closed
             if `security` is given, unless asked for; without `security` it is the listener.
         acls: ACLs that are there from the start; given, they are enforced on all listeners. Principals that need none
-            are in the option `super.users`.
+            are in the option `super.users`. The option `authorizer.class.name` enforces ACLs too, as in Kafka.
         data: a folder for records, offsets and all else that has to survive; None: all is in memory. It is flushed when
             it is closed, and else as the options `log.flush.interval.messages` and `log.flush.interval.ms` say: never
             by default, as with Kafka. With 1 message, what was acknowledged survives a crash of the machine.

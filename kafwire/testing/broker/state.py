@@ -60,7 +60,7 @@ class ClusterState:
         configs: options of brokers, by Kafka's names; see `configs.py`.
         seed: of ids.
         wall_ms: the wall clock's time when the monotonic one is 0, in milliseconds.
-        authorizer: whether ACLs decide what a client may do (`acls.py`).
+        authorizer: whether ACLs decide what a client may do (`acls.py`), as with the option `authorizer.class.name`.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class ClusterState:
         self._connections = 0
         self._parts: dict[type[Any], Any] = {}
         self.authorizer: Authorizer = self.part(Authorizer)
-        self.authorizer.is_enabled = authorizer
+        self.authorizer.is_enabled = authorizer or bool(self.config("authorizer.class.name").strip())
 
     # --- time, chance, parts
 

@@ -151,6 +151,13 @@ BROKER_CONFIGS = by_name(
         is_internal=True,
     ),
     ConfigDef(
+        "authorizer.class.name",
+        STRING,
+        "",
+        "the authorizer, which enforces ACLs; empty: none",
+        choices=("", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    ),
+    ConfigDef(
         "group.consumer.migration.policy",
         STRING,
         "bidirectional",

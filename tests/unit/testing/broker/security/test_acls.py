@@ -21,6 +21,7 @@ from kafwire.testing.broker.security.acls import (
     ResourceType,
 )
 from kafwire.testing.broker.state import ClusterState
+from kafwire.testing.broker.topics.configs import BROKER_CONFIGS
 from tests.support.broker_driver import BrokerDriver
 
 ALICE = "User:alice"
@@ -544,3 +545,20 @@ def test_offsets_and_epochs_of_topics_that_may_be_described(guarded: Any) -> Non
 def test_what_the_texts_of_errors_name_is_checked() -> None:
     """kafwire tells its users which operation they need for which API: the embedded broker asks for no other."""
     assert set(_PERMISSIONS) - {"CreateDelegationToken", "Fetch", "Metadata"} <= authorization.CHECKED
+
+
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+@pytest.mark.parametrize(("value", "enforced"), [(STANDARD, True), (f" {STANDARD} ", True), ("", False)])
+def test_the_option_authorizer_class_name_enforces_acls(value: str, enforced: bool) -> None:
+    its = ClusterState(configs={"authorizer.class.name": value, "super.users": "User:admin"}).authorizer
+    assert its.is_enabled is enforced
+    assert its.allows("User:alice", "*", Operation.READ, ResourceType.TOPIC, "flights") is not enforced
+    assert its.allows("User:admin", "*", Operation.READ, ResourceType.TOPIC, "flights")
+
+
+def test_another_authorizer_is_refused() -> None:
+    problem = BROKER_CONFIGS["authorizer.class.name"].problem("com.example.Authorizer")
+    assert problem is not None
+    assert STANDARD in problem
