@@ -22,6 +22,7 @@
 # make format   apply ruff's automatic fixes
 # make loc      print lines of code by package: library, tests, the rest
 # make dist     build the source distribution and the wheel in build/dist, and test the wheel in an empty environment
+# make wheels   build the wheels of all targets for each installed CPython in build/wheels, and test each as it can be here
 # make build    create the environment in .venv, and compile the extensions
 # make clean    remove everything that was made here (the jars in the user's cache stay)
 #
@@ -63,7 +64,7 @@ KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*ke
 POSTGRESQL_TESTS := $(shell find tests -name 'test_*postgresql*.py')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all test-kerberos test-postgresql test-arrow demo bench bench-strategies bench-sweep bench-spark dist fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc jars ready clean
+.PHONY: build test test-all test-kerberos test-postgresql test-arrow demo bench bench-strategies bench-sweep bench-spark dist wheels fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -105,9 +106,12 @@ bench-sweep: build $(VENV)/has-bench jars
 bench-spark: build $(VENV)/has-test $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks.spark $(BENCH) --rounds $(ROUNDS) --output benchmarks/spark/results.json
 
-dist: ready $(VENV)/has-dist
-	$(BIN)/python scripts/dist.py
+dist: ready $(VENV)/has-dist $(if $(filter x86_64,$(shell uname -m)),$(VENV)/has-wheel)
+	$(BIN)/python -m scripts.dist
 	KAFKA=real $(BIN)/python -m pytest -q --long tests/integration/test_first_hour.py
+
+wheels: ready $(VENV)/has-dist $(VENV)/has-wheel
+	$(BIN)/python -m scripts.all_wheels
 
 fuzz: build $(VENV)/has-fuzz
 	$(BIN)/python -m pytest -q tests/fuzz

@@ -45,7 +45,7 @@ if unknown := chosen - {path.stem for path in found}:
 LINKED = re.compile(r"^# distutils: sources = (.*)$", re.MULTILINE)
 HEADERS = sorted(PACKAGE.rglob("*.h"))
 flags = ["-O3", "-std=gnu11", "-fvisibility=hidden", "-fno-strict-aliasing", "-Wall", "-Wno-unused-function"]
-# Fortified functions are glibc's: level 3 on its newest, level 2 on old ones, nothing on musl. Sanitizers check the same.
+# glibc has fortified functions: level 3 on its newest, 2 on old ones; musl has none. Sanitizers check the same.
 flags += ["-fstack-protector-strong", *([] if SANITIZE else ["-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=3"])]
 # Debug symbols would be most of an extension, and take the compiler long; the names that a profiler shows stay.
 flags += [] if DEBUG or SANITIZE else ["-g0"]
@@ -139,15 +139,15 @@ class Progress:
         self._extensions = extensions
         self._numbers = itertools.count(1)
         if extensions:
-            self._say(f"kafwire: compiling {extensions} extensions, {min(parallel, extensions)} at once, each up to a minute")
+            self._say(f"compiling {extensions} extensions, {min(parallel, extensions)} at once, each up to a minute")
 
     @staticmethod
     def _say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
+        print(f"kafwire: {line}", file=sys.stderr, flush=True)
 
     def built(self, name: str, seconds: float) -> None:
         """Report an extension as built. Any thread."""
-        self._say(f"kafwire: [{next(self._numbers)}/{self._extensions}] {name}, {seconds:.0f} s")
+        self._say(f"[{next(self._numbers)}/{self._extensions}] {name}, {seconds:.0f} s")
 
 
 class BuildExtensions(build_ext):
@@ -203,7 +203,8 @@ def long_description() -> str:
     """README.md for a package index, which has none of the files beside it: links are made absolute."""
     source = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
     parts = FENCED.split(Path("README.md").read_text(encoding="utf-8"))
-    return "".join(part if part.startswith("```") else RELATIVE_LINK.sub(f"{source}/blob/HEAD/", part) for part in parts)
+    absolute = (part if part.startswith("```") else RELATIVE_LINK.sub(f"{source}/blob/HEAD/", part) for part in parts)
+    return "".join(absolute)
 
 
 setup(

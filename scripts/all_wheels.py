@@ -1,0 +1,103 @@
+"""Build the wheels of all targets for each CPython of this machine, and try each as far as this machine can.
+
+    python -m scripts.all_wheels                     # all; they are left in build/wheels
+    python -m scripts.all_wheels --only musllinux    # the targets whose platform tag has this in it
+
+| target | tried by |
+|---|---|
+| manylinux, x86-64 | an empty environment of its CPython, and a user's first hour in it |
+| manylinux, aarch64 | the CPython of Debian's packages under qemu-user, for that CPython's version |
+| musllinux, x86-64 | musl's loader, which binds every symbol that is not the interpreter's |
+| musllinux, aarch64 | auditwheel alone |
+
+auditwheel and the checks of `scripts/wheels.py` judge every one.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from scripts import dist, foreign_python, wheels
+from scripts.other_pythons import interpreters, prepare
+from scripts.wheels import DistError, Target
+
+WHEELS = dist.ROOT / "build" / "wheels"
+FIRST_HOUR = "tests/integration/test_first_hour.py"
+OLDEST = (3, 11)
+MUSL = Path("/lib/ld-musl-x86_64.so.1")
+NOT_FOUND = re.compile(r"Error relocating [^:]*: (\S+): symbol not found")
+INTERPRETERS = re.compile(r"_?Py[A-Z_]")
+
+
+def builders() -> dict[tuple[int, int], Path]:
+    """An interpreter with Cython, setuptools and what the tests import, for each version here."""
+    found = {(sys.version_info.major, sys.version_info.minor): Path(sys.executable)}
+    return found | {version: prepare(version, path) for version, path in interpreters(OLDEST).items()}
+
+
+def attempt(wheel: Path, target: Target, builder: Path) -> str:
+    """Try a wheel, and return how. Raises `DistError` where it fails."""
+    if target == wheels.MANYLINUX:
+        return first_hour(wheel, builder)
+    if target.libc == "musl" and target.machine == "x86_64":
+        return load_by_musl(wheel, MUSL)
+    if target.libc == "gnu":
+        return foreign_python.attempt(wheel, target.machine, WHEELS / "foreign")
+    return "not run: no musl for this processor here"
+
+
+def first_hour(wheel: Path, builder: Path) -> str:
+    """Use the wheel in an empty environment, as a new user does."""
+    if not dist.attempt(wheel, WHEELS / "empty", builder):
+        raise DistError(f"{wheel.name} does not work in an empty environment of {builder}")
+    environment = {**os.environ, "KAFWIRE_WHEEL": str(wheel), "KAFWIRE_WHEEL_PYTHON": str(builder)}
+    command = [sys.executable, "-m", "pytest", "-q", "--long", FIRST_HOUR]
+    if subprocess.run(command, cwd=dist.ROOT, env=environment, check=False).returncode:
+        raise DistError(f"{wheel.name}: {FIRST_HOUR} fails in an environment of {builder}")
+    return "a new user's first hour"
+
+
+def load_by_musl(wheel: Path, loader: Path) -> str:
+    """Load each extension by musl's loader: the interpreter's symbols are all that may be missing."""
+    if not loader.exists():
+        return f"not run: no {loader} (Debian: apt-get install musl)"
+    with wheels.unpacked(wheel) as extensions:
+        for extension in extensions:
+            done = subprocess.run([loader, "--list", extension], capture_output=True, text=True, check=False)
+            missing = NOT_FOUND.findall(done.stdout + done.stderr)
+            foreign = sorted({name for name in missing if not INTERPRETERS.match(name)})
+            if foreign or not missing:
+                raise DistError(f"{wheel.name}: musl does not load {extension.name}: {foreign or done.stderr}")
+    return "loaded by musl"
+
+
+def main() -> int:
+    """Build and try what the command line chooses; 1 if any wheel fails."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", metavar="TAG", default="", help="targets whose platform tag has this in it")
+    options = parser.parse_args()
+    if not wheels.available():
+        print("zig and auditwheel are needed, on Linux: pip install --group wheel", file=sys.stderr)
+        return 1
+    sdist, _ = dist.build()
+    shutil.rmtree(WHEELS, ignore_errors=True)
+    failed = False
+    for version, builder in builders().items():
+        for target in (target for target in wheels.TARGETS if options.only in target.tag):
+            name = f"CPython {version[0]}.{version[1]}, {target.tag}"
+            try:
+                wheel = wheels.build(sdist, builder, target, WHEELS)
+                wheels.check(wheel, target)
+                print(f"{name}: {wheel.stat().st_size:,} bytes, {attempt(wheel, target, builder)}", flush=True)
+            except (DistError, subprocess.CalledProcessError) as error:
+                failed = True
+                print(f"{name}: FAILED: {error}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

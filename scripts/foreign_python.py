@@ -1,0 +1,91 @@
+"""A CPython for another processor, from Debian's packages, run by qemu-user: to import a wheel that is built for it.
+
+Nothing is installed on the machine: apt has lists and a cache of its own, packages are unpacked into a folder.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+from scripts.wheels import DistError
+
+ROOT = Path(__file__).resolve().parent.parent
+DEBIAN = {"aarch64": "arm64"}
+# Everything compiled is imported, and a batch goes through each codec and back. The emulator has ARMv8's CRC.
+TRY = """
+import importlib, pathlib, platform, sys, kafwire
+from kafwire._codec import crc32c_implementations
+from kafwire.records import decode_batches, encode_batch
+root = pathlib.Path(kafwire.__file__).parent
+files = sorted(root.rglob("*.so"))
+for file in files:
+    importlib.import_module(".".join(file.relative_to(root.parent).with_suffix("").with_suffix("").with_suffix("").parts))
+assert len(files) >= 20, files
+for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+    (batch,) = decode_batches(encode_batch([b"value" * 1000], compression=codec))
+    assert [record.value for record in batch] == [b"value" * 1000], codec
+assert crc32c_implementations() == ["armv8", "table"], crc32c_implementations()
+print(f"{len(files)} extensions on {platform.machine()}")
+"""
+
+
+def attempt(wheel: Path, machine: str, folder: Path) -> str:
+    """Import all of a wheel by the CPython of Debian's packages, and return how; `DistError` where that fails."""
+    emulator = shutil.which(f"qemu-{machine}-static") or shutil.which(f"qemu-{machine}")
+    if not emulator or not shutil.which("apt-get"):
+        return f"not run: no qemu-{machine} or no apt-get (Debian: apt-get install qemu-user-static)"
+    root = _unpacked(DEBIAN[machine], folder / machine)
+    (python,) = (path for path in (root / "usr/bin").iterdir() if re.fullmatch(r"python3\.\d+", path.name))
+    minor = python.name.removeprefix("python3.")
+    if f"-cp3{minor}-" not in wheel.name:
+        return f"not run: Debian's CPython is 3.{minor}"
+    site = folder / f"{machine}-site"
+    shutil.rmtree(site, ignore_errors=True)
+    _dependencies(site, machine, minor)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    environment = {"PYTHONPATH": str(site), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [emulator, "-L", str(root), str(python), "-W", "error", "-c", TRY]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise DistError(f"{wheel.name} fails under {emulator}: {done.stderr}")
+    return f"{done.stdout.strip()}, CPython 3.{minor} under {Path(emulator).name}"
+
+
+def _unpacked(architecture: str, folder: Path) -> Path:
+    """The root of a file system that has Debian's python3 of an architecture, and what it needs."""
+    root = folder / "root"
+    if root.exists():
+        return root
+    for name in ("state/lists/partial", "cache/archives/partial"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    status = folder / "state/status"
+    status.touch()
+    settings = {
+        "APT::Architecture": architecture,
+        "APT::Architectures": architecture,
+        "APT::Sandbox::User": "root",
+        "Dir::State": folder / "state",
+        "Dir::State::status": status,
+        "Dir::Cache": folder / "cache",
+    }
+    apt = ["apt-get", "-qq", *(word for name, value in settings.items() for word in ("-o", f"{name}={value}"))]
+    subprocess.run([*apt, "update"], check=True)
+    subprocess.run([*apt, "-y", "--no-install-recommends", "--download-only", "install", "python3"], check=True)
+    unpacking = folder / "unpacking"
+    for package in sorted((folder / "cache/archives").glob("*.deb")):
+        subprocess.run(["dpkg", "-x", package, unpacking], check=True)
+    return unpacking.rename(root)
+
+
+def _dependencies(site: Path, machine: str, minor: str) -> None:
+    """Put the wheels of kafwire's own requirements for that processor into a folder."""
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    platforms = [f"--platform=manylinux{name}_{machine}" for name in ("2014", "_2_17", "_2_28")]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--only-binary", ":all:"]
+    subprocess.run([*pip, *platforms, "--python-version", f"3.{minor}", "--target", site, *wanted], check=True)
