@@ -139,7 +139,7 @@ class Progress:
         self._extensions = extensions
         self._numbers = itertools.count(1)
         if extensions:
-            self._say(f"compiling {extensions} extensions, {min(parallel, extensions)} at once, each up to a minute")
+            self._say(f"extensions to compile: {extensions}, {min(parallel, extensions)} at once, each up to a minute")
 
     @staticmethod
     def _say(line: str) -> None:

@@ -34,10 +34,13 @@ WHEEL_LIMIT_BYTES = 8 << 20
 TRY = """
 import importlib, pkgutil, sys, kafwire
 from kafwire._codec import crc32c_implementations
+from kafwire.records._compress import origin
 from kafwire.records import decode_batches, encode_batch
 modules = [name for _, name, _ in pkgutil.walk_packages(kafwire.__path__, "kafwire.") if "._" in name]
 compiled = [name for name in modules if "__" not in name and importlib.import_module(name).__file__.endswith(".so")]
 assert len(compiled) >= 20, compiled
+for codec, package in {"gzip": "isal", "lz4": "lz4", "zstd": "zstandard"}.items():
+    assert origin(codec).startswith(f"package {package}: "), f"{origin(codec)}: no symbols for {codec} in {package}"
 for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
     (batch,) = decode_batches(encode_batch([b"value"], compression=codec))
     assert [record.value for record in batch] == [b"value"], codec

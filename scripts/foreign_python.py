@@ -51,7 +51,7 @@ def attempt(wheel: Path, machine: str, folder: Path) -> str:
         archive.extractall(site)
     environment = {"PYTHONPATH": str(site), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
     command = [emulator, "-L", str(root), str(python), "-W", "error", "-c", TRY]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=site, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise DistError(f"{wheel.name} fails under {emulator}: {done.stderr}")
     return f"{done.stdout.strip()}, CPython 3.{minor} under {Path(emulator).name}"

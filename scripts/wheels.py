@@ -22,6 +22,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 WHEEL_LIMIT_BYTES = 5_000_000
+# As pip calls the build backend; an environment without isolation has Cython and setuptools already.
+BUILD = """
+import sys
+from setuptools import build_meta
+build_meta.build_wheel(sys.argv[1], {"--global-option": "--quiet", "--build-option": ["--plat-name", sys.argv[2]]})
+"""
 
 
 class DistError(Exception):
@@ -85,7 +91,7 @@ def build(sdist: Path, python: Path, target: Target, folder: Path) -> Path:
         (source,) = Path(scratch).iterdir()
         out = Path(scratch) / "wheel"
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        command = [str(python), "setup.py", "--quiet", "bdist_wheel", "--plat-name", target.tag, "--dist-dir", str(out)]
+        command = [str(python), "-c", BUILD, str(out), target.tag]
         subprocess.run(command, cwd=source, env=environment | compiler(target, python), check=True)
         (wheel,) = out.iterdir()
         if target.libc == "musl":

@@ -27,7 +27,7 @@ def test_each_extension_is_named_once_it_is_built(tmp_path: Path) -> None:
     done = build(tmp_path)
     lines = [line for line in done.stderr.splitlines() if line.startswith("kafwire: ")]
     assert done.returncode == 0, done.stderr
-    assert lines[0].startswith("kafwire: compiling 2 extensions, ")
+    assert lines[0].startswith("kafwire: extensions to compile: 2, ")
     assert [line.split(" ")[1] for line in lines[1:]] == ["[1/2]", "[2/2]"]
     assert {line.split(" ")[2] for line in lines[1:]} == {"kafwire._low,", "kafwire._high,"}
 
