@@ -82,7 +82,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> User:
     assert (alone.returncode, alone.stderr) == (0, "")
     assert str(packages) in alone.stdout
     # Behind its own packages, and only now: kafwire works without.
-    ask = [lender, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    ask = [str(lender), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     (packages / "tests.pth").write_text(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
     return user
 
