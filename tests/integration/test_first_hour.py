@@ -73,7 +73,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> User:
     KAFWIRE_WHEEL is another wheel, and KAFWIRE_WHEEL_PYTHON the interpreter that it is for, which lends its packages.
     """
     given = os.environ.get("KAFWIRE_WHEEL")
-    wheel = Path(given) if given else dist.build()[1]
+    wheel = Path(given).resolve() if given else dist.build()[1]
     lender = Path(os.environ.get("KAFWIRE_WHEEL_PYTHON", sys.executable))
     python = dist.install(wheel, tmp_path_factory.mktemp("environment"), interpreter=lender)
     (packages,) = python.parent.parent.glob("lib/python*/site-packages")
