@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.counted import Counted
 from benchmarks.payload import split_pool
+from benchmarks.processes import TOPIC, time_processes
 from benchmarks.programs import build_rdkafka
 from benchmarks.replayed import TOPIC_NAME, Replayed, tls_options
 from benchmarks.rounds import ContenderError, Measured
@@ -68,6 +69,8 @@ class Bench:
         """Run one round. Raises `ContenderError` when the contender fails or gives a wrong count."""
         if row.kind == "import":
             return self._measure_import(contender)
+        if row.kind == "start":
+            return self._measure_start(contender)
         options = {"seconds": f"{self.seconds:g}", **contender.options, **variant, **self._where(row, contender)}
         if row.kind == "decode":
             answer = self._run(row, contender, options | {"file": str(self.blobs[row.topic])})
@@ -277,6 +280,14 @@ class Bench:
     def _run(self, row: Row, contender: Contender, options: Mapping[str, str]) -> dict[str, Any]:
         arguments = [f"{key}={value}" for key, value in {"bootstrap": self.bootstrap, **options}.items()]
         return converse([*self._command(row, contender), contender.task, *arguments], contender.folder or ROOT)
+
+    def _measure_start(self, contender: Contender) -> Measured:
+        """Whole processes, which read the only record of a topic, or write into another one."""
+        cache = self.folder / "pycache"
+        if not self.topics.exists(TOPIC):
+            self.topics.create(TOPIC)
+            time_processes("confluent first-send", self.bootstrap, ROOT, cache, count=1)
+        return time_processes(contender.task, self.bootstrap, contender.folder or ROOT, cache)
 
     def _measure_import(self, contender: Contender) -> Measured:
         """Median of several imports, each in a fresh interpreter, compiled files in place and in the page cache."""

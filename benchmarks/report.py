@@ -26,6 +26,7 @@ _TITLES: Mapping[Kind, str] = {
     "message": "Decode a message in memory, one core (thousand messages per second)",
     "avro": "Decode Avro values in memory to columns (million records per second of one core)",
     "import": "Import (ms)",
+    "start": "Whole processes that read one record, send one, list the topics (ms)",
     "group": "A member of a group reads (million records per second)",
     "rebalance": "From the call that makes a member to its first record (ms)",
     "commit": "A commit after each record (thousand commits per second)",
@@ -33,7 +34,9 @@ _TITLES: Mapping[Kind, str] = {
     "share": "A member of a share group (thousand records per second)",
 }
 
-_DIGITS: Mapping[Kind, int] = {"memory": 1, "import": 1, "cpu": 3, "latency": 3, "wait": 3, "pressure": 1}
+_DIGITS: Mapping[Kind, int] = {"memory": 1, "import": 1, "start": 1, "cpu": 3, "latency": 3, "wait": 3, "pressure": 1}
+
+_WITH_CPU = {"consume", "tls", "produce", "decode", "start"}
 
 Results = Sequence[tuple[Row, Mapping[str, Figure]]]
 
@@ -41,7 +44,7 @@ Results = Sequence[tuple[Row, Mapping[str, Figure]]]
 def render(results: Results, topics: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
     """All tables, what the topics hold, what failed, and the environment."""
     parts = [_table(kind, title, [pair for pair in results if pair[0].kind == kind]) for kind, title in _TITLES.items()]
-    parts += [_cpu_table([pair for pair in results if pair[0].kind in {"consume", "tls", "produce", "decode"}])]
+    parts += [_cpu_table([pair for pair in results if pair[0].kind in _WITH_CPU])]
     parts += [_goals(results), _variants(results), _failures(results), _topics(topics), _environment(environment)]
     return "\n\n".join(part for part in parts if part) + "\n"
 

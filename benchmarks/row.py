@@ -21,6 +21,7 @@ Kind = Literal[
     "message",
     "avro",
     "import",
+    "start",
     "group",
     "rebalance",
     "commit",
@@ -75,7 +76,9 @@ class Contender:
     @property
     def is_kafwire(self) -> bool:
         """True if it measures this project's library, and no peer."""
-        return self.program.startswith("kafwire") or (self.program == "import" and self.task.startswith("kafwire"))
+        return self.program.startswith("kafwire") or (
+            self.program in {"import", "start"} and self.task.startswith("kafwire")
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -433,6 +433,23 @@ def _avro() -> Row:
     )
 
 
+def _start(name: str) -> Row:
+    """A whole process, from its start to its end, beside the peers and beside the interpreter with asyncio alone."""
+    clients = ["kafwire", "confluent", "aiokafka", "kafka-python"]
+    contenders = [Contender(one, "start", f"{one} {name}", context=one in clients[2:]) for one in clients]
+    if name != "command":
+        contenders.append(Contender("kafwire async", "start", f"kafwire-async {name}", context=True))
+    return Row(
+        name,
+        "start",
+        "ms",
+        _LZ4,
+        [*contenders, Contender("python and asyncio", "start", "floor")],
+        [Goal("kafwire", "confluent", most=1.1)],
+        short=name == "first-record",
+    )
+
+
 TOPICS = [
     Topic(value_bytes, codec, batch_bytes)
     for value_bytes in (100, 1000)
@@ -497,9 +514,10 @@ ROWS: Sequence[Row] = [
             Contender("aiokafka", "import", "aiokafka", context=True),
             Contender("kafka", "import", "kafka", context=True),
         ],
-        [Goal("kafwire", most=40.0)],
+        [Goal("kafwire", most=10.0)],
         short=True,
     ),
+    *[_start(name) for name in ("first-record", "first-send", "command")],
 ]
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kafwire import errors, protocol, records, stream
     from kafwire.aio.client import AsyncClient
     from kafwire.aio.consumer import AsyncConsumer
+    from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery
     from kafwire.aio.partition_stream import AsyncPartitionStream
     from kafwire.aio.producer import AsyncProducer
     from kafwire.aio.scan import AsyncScan
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         UnknownSchemaError,
     )
     from kafwire.options import ClientOptions, ConsumerOptions, ProducerOptions, ScanOptions, ShareConsumerOptions
+    from kafwire.producer._batch import BatchDelivery, Delivery
     from kafwire.records import Batch, Record, RecordBatch
     from kafwire.secret import Secret
     from kafwire.security.oauth_token import OAuthToken
@@ -99,8 +101,10 @@ if "t" in getattr(sys, "abiflags", ""):
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncBatchDelivery",
     "AsyncClient",
     "AsyncConsumer",
+    "AsyncDelivery",
     "AsyncPartitionStream",
     "AsyncProducer",
     "AsyncScan",
@@ -108,6 +112,7 @@ __all__ = [
     "AuthenticationError",
     "AuthorizationError",
     "Batch",
+    "BatchDelivery",
     "BrokerError",
     "BrokerMetadata",
     "Client",
@@ -122,6 +127,7 @@ __all__ = [
     "CorruptBatchError",
     "DecodeError",
     "DelegationToken",
+    "Delivery",
     "KafkaConnectionError",
     "KafkaError",
     "KafkaTimeoutError",
@@ -170,8 +176,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AsyncBatchDelivery": "kafwire.aio.deliveries",
     "AsyncClient": "kafwire.aio.client",
     "AsyncConsumer": "kafwire.aio.consumer",
+    "AsyncDelivery": "kafwire.aio.deliveries",
     "AsyncPartitionStream": "kafwire.aio.partition_stream",
     "AsyncProducer": "kafwire.aio.producer",
     "AsyncScan": "kafwire.aio.scan",
@@ -179,6 +187,7 @@ _HOMES = {
     "AuthenticationError": "kafwire.errors",
     "AuthorizationError": "kafwire.errors",
     "Batch": "kafwire.records",
+    "BatchDelivery": "kafwire.producer._batch",
     "BrokerError": "kafwire.errors",
     "BrokerMetadata": "kafwire.types",
     "Client": "kafwire.sync.client",
@@ -193,6 +202,7 @@ _HOMES = {
     "CorruptBatchError": "kafwire.errors",
     "DecodeError": "kafwire.errors",
     "DelegationToken": "kafwire.types",
+    "Delivery": "kafwire.producer._batch",
     "KafkaConnectionError": "kafwire.errors",
     "KafkaError": "kafwire.errors",
     "KafkaTimeoutError": "kafwire.errors",
@@ -237,15 +247,16 @@ _HOMES = {
 }
 _MODULES = frozenset({"errors", "protocol", "records", "stream"})
 
+if not TYPE_CHECKING:  # a type checker would take every name for an Any
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"kafwire.{name}")
-    if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'kafwire' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"kafwire.{name}")
+        if name in _HOMES:
+            value = getattr(import_module(_HOMES[name]), name)
+            globals()[name] = value
+            return value
+        raise AttributeError(f"module 'kafwire' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

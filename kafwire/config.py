@@ -9,13 +9,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Self
 
 from kafwire.bootstrap import parse_servers, protocols_of, shown_servers
-from kafwire.config_names import hint, respell, translate
 from kafwire.errors import ConfigError
-from kafwire.option_checks import OneOf, any_text, flag, function, maybe, number, option, some_text
+from kafwire.integers import PollOnly
+from kafwire.lazy_dataclass import dataclass
+from kafwire.option_checks import (
+    OneOf,
+    any_text,
+    flag,
+    function,
+    maybe,
+    number,
+    option,
+    or_default,
+    silence,
+    some_text,
+    whole_up,
+)
 from kafwire.option_pairs import yielding
 from kafwire.security_config import SecurityConfig
 from kafwire.serialization import Codec, deserializer, serializer
@@ -85,7 +98,13 @@ def _assignors(value: Any) -> tuple[str, ...]:
     return found
 
 
-_DURATION = re.compile(
+def _records_at_once(value: Any) -> int:
+    """A number of records; as Java's `max.poll.records` a limit of `poll` alone."""
+    checked = number(1)(value)
+    return PollOnly(checked) if isinstance(value, PollOnly) else checked
+
+
+_DURATION = (
     r"P(?:(?P<days>\d+)D)?(?:T(?=\d)(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d{1,9})?)S)?)?"
 )
 _PART_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_000}
@@ -93,7 +112,7 @@ _PART_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds"
 
 def duration_ms(policy: str) -> int | None:
     """The milliseconds of a `by_duration:` policy, as Java's Duration reads them; None for anything else."""
-    found = _DURATION.fullmatch(policy.removeprefix("by_duration:")) if policy.startswith("by_duration:") else None
+    found = re.fullmatch(_DURATION, policy.removeprefix("by_duration:")) if policy.startswith("by_duration:") else None
     if found is None or not any(found.groups()):
         return None
     return round(sum(float(found[part]) * factor for part, factor in _PART_MS.items() if found[part]))
@@ -104,7 +123,7 @@ class ClientConfig(SecurityConfig):
     """What every client has. Times in milliseconds, sizes in bytes."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = field(metadata={"check": parse_servers, "shown": shown_servers})
-    client_id: str = option("kafwire", any_text)
+    client_id: str = option("kafwire", or_default("kafwire", any_text))
     # One request, from handing it to the socket to its answer; a connection that passes it is closed.
     request_timeout_ms: int = option(30_000, number(1))
     # One call of the user's, with all its retries.
@@ -126,7 +145,7 @@ class ClientConfig(SecurityConfig):
     # (KIP-1242, Kafka 4.4); without effect if metadata_recovery_strategy is "none".
     metadata_cluster_check_enable: bool = option(True, flag)
     # Where this client runs: brokers may name a replica near it to read from (KIP-392).
-    client_rack: str = option("", any_text)
+    client_rack: str = option("", or_default("", any_text))
     # A broker that claims a longer frame is not believed.
     max_frame_bytes: int = option(100 * MIB, number(1024))
 
@@ -142,6 +161,8 @@ class ClientConfig(SecurityConfig):
         checked = {}
         for name, value in options.items():
             if name not in known:
+                from kafwire.config_names import hint  # what other clients name, for errors and configuration files
+
                 raise ConfigError(f"unknown option {name!r}{hint(name, [*known, *others], as_keyword=True)}")
             try:
                 checked[name] = known[name].metadata["check"](value)
@@ -178,9 +199,10 @@ class ProducerConfig(ClientConfig):
     acks: int = option(-1, _acks)
     # None: on, unless acks forbids it.
     enable_idempotence: bool | None = option(None, maybe(flag))
-    compression_type: str = option("none", OneOf(*CODECS))
+    compression_type: str = option("none", or_default("none", OneOf(*CODECS)))
     compression_level: int | None = option(None, maybe(number(-(2**31))))
-    linger_ms: int = option(5, number(0))
+    # A fraction counts as the next whole millisecond: 0.5 lingers, 0 does not.
+    linger_ms: int = option(5, whole_up(0))
     # Larger than other clients': a batch costs a handful of interpreter hand-overs, whatever its size.
     batch_size: int = option(MIB, number(1, 1 << 30))
     max_request_size: int = option(MIB, number(1, 1 << 30))
@@ -198,7 +220,7 @@ class ProducerConfig(ClientConfig):
     # and holds back readers of committed records.
     transaction_two_phase_commit_enable: bool = option(False, flag)
     # One of PARTITIONERS, librdkafka's names and round_robin; or a function. The default is Java's.
-    partitioner: Any = option("murmur2_random", _partitioner)
+    partitioner: Any = option("murmur2_random", or_default("murmur2_random", _partitioner))
     # Whether records without a key go rather where less waits to be sent (KIP-794).
     partitioner_adaptive_partitioning_enable: bool = option(True, flag)
     # And not to brokers that take nothing for so long; 0: they are not looked at.
@@ -286,6 +308,9 @@ class ConsumerConfig(FetchConfig):
     max_partition_fetch_bytes: int = option(8 * MIB, number(1))
     # Answers that may lie in a partition's buffer before it is asked for no more.
     max_prefetch_batches: int = option(4, number(1))
+    # Records that `poll`, or one batch of a loop or a stream, has at most; None: as many as there are. As
+    # `max.poll.records` of `from_config` it limits `poll` alone, which is what Java's clients do with it.
+    max_poll_records: int | None = option(None, maybe(_records_at_once))
     fetch_strategy: str = option("hybrid", OneOf("hybrid", "per_partition", "per_node"))
     # One connection per broker for everything. A fetch then waits for records 100 ms at most, as all else waits for it.
     single_socket: bool = option(False, flag)
@@ -316,6 +341,9 @@ class ConsumerConfig(FetchConfig):
     revocation_timeout_ms: int | None = option(None, maybe(number(0)))
     # Leave the group when nothing was taken from the consumer for so long; None: never.
     max_poll_interval_ms: int | None = option(None, maybe(number(1)))
+    # A loop over the records of the blocking consumer ends after so long without records, as kafka-python's; None:
+    # never. Without effect in the async consumer: in aiokafka the option is of another thing.
+    consumer_timeout_ms: int | None = option(None, silence)
     enable_auto_commit: bool = option(True, flag)
     auto_commit_interval_ms: int = option(5_000, number(1))
     # Of a partition whose user says himself what is processed: offsets handed out beyond the first that is not.
@@ -373,6 +401,8 @@ def from_config(
     `arguments` are names beside the options. Raises `ConfigError` in the user's own spelling; what has no effect is
     named by one warning.
     """
+    from kafwire.config_names import respell, translate
+
     own = {item.name for item in fields(config)}.union(arguments)
     others = {item.name for kind in (ProducerConfig, ConsumerConfig) for item in fields(kind)} - own
     found, names = translate(options, own, others)

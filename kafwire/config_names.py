@@ -1,7 +1,8 @@
-"""The option names of Java's clients and of librdkafka: which option of kafwire's each is, or why it is none.
+"""The option names of other clients: which option of kafwire's each is, or why it is none.
 
-A table of facts, and how it is applied; names are spelt with underscores here. `translate` serves `from_config`, and
-`hint` what says that an option is unknown. Imports nothing of kafwire but its errors, and what reads JAAS.
+The clients are Java's, librdkafka with confluent-kafka, aiokafka and kafka-python. A table of facts, and how it is
+applied; names are spelt with underscores here. `translate` serves `from_config`, and `hint` what says that an option is
+unknown. Imports nothing of kafwire but its errors, and what reads JAAS.
 
 An option is accepted without effect only where that cannot change what is stored, what is delivered, or who may read
 it. Otherwise it is refused, with the reason. Values are never part of a refusal: a password may be among them.
@@ -9,12 +10,14 @@ it. Otherwise it is refused, with the reason. Values are never part of a refusal
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kafwire.errors import ConfigError
-from kafwire.jaas import parse_jaas
+from kafwire.integers import PollOnly
 from kafwire.secret import Secret
 from kafwire.similar_names import similar
 
@@ -39,9 +42,25 @@ def _minus_one_is_never(value: Any) -> Any:
     return _NEVER_MS if str(value) == "-1" else value
 
 
+def _poll_only(value: Any) -> Any:
+    """A limit of `poll` alone, as in Java. The check of the option refuses a value that is not a whole number."""
+    try:
+        return PollOnly(value) if isinstance(value, int | str) and not isinstance(value, bool) else value
+    except ValueError:
+        return value
+
+
+def _own_level(value: Any) -> Any:
+    """Librdkafka's -1 is the codec's own level."""
+    return None if str(value) == "-1" else value
+
+
 def _same(value: Any) -> Any:
     return value
 
+
+# What values mean where the option's name is spelt with dots.
+DOTTED: dict[str, Callable[[Any], Any]] = {"compression_level": _own_level, "max_poll_records": _poll_only}
 
 # Other names of options, and what becomes of their values.
 ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
@@ -62,7 +81,16 @@ ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "fetch_message_max_bytes": ("max_partition_fetch_bytes", _same),
     "queued_max_messages_kbytes": ("fetch_memory", _kib),
     "auto_commit_enable": ("enable_auto_commit", _same),
+    "max_batch_size": ("batch_size", _same),
     # security
+    "sasl_plain_username": ("sasl_username", _same),
+    "sasl_plain_password": ("sasl_password", _same),
+    "ssl_cafile": ("ssl_ca_location", _same),
+    "ssl_certfile": ("ssl_certificate_location", _same),
+    "ssl_keyfile": ("ssl_key_location", _same),
+    "ssl_password": ("ssl_key_password", _same),
+    "ssl_crlfile": ("ssl_crl_location", _same),
+    "ssl_ciphers": ("ssl_cipher_suites", _same),
     "sasl_mechanisms": ("sasl_mechanism", _same),
     "ssl_truststore_location": ("ssl_ca_location", _same),
     "ssl_truststore_certificates": ("ssl_ca_pem", _same),
@@ -110,13 +138,16 @@ WITHOUT_EFFECT = frozenset(
         *("metrics_sample_window_ms", "enable_metrics_push", "statistics_interval_ms", "builtin_features", "debug"),
         *("log_level", "log_queue", "log_thread_name", "log_connection_close", "logger", "enabled_events", "opaque"),
         *("internal_termination_signal", "enable_random_seed", "consume_callback_max_messages"),
+        *("metrics_enabled", "metric_group_prefix", "selector", "kafka_client", "loop"),
         # sockets and names
+        "socket_options",
         *("send_buffer_bytes", "receive_buffer_bytes", "socket_send_buffer_bytes", "socket_receive_buffer_bytes"),
         *("socket_blocking_max_ms", "socket_keepalive_enable", "socket_nagle_disable", "socket_max_fails"),
         *("socket_connection_setup_timeout_max_ms", "client_dns_lookup"),
-        "bootstrap_resolve_timeout_ms",
+        *("bootstrap_resolve_timeout_ms", "bootstrap_timeout_ms"),
         *("broker_address_ttl", "broker_address_family", "reconnect_backoff_jitter_ms"),
         # versions are negotiated, topics are looked up when they are needed
+        "api_version",
         *("api_version_request", "api_version_request_timeout_ms", "api_version_fallback_ms"),
         *("broker_version_fallback", "topic_metadata_refresh_fast_interval_ms"),
         *("topic_metadata_refresh_fast_cnt", "topic_metadata_refresh_sparse", "topic_metadata_propagation_max_ms"),
@@ -125,6 +156,7 @@ WITHOUT_EFFECT = frozenset(
         *("batch_num_messages", "sticky_partitioning_linger_ms", "delivery_report_only_error"),
         "produce_offset_report",
         # how a consumer buffers: fetch_memory and chunk_bytes say it here
+        "enable_incremental_fetch_sessions",
         *("max_poll_records", "queued_min_messages", "fetch_queue_backoff_ms", "fetch_error_backoff_ms"),
         # of members of a group, of shares, and of topics by pattern, which never match Kafka's own
         *("group_protocol_type", "coordinator_query_interval_ms", "exclude_internal_topics"),
@@ -165,7 +197,7 @@ ONLY: dict[str, tuple[Collection[str], str]] = {
     "topic_blacklist": (_NONE, "no topic is left out here: name those that are to be read"),
     "enable_auto_offset_store": (
         ("true", "True"),
-        "offsets are not stored by hand here: set enable_auto_commit=False and call commit(batch)",
+        "leave it out, set enable_auto_commit=False, and write consumer.commit(batch) for store_offsets(message)",
     ),
     "enable_partition_eof": (
         ("false", "False"),
@@ -180,6 +212,7 @@ ONLY: dict[str, tuple[Collection[str], str]] = {
         ("ssl_truststore_type", "ssl_keystore_type"),
         (("PEM", "PKCS12", "JKS"), "a store is a PEM or PKCS#12 file"),
     ),
+    "ssl_check_hostname": (("true", "True"), 'set ssl_endpoint_identification_algorithm="none"'),
     "ssl_protocol": (("TLS", "TLSv1.2", "TLSv1.3"), "set ssl_enabled_protocols to TLSv1.2, TLSv1.3 or both"),
     "sasl_oauthbearer_method": (("default", "oidc"), "give sasl_oauthbearer_token_provider, or a token endpoint"),
     "sasl_oauthbearer_metadata_authentication_type": (
@@ -215,6 +248,10 @@ REFUSED: dict[str, str] = {
     "ssl_ca": "give PEM text as ssl_ca_pem",
     "ssl_certificate": "give PEM text as ssl_certificate_pem",
     "ssl_key": "give PEM text as ssl_key_pem",
+    **dict.fromkeys(("proxy_url", "socks5_proxy"), "no proxy is spoken to: forward a port to each broker"),
+    "sasl_kerberos_name": "give sasl_kerberos_service_name",
+    "sasl_kerberos_domain_name": "tickets are for the host of each broker, as its address has it",
+    "sasl_oauth_token_provider": "give sasl_oauthbearer_token_provider, a function that returns a token",
     "sasl_login_class": f"{_JVM_CLASS}: give the options of the mechanism",
     "sasl_oauthbearer_config": "tokens without a signature prove nothing: give sasl_oauthbearer_token_provider",
     **dict.fromkeys(("oauthbearer_token_refresh_cb", "oauth_cb"), "give sasl_oauthbearer_token_provider"),
@@ -235,6 +272,7 @@ REFUSED: dict[str, str] = {
     "rebalance_cb": f"{_NOT_CALLED}: give on_assigned, on_revoked and on_lost",
     "offset_commit_cb": f"{_NOT_CALLED}: `commit` returns when the offsets are committed, or raises",
     "on_commit": f"{_NOT_CALLED}: `commit` returns when the offsets are committed, or raises",
+    "default_offset_commit_callback": f"{_NOT_CALLED}: `commit` returns when the offsets are committed, or raises",
     **dict.fromkeys(
         ("background_event_cb", "socket_cb", "connect_cb", "closesocket_cb", "open_cb", "resolve_cb"), _NOT_CALLED
     ),
@@ -324,9 +362,7 @@ def translate(
             if serializer is not None:
                 put(plain, serializer, name)
         elif plain in own:
-            # librdkafka's -1 is the codec's own level.
-            is_default = plain == "compression_level" and dotted and str(value) == "-1"
-            put(plain, None if is_default else value, name)
+            put(plain, DOTTED.get(plain, _same)(value) if dotted else value, name)
         elif value is None and is_known(plain):
             continue
         elif plain in ALIASES:
@@ -361,9 +397,23 @@ def translate(
     for name, value in jaas:
         for target, said in _said_by_jaas(name, value, found.get("sasl_mechanism")).items():
             put(target, said, name)
+    _fit_message_timeout(found, names)
     if ignored:
         log.warning("options without effect: %s", ", ".join(sorted(ignored)))
     return found, names
+
+
+def _fit_message_timeout(found: dict[str, Any], names: Mapping[str, str]) -> None:
+    """Have the time for a request yield to `message.timeout.ms`, as in librdkafka.
+
+    Java's clients refuse two such times, and so do kafwire's own names.
+    """
+    if names.get("delivery_timeout_ms", "").replace(".", "_") != "message_timeout_ms":
+        return
+    with contextlib.suppress(TypeError, ValueError, KeyError):  # a bad value is left for the option's own check
+        least = math.ceil(float(found.get("linger_ms", 0))) + int(found["request_timeout_ms"])
+        if least > int(found["delivery_timeout_ms"]):
+            del found["request_timeout_ms"]  # as a default it yields
 
 
 def respell(text: str, names: Mapping[str, str], own: Collection[str]) -> str:
@@ -393,6 +443,8 @@ def _said_by_jaas(name: str, value: Any, mechanism: Any) -> Mapping[str, Any]:
     """The options that a text of JAAS stands for, with the mechanism where it is for one only."""
     if not isinstance(value, str | Secret):
         raise ConfigError(f"option {name}: text is needed")
+    from kafwire.jaas import parse_jaas  # for the few that configure a login in Java's words
+
     entry = parse_jaas(value)
     if mechanism is not None and mechanism not in entry.mechanisms:
         raise ConfigError(f"option {name} has a login module for {' or '.join(entry.mechanisms)}, not for {mechanism}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import pickle
 from typing import Any, Self, TypeVar
 
 from kafwire.error_codes import ErrorCode
@@ -396,6 +395,8 @@ def _restore(kind: type[_Error], args: tuple[Any, ...], fields: dict[str, Any], 
     vars(made).update(fields)
     if cause is not None:
         with contextlib.suppress(Exception):  # the class of the cause may be unknown to this process
+            import pickle
+
             made.__cause__ = pickle.loads(cause)  # noqa: S301  # it is part of a pickle that is being loaded
     return made
 
@@ -412,6 +413,8 @@ def _pickled(cause: BaseException | None) -> bytes | None:
     if cause is None:
         return None
     try:
+        import pickle  # only a process that pickles errors loads it
+
         made = pickle.dumps(cause)
         pickle.loads(made)  # noqa: S301  # exceptions with arguments of their own may only fail here
     except Exception:  # noqa: BLE001  # whatever a foreign class raises

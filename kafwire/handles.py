@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NoReturn, SupportsIndex
+from collections.abc import Callable
+from typing import Any, NoReturn, SupportsIndex
 
-__all__ = ["refuse_copy"]
+__all__ = ["refuse_copies", "refuse_copy"]
 
 
-def refuse_copy(self: object, protocol: SupportsIndex, /) -> NoReturn:  # noqa: ARG001  # the signature of __reduce_ex__
-    """Stand as `__reduce_ex__` of a class: `copy`, `deepcopy` and `pickle` of its objects are a TypeError."""
-    raise TypeError(
-        f"{type(self).__name__} objects cannot be copied or pickled: they own connections or threads; make one in each "
-        "process, from the same options"
-    )
+def refuse_copies(why: str) -> Callable[[Any, SupportsIndex], NoReturn]:
+    """Make the `__reduce_ex__` of a class: `copy`, `deepcopy` and `pickle` of its objects are a TypeError.
+
+    Args:
+        why: what the objects hold, and what to hand over instead.
+    """
+
+    def refuse(self: object, protocol: SupportsIndex, /) -> NoReturn:  # noqa: ARG001  # the signature of __reduce_ex__
+        raise TypeError(f"{type(self).__name__} objects cannot be copied or pickled: {why}")
+
+    return refuse
+
+
+refuse_copy = refuse_copies("they own connections or threads; make one in each process, from the same options")

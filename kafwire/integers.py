@@ -37,3 +37,7 @@ def real(value: Any) -> float | None:
         number = integer(value)
         return None if number is None else float(number)
     return float(value) if value == value else None  # noqa: PLR0124  # NaN is not equal to itself
+
+
+class PollOnly(int):
+    """A limit of `poll` alone: `max.poll.records`, as Java's clients mean it."""

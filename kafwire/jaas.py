@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kafwire.errors import ConfigError
+from kafwire.lazy_dataclass import dataclass
 from kafwire.secret import Secret
 
 FLAGS = ("required", "requisite", "sufficient", "optional")
@@ -84,9 +84,9 @@ _MODULES = {
     "software.amazon.msk.auth.iam.IAMLoginModule": _Module(("AWS_MSK_IAM",), {}),
 }
 # What needs no quotes: what begins with a digit is a number to Java's tokenizer, and any other character itself.
-_WORD = re.compile("[A-Za-z_$\u00a0-\U0010ffff][A-Za-z0-9_$.\u00a0-\U0010ffff-]*")
+_WORD = "[A-Za-z_$\u00a0-\U0010ffff][A-Za-z0-9_$.\u00a0-\U0010ffff-]*"
 _KERBEROS_SWITCHES = ("useKeyTab", "useTicketCache")
-_EXTENSION = re.compile(r"extension_(.+)", re.DOTALL)
+_EXTENSION = r"(?s:extension_(.+))"
 
 
 def parse_jaas(text: str | Secret) -> JaasEntry:
@@ -127,7 +127,7 @@ def _read(text: Secret) -> JaasEntry:
         if option in module.options:
             target, convert = module.options[option]
             options[target] = convert(option, value)
-        elif "OAUTHBEARER" in module.mechanisms and (match := _EXTENSION.fullmatch(option)):
+        elif "OAUTHBEARER" in module.mechanisms and (match := re.fullmatch(_EXTENSION, option)):
             extensions[match[1]] = value
         elif "GSSAPI" in module.mechanisms and option in _KERBEROS_SWITCHES:
             _boolean(option, value)
@@ -192,7 +192,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         elif character == "/":
             at = _after_comment(text, at)
         else:
-            match = _WORD.match(text, at)
+            match = re.compile(_WORD).match(text, at)
             yield ("word", match[0]) if match else ("other", character)
             at = match.end() if match else at + 1
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Hashable
 from dataclasses import field
 from typing import Any
@@ -29,6 +30,21 @@ def number(low: int, high: int = 2**31 - 1) -> Check:
         if not low <= number <= high:
             raise ValueError(f"allowed: {low} to {high}")
         return number
+
+    return check
+
+
+def whole_up(low: int, high: int = 2**31 - 1) -> Check:
+    """A whole number as `number` takes it, or a fraction, which counts as the next whole number."""
+    whole = number(low, high)
+
+    def check(value: Any) -> int:
+        given = value
+        if isinstance(value, str | float) and not isinstance(value, bool):
+            with contextlib.suppress(ValueError, OverflowError):
+                fraction = float(value)
+                given = math.ceil(fraction) if fraction >= 0 else math.floor(fraction)
+        return int(whole(given))
 
     return check
 
@@ -61,16 +77,27 @@ def some_text(value: Any) -> str:
 
 
 def flag(value: Any) -> bool:
-    """True or False, also as text."""
+    """True or False, also as text in any case."""
     known = {True: True, False: False, "true": True, "false": False}
-    if not isinstance(value, Hashable) or value not in known:
+    given = value.lower() if isinstance(value, str) else value
+    if not isinstance(given, Hashable) or given not in known:
         raise ValueError("allowed: True, False")
-    return known[value]
+    return known[given]
 
 
 def maybe(check: Check) -> Check:
     """None, or what `check` takes."""
     return lambda value: None if value is None else check(value)
+
+
+def or_default(default: Any, check: Check) -> Check:
+    """What `check` takes, or None for `default`, which None is in other clients."""
+    return lambda value: default if value is None else check(value)
+
+
+def silence(value: Any) -> int | None:
+    """Milliseconds from 0, or None for no limit, as infinity and -1 are in other clients."""
+    return None if value is None or value in (-1, "-1", math.inf) else whole_up(0)(value)
 
 
 def function(value: Any) -> Any:

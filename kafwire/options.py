@@ -60,7 +60,7 @@ class ClientOptions(TypedDict, total=False):
     sasl_kerberos_principal: str | None
     sasl_kerberos_keytab: str | None
     sasl_aws_region: str | None
-    client_id: str
+    client_id: str | None
     request_timeout_ms: int
     default_api_timeout_ms: int
     socket_connection_setup_timeout_ms: int
@@ -73,7 +73,7 @@ class ClientOptions(TypedDict, total=False):
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
     metadata_recovery_rebootstrap_trigger_ms: int
     metadata_cluster_check_enable: bool
-    client_rack: str
+    client_rack: str | None
     max_frame_bytes: int
 
 
@@ -97,9 +97,9 @@ class ProducerOptions(ClientOptions, total=False):
 
     acks: Literal["all"] | int
     enable_idempotence: bool | None
-    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None
     compression_level: int | None
-    linger_ms: int
+    linger_ms: float
     batch_size: int
     max_request_size: int
     buffer_memory: int
@@ -122,6 +122,7 @@ class ProducerOptions(ClientOptions, total=False):
             "round_robin",
         ]
         | Callable[..., int]
+        | None
     )
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
@@ -139,6 +140,7 @@ class ConsumerOptions(FetchOptions, total=False):
     fetch_min_bytes: int
     max_partition_fetch_bytes: int
     max_prefetch_batches: int
+    max_poll_records: int | None
     fetch_strategy: Literal["hybrid", "per_partition", "per_node"]
     single_socket: bool
     auto_offset_reset: str
@@ -154,6 +156,7 @@ class ConsumerOptions(FetchOptions, total=False):
     on_revocation: Literal["finish", "discard"]
     revocation_timeout_ms: int | None
     max_poll_interval_ms: int | None
+    consumer_timeout_ms: float | None
     enable_auto_commit: bool
     auto_commit_interval_ms: int
     max_uncommitted: int

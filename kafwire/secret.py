@@ -11,9 +11,9 @@ __all__ = ["HIDDEN", "Secret", "names_a_secret"]
 HIDDEN = "***"
 
 # Of Kafka's own options, these are those of the type PASSWORD, except certificates; the others are what plugins have.
-_SECRET_OPTION = re.compile(
-    r"passw|passphrase|secret|credential|private|jaas\.config|(keystore|ssl)\.key(\.pem)?$|(master|access|api|account)\.?key",
-    re.IGNORECASE,
+_PATTERN = (
+    r"(?i)passw|passphrase|secret|credential|private|jaas\.config|(keystore|ssl)\.key(\.pem)?$"
+    r"|(master|access|api|account)\.?key"
 )
 
 
@@ -31,7 +31,7 @@ def names_a_secret(option: str) -> bool:
         >>> names_a_secret("ssl.keystore.password"), names_a_secret("ssl.keystore.location")
         (True, False)
     """
-    return _SECRET_OPTION.search(option.replace("_", ".")) is not None
+    return re.search(_PATTERN, option.replace("_", ".")) is not None
 
 
 class Secret:

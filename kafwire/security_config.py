@@ -7,10 +7,11 @@ is made (`kafwire.security`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from kafwire.errors import ConfigError
+from kafwire.lazy_dataclass import dataclass
 from kafwire.option_checks import OneOf, flag, function, maybe, number, option, path, public_pem, secret, some_text
 from kafwire.secret import Secret
 

@@ -1,6 +1,7 @@
 """What makes bytes of keys and values, and keys and values of bytes: the words of the options, and what users may give.
 
-Imports no library: msgspec and pydantic are used for types of theirs, msgspec for "json" too if it is there.
+Imports no library: msgspec and pydantic are used for types of theirs. `serializer_signature` says how functions and
+methods are called, `json_values` what "json" writes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,14 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, Protocol
 
+from kafwire import json_values
+from kafwire.serializer_signature import (
+    Arguments,
+    SerializationContext,
+    arguments_of_function,
+    arguments_of_method,
+)
+
 __all__ = [
     "ArrowColumn",
     "Codec",
@@ -19,6 +28,7 @@ __all__ = [
     "ColumnSerializer",
     "Deserializer",
     "Deserializes",
+    "SerializationContext",
     "Serializer",
     "Serializes",
     "deserializer",
@@ -51,7 +61,7 @@ class Serializer(Protocol):
         >>> producer.close()
     """
 
-    def serialize(self, value: Any, topic: str, headers: Headers) -> bytes | Awaitable[bytes]:
+    def serialize(self, value: Any, topic: str, headers: Headers) -> bytes | str | Awaitable[bytes | str]:
         """Make bytes of a key or value.
 
         Args:
@@ -60,7 +70,7 @@ class Serializer(Protocol):
             headers: the record's headers. What is appended is sent with the record.
 
         Returns:
-            The bytes, or an awaitable of them.
+            The bytes, or text, which is sent as UTF-8, or an awaitable of one of them.
         """
 
 
@@ -138,22 +148,46 @@ class ColumnDeserializer(Deserializer, Protocol):
         """
 
 
+class _HasSerialize(Protocol):
+    """An object whose `serialize` has parameters in another order, such as kafka-python's serializers."""
+
+    @property
+    def serialize(self) -> Callable[..., Any]: ...
+
+
+class _HasDeserialize(Protocol):
+    """An object whose `deserialize` has parameters in another order, such as kafka-python's deserializers."""
+
+    @property
+    def deserialize(self) -> Callable[..., Any]: ...
+
+
 # What the options take. Modules and classes are `json`, and types of msgspec and pydantic.
-Serializes = str | type | ModuleType | Serializer | Callable[[Any, str, Headers], bytes | Awaitable[bytes]] | None
-Deserializes = str | type | ModuleType | Deserializer | Callable[[bytes, str, Headers], Any] | None
+Serializes = (
+    str
+    | type
+    | ModuleType
+    | Serializer
+    | _HasSerialize
+    | Callable[..., bytes | str | Awaitable[bytes | str] | None]
+    | None
+)
+Deserializes = str | type | ModuleType | Deserializer | _HasDeserialize | Callable[..., Any] | None
 
 
 class Codec:
     """A serializer or deserializer that was chosen by an option.
 
-    `convert(data, topic, headers)` is its function, `column` its form for columns, or None. `serializer` and
-    `deserializer` make it.
+    `convert(data, topic, headers)` is its function, `alone(data)` the same where it takes nothing else (else None),
+    `column` its form for columns, or None. `serializer` and `deserializer` make it.
 
     Args:
         make: `serializer` or `deserializer`, for pickling.
         spec: what the option was.
-        convert: the function.
+        function: the function.
+        arguments: how it is called.
         column: its form for columns, or None.
+        part: "key" or "value".
 
     Example:
         >>> from kafwire.serialization import serializer
@@ -161,22 +195,38 @@ class Codec:
         b'{"carrier":"UA"}'
     """
 
-    __slots__ = ("_make", "_spec", "column", "convert", "is_async")
+    __slots__ = ("_arguments", "_function", "_make", "_spec", "alone", "column", "convert", "is_async")
 
     def __init__(
         self,
         make: Callable[[Any], Codec | None],
         spec: Any,
-        convert: Callable[[Any, str, Headers], Any],
+        function: Callable[..., Any],
+        arguments: Arguments,
         column: Callable[[Any, str | None], Any] | None = None,
+        part: str = "value",
     ) -> None:
         self._make = make
         self._spec = spec
-        self.convert: Final = convert
+        self._function = function
+        self._arguments = arguments
+        self.alone: Final = function if arguments.is_data_alone() else None
+        self.convert: Final = arguments.adapted(function, part)
         self.column: Final = column
-        self.is_async: Final = inspect.iscoroutinefunction(convert) or inspect.iscoroutinefunction(
-            getattr(convert, "__call__", None)  # noqa: B004  # of an object with an async __call__
+        self.is_async: Final = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004  # of an object with an async __call__
         )
+
+    def of(self, part: str) -> Codec:
+        """Return the same codec for keys, or for values.
+
+        Args:
+            part: "key" or "value", which a function with a parameter `ctx` finds there.
+
+        Returns:
+            The codec.
+        """
+        return Codec(self._make, self._spec, self._function, self._arguments, self.column, part)
 
     def __reduce__(self) -> tuple[object, ...]:
         return self._make, (self._spec,)
@@ -189,77 +239,84 @@ def serializer(spec: Any) -> Codec | None:
     """Return what an option `key_serializer` or `value_serializer` names.
 
     Args:
-        spec: str, "json", bytes, None, a msgspec.Struct or pydantic.BaseModel class, a function (data, topic, headers),
-            or a `Serializer`.
+        spec: str, "json", bytes, None, a msgspec.Struct or pydantic.BaseModel class, a function (data),
+            (data, topic, headers) or (data, ctx), or a `Serializer`.
 
     Returns:
         The codec; None for bytes as they are.
 
     Raises:
-        ValueError: `spec` is none of these.
+        ValueError: `spec` is none of these, or cannot be called with these parameters.
 
     Example:
         >>> from kafwire.serialization import serializer
         >>> serializer(str).convert("EWR", "flights", [])
         b'EWR'
     """
-    return _codec(serializer, spec, ("serialize", "serialize_column"), _encode_text, _to_json, _to_type)
+    return _codec(serializer, spec, ("serialize", "serialize_column"), _encode_text, json_values.encode, _to_type)
 
 
 def deserializer(spec: Any) -> Codec | None:
     """Return what an option `key_deserializer` or `value_deserializer` names.
 
     Args:
-        spec: str, "json", bytes, None, a msgspec.Struct or pydantic.BaseModel class, a function (data, topic, headers),
-            or a `Deserializer`.
+        spec: str, "json", bytes, None, a msgspec.Struct or pydantic.BaseModel class, a function (data),
+            (data, topic, headers) or (data, ctx), or a `Deserializer`.
 
     Returns:
         The codec; None for bytes as they are.
 
     Raises:
-        ValueError: `spec` is none of these.
+        ValueError: `spec` is none of these, or cannot be called with these parameters.
 
     Example:
         >>> from kafwire.serialization import deserializer
         >>> deserializer("json").convert(b'{"carrier": "UA"}', "flights", [])
         {'carrier': 'UA'}
     """
-    return _codec(deserializer, spec, ("deserialize", "deserialize_column"), _decode_text, _from_json, _from_type)
+    return _codec(
+        deserializer, spec, ("deserialize", "deserialize_column"), bytes.decode, json_values.decode, _from_type
+    )
 
 
 def _codec(
     make: Callable[[Any], Codec | None],
     spec: Any,
     methods: Sequence[str],
-    text: Callable[[Any, str, Headers], Any],
-    of_json: Callable[[], Callable[[Any], Any]],
+    text: Callable[[Any], Any],
+    of_json: Callable[[Any], Any],
     of_type: Callable[[type, str], Callable[[Any], Any]],
 ) -> Codec | None:
     if spec is None or spec is bytes or (isinstance(spec, str) and spec == "bytes"):
         return None
     if spec is str or (isinstance(spec, str) and spec in ("str", "string")):
-        return Codec(make, str, text)
+        return Codec(make, str, text, _ALONE)
     if spec is json or (isinstance(spec, str) and spec == "json"):
-        return Codec(make, "json", _of_one(of_json()))
-    if isinstance(spec, type):
+        return Codec(make, "json", of_json, _ALONE)
+    is_type = isinstance(spec, type)
+    method, column = methods
+    if is_type:
         library = _library(spec)
         if library is not None:
-            return Codec(make, spec, _of_one(of_type(spec, library)))
-    else:
-        convert, column = (getattr(spec, name, None) for name in methods)
-        if callable(convert):
-            return Codec(make, spec, convert, column if callable(column) else None)
-        if callable(spec):
-            return Codec(make, spec, spec)
+            return Codec(make, spec, of_type(spec, library), _ALONE)
+    elif callable(convert := getattr(spec, method, None)):
+        by_column = getattr(spec, column, None)
+        return Codec(make, spec, convert, arguments_of_method(spec, method), by_column if callable(by_column) else None)
+    elif callable(spec):
+        return Codec(make, spec, spec, arguments_of_function(spec))
     raise ValueError(
-        'allowed: str, "json", bytes, a msgspec.Struct or pydantic.BaseModel class, a function (data, topic, headers), '
-        f"or an object with `{methods[0]}(data, topic, headers)`"
+        'allowed: str, "json", bytes, a msgspec.Struct or pydantic.BaseModel class, a function (data), '
+        f"(data, topic, headers) or (data, ctx), or an object with `{method}(data, topic, headers)`"
+        + (f"; an object of the class, {spec.__name__}(), is one" if is_type and _makes_codecs(spec, method) else "")
     )
 
 
-def _of_one(function: Callable[[Any], Any]) -> Callable[[Any, str, Headers], Any]:
-    """A function of the data alone, as one that is told where it belongs."""
-    return lambda data, topic, headers: function(data)  # noqa: ARG005
+_ALONE = Arguments(("data",))
+
+
+def _makes_codecs(kind: type, method: str) -> bool:
+    """Return whether an instance of the class can be the option's value. The class itself cannot."""
+    return any(name in vars(base) for base in kind.__mro__[:-1] for name in (method, "__call__"))
 
 
 def _library(kind: type) -> str | None:
@@ -272,31 +329,10 @@ def _library(kind: type) -> str | None:
     return None
 
 
-def _encode_text(value: Any, topic: str, headers: Headers) -> bytes:  # noqa: ARG001
+def _encode_text(value: Any) -> bytes:
     if not isinstance(value, str):
         raise TypeError(f"text is needed, not {type(value).__name__}")
     return value.encode()
-
-
-def _decode_text(data: bytes, topic: str, headers: Headers) -> str:  # noqa: ARG001
-    return data.decode()
-
-
-def _to_json() -> Callable[[Any], bytes]:
-    try:
-        encode: Callable[[Any], bytes] = import_module("msgspec.json").encode
-    except ImportError:
-        dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
-        return lambda value: dump(value).encode()
-    return encode
-
-
-def _from_json() -> Callable[[bytes], Any]:
-    try:
-        decode: Callable[[bytes], Any] = import_module("msgspec.json").decode
-    except ImportError:
-        return json.loads
-    return decode
 
 
 def _to_type(kind: type, library: str) -> Callable[[Any], bytes]:

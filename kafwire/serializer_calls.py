@@ -5,6 +5,7 @@ None stays None and is given to neither. Whatever they raise comes as a `Seriali
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
@@ -24,7 +25,7 @@ class Serializers:
     """Those of one producer."""
 
     def __init__(self, key: Codec | None, value: Codec | None) -> None:
-        self._key = key
+        self._key = None if key is None else key.of("key")
         self._value = value
         self.has_columns = any(codec is not None and codec.column is not None for codec in (key, value))
 
@@ -40,22 +41,22 @@ class Serializers:
 
     def serialize(self, topic: str, value: Any, key: Any, headers: Any) -> tuple[Any, Any, Headers | None]:
         """Value, key and headers as they are sent."""
-        pairs = _pairs(headers)
+        pairs = [] if headers is None else _pairs(headers)
         if self._key is not None and key is not None:
-            key = _bytes(_convert(self._key, key, topic, pairs), topic, "key")
+            key = _serialized(self._key, key, topic, pairs, "key")
         if self._value is not None and value is not None:
-            value = _bytes(_convert(self._value, value, topic, pairs, "value"), topic, "value")
+            value = _serialized(self._value, value, topic, pairs, "value")
         return value, key, pairs or None
 
     async def serialize_awaited(
         self, topic: str, value: Any, key: Any, headers: Any
     ) -> tuple[Any, Any, Headers | None]:
         """The same; serializers may be async."""
-        pairs = _pairs(headers)
+        pairs = [] if headers is None else _pairs(headers)
         if self._key is not None and key is not None:
-            key = _bytes(await _convert_awaited(self._key, key, topic, pairs), topic, "key")
+            key = _bytes(await _awaited(self._key, key, topic, pairs, "key"), topic, "key")
         if self._value is not None and value is not None:
-            value = _bytes(await _convert_awaited(self._value, value, topic, pairs, "value"), topic, "value")
+            value = _bytes(await _awaited(self._value, value, topic, pairs, "value"), topic, "value")
         return value, key, pairs or None
 
     def chunks(self, topic: str | None, data: Any) -> Iterator[Any]:
@@ -87,7 +88,7 @@ class Deserializers:
     """Those of one reader, whose batches call this."""
 
     def __init__(self, key: Codec | None, value: Codec | None, names: Mapping[str, str]) -> None:
-        self._key = key
+        self._key = None if key is None else key.of("key")
         self._value = value
         self._names = names
         self.has_columns = any(codec is not None and codec.column is not None for codec in (key, value))
@@ -109,9 +110,9 @@ class Deserializers:
             raise KafkaError("an async deserializer has to be awaited: write 'async for record in ...'")
         key, value, topic = record.key, record.value, record.topic or ""
         if self._key is not None and key is not None:
-            key = _convert(self._key, key, topic, record.headers, "key", record)
+            key = _deserialized(self._key, key, topic, "key", record)
         if self._value is not None and value is not None:
-            value = _convert(self._value, value, topic, record.headers, "value", record)
+            value = _deserialized(self._value, value, topic, "value", record)
         return key, value
 
     def deserialized(self, record: Record) -> Record:
@@ -122,9 +123,9 @@ class Deserializers:
         """The record, made of one whose key and value are bytes."""
         key, value, topic = record.key, record.value, record.topic or ""
         if self._key is not None and key is not None:
-            key = await _convert_awaited(self._key, key, topic, record.headers, "key", record)
+            key = await _awaited(self._key, key, topic, record.headers, "key", record)
         if self._value is not None and value is not None:
-            value = await _convert_awaited(self._value, value, topic, record.headers, "value", record)
+            value = await _awaited(self._value, value, topic, record.headers, "value", record)
         return _with(record, key, value)
 
     async def records(self, records: RecordIterator) -> AsyncIterator[Record]:
@@ -171,42 +172,65 @@ def _refuse_async(codecs: Mapping[str, Codec | None], other: str) -> None:
 
 
 def _pairs(headers: Any) -> Headers:
-    """Headers as a list of its own: serializers may add to it."""
-    if headers is None:
-        return []
-    if isinstance(headers, dict):
-        return list(headers.items())
+    """Headers as a list that serializers may add to, with values as bytes."""
     if not isinstance(headers, Iterable):
         raise ConfigError(f"headers={headers!r}: a list of (key, value) pairs is needed")
-    return list(headers)
+    pairs = list(headers.items() if isinstance(headers, dict) else headers)
+    for i, pair in enumerate(pairs):
+        if isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[1], str):
+            with contextlib.suppress(UnicodeEncodeError):  # which the encoder of headers refuses
+                pairs[i] = (pair[0], pair[1].encode())
+    return pairs
 
 
-def _convert(
-    codec: Codec, data: Any, topic: str, headers: Headers, part: str = "key", record: Record | None = None
-) -> Any:
+def _serialized(codec: Codec, data: Any, topic: str, headers: Headers, part: str) -> Any:
     try:
-        made = codec.convert(data, topic, headers)
-        if inspect.isawaitable(made):
-            if inspect.iscoroutine(made):
-                made.close()
-            raise TypeError("it has to be awaited, which only the async clients do")
+        made = codec.convert(data, topic, headers) if codec.alone is None else codec.alone(data)
+        if type(made) is not bytes:
+            _refuse_awaitable(made)
+    except Exception as error:
+        raise _failed(error, topic, part, None) from error
+    return made if type(made) is bytes else _bytes(made, topic, part)
+
+
+def _deserialized(codec: Codec, data: Any, topic: str, part: str, record: Record) -> Any:
+    try:
+        made = codec.convert(data, topic, record.headers) if codec.alone is None else codec.alone(data)
+        if type(made) not in _PLAIN:
+            _refuse_awaitable(made)
     except Exception as error:
         raise _failed(error, topic, part, record) from error
     return made
 
 
-async def _convert_awaited(
-    codec: Codec, data: Any, topic: str, headers: Headers, part: str = "key", record: Record | None = None
+# Types of which nothing can be awaited: the check costs more than most deserializers.
+_PLAIN = frozenset((str, bytes, dict, list, int, float, bool, type(None)))
+
+
+def _refuse_awaitable(made: Any) -> None:
+    if inspect.isawaitable(made):
+        if inspect.iscoroutine(made):
+            made.close()
+        raise TypeError("it has to be awaited, which only the async clients do")
+
+
+async def _awaited(
+    codec: Codec, data: Any, topic: str, headers: Headers, part: str, record: Record | None = None
 ) -> Any:
     try:
-        made = codec.convert(data, topic, headers)
+        made = codec.convert(data, topic, headers) if codec.alone is None else codec.alone(data)
         return await made if isinstance(made, Awaitable) else made
     except Exception as error:
         raise _failed(error, topic, part, record) from error
 
 
 def _bytes(made: Any, topic: str, part: str) -> Any:
-    """What a serializer has made: a value that is there must not become a null by mistake."""
+    """Return the bytes that a serializer has made, of text in UTF-8. Nothing else, such as None, is sent by mistake."""
+    if isinstance(made, str):
+        try:
+            return made.encode()
+        except UnicodeEncodeError as error:
+            raise _failed(error, topic, part, None) from error
     if not isinstance(made, bytes | bytearray | memoryview):
         raise SerializationError(
             f"the {part} of a record for {topic} cannot be serialized: the {part}_serializer gave "

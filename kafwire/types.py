@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from kafwire.errors import ConfigError
 from kafwire.integers import natural
+from kafwire.lazy_dataclass import dataclass
 from kafwire.secret import Secret
 
 __all__ = [

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kafwire.config import (
+    CODECS,
     PARTITIONERS,
     ClientConfig,
     ConsumerConfig,
@@ -35,7 +36,12 @@ def _literal(words: Iterable[str]) -> str:
 # What is taken, where it is not what is kept.
 TAKEN = {
     "acks": "Literal['all'] | int",
-    "partitioner": f"{_literal(PARTITIONERS)} | Callable[..., int]",
+    "partitioner": f"{_literal(PARTITIONERS)} | Callable[..., int] | None",
+    "client_id": "str | None",
+    "client_rack": "str | None",
+    "compression_type": f"{_literal(CODECS)} | None",
+    "linger_ms": "float",
+    "consumer_timeout_ms": "float | None",
     "metrics_hook": "Callable[[dict[str, Any]], object] | None",
     **dict.fromkeys(("key_serializer", "value_serializer"), "Serializes"),
     **{

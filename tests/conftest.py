@@ -66,6 +66,11 @@ MAY_BE_SKIPPED = [
         )
     ),
     (
+        "tests/unit/test_type_checkers.py::",
+        "could not import '(mypy|basedpyright)'",
+        "other Pythons have no type checkers, and what these report is the same for every Python",
+    ),
+    (
         "tests/unit/producer/test_partitioner_hashes.py::",
         "could not import 'confluent_kafka'|does not bring librdkafka",
         "other Pythons have no other clients, and the hashes are the same for every Python",

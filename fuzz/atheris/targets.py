@@ -23,15 +23,19 @@ from fuzz.native.replay import _right_crcs as with_right_checksums
 from fuzz.targets import FrameCore, run_frames, vectors
 from kafwire import config, protocol
 from kafwire.cli.decoder import Decoder
+from kafwire.cli.findings import Findings
 from kafwire.cli.output import JsonWriter
 from kafwire.cli.source import Frame
 from kafwire.errors import ConfigError, ProtocolError
 from kafwire.protocol import MESSAGES, Data, Message, Request
 from kafwire.protocol.batch_json import batch_json, records_json
+from kafwire.protocol.coordinator_json import key_json, value_json
 from kafwire.protocol.dump import CLIENT, SERVER, Dump, Event, RequestFrame, ResponseFrame, read_request
 from kafwire.protocol.kafka_json import _shape, from_json, to_json
 from kafwire.protocol.lazy_json import BYTES_FORMS
 from kafwire.protocol.log import LogReader, split_batches
+from kafwire.protocol.log_index import OFFSET_INDEX, TIME_INDEX, index_entries
+from kafwire.protocol.producer_snapshot import producer_snapshot
 from kafwire.protocol.spec import Struct, Versions, field, int8, int16, int32, int64, record_bytes, uint16, uint32
 from kafwire.protocol.versions import choose
 from kafwire.records import decode_batches
@@ -253,9 +257,9 @@ def dump(data: bytes) -> None:
     step = 1 + dice.randrange(20) + (len(client) + len(server)) // 40
     require(_said(client, server, 1 << 20) == _said(client, server, step), "what was said depends on how bytes are cut")
     stream = io.BytesIO()
-    writer = JsonWriter(pretty=bool(flags & 1), stream=stream)
+    findings = Findings(JsonWriter(pretty=bool(flags & 1), stream=stream))
     decoder = Decoder(
-        writer,
+        findings,
         records=bool(flags & 2),
         raw_records=bool(flags & 4),
         bytes_form=BYTES_FORMS[flags >> 3 & 3],  # type: ignore[arg-type]
@@ -265,7 +269,14 @@ def dump(data: bytes) -> None:
     with suppress(click.ClickException):
         decoder.message(cls, cls.min_version if flags & 32 else None, server)
     with suppress(click.ClickException):
-        decoder.finish()
+        findings.finish()
+    for read in (
+        producer_snapshot,
+        lambda data: list(index_entries(data, TIME_INDEX if flags & 1 else OFFSET_INDEX, 0)),
+    ):
+        with suppress(ProtocolError):
+            read(server)
+    json.dumps([key_json("__consumer_offsets", server), value_json("__consumer_offsets", client, server)])
     text = stream.getvalue().decode()
     if not flags & 1:
         for line in text.splitlines():

@@ -1,9 +1,9 @@
 """What an input of the target `message` means, and what must hold for it.
 
-Byte 0: twice the API key, plus one for the response; from 200 on the messages without a key, by name. Byte 1: the
-version, counted from the lowest. Byte 2: 1: bytes that may change; 2: a response comes with its header; 224 and more:
-once more with 16 KiB of zeros behind, which makes the decoder put off inner arrays. So inputs keep their meaning as
-messages are added.
+Byte 0: twice the API key, plus one for the response; from 200 on the messages without a key, by name, in groups of 56.
+Byte 1: the version, counted from the lowest; for messages without a key, the upper four bits are the group. Byte 2: 1:
+bytes that may change; 2: a response comes with its header; 224 and more: once more with 16 KiB of zeros behind, which
+makes the decoder put off inner arrays. So inputs of an API keep their meaning as messages are added.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from kafwire import protocol
 from kafwire.errors import ProtocolError
 
 DATA = 200
+DATA_AT_ONCE = 256 - DATA
+VERSION = 0x0F
 WRITABLE, WITH_HEADER, LARGE = 1, 2, 224
 PADDING = bytes(1 << 14)
 HEAD = 3
@@ -35,8 +37,15 @@ class Run:
             message.plan(version)
 
 
+def head(name: str, version: int) -> bytes:
+    """Return bytes 0 and 1 of the inputs for a version of a message, counted from the lowest."""
+    place = number(name)
+    further = max(0, place - DATA) // DATA_AT_ONCE
+    return bytes([place - further * DATA_AT_ONCE, version | further << 4])
+
+
 def number(name: str) -> int:
-    """Return byte 0 of the inputs for a message."""
+    """Return the place of a message in `runs`."""
     message: Any = protocol.MESSAGES[name]
     if hasattr(message, "api_key"):
         return 2 * int(message.api_key) + name.endswith("Response")
@@ -44,8 +53,8 @@ def number(name: str) -> int:
 
 
 def runs() -> list[Run | None]:
-    """Return what byte 0 stands for, None for nothing."""
-    found: list[Run | None] = [None] * 256
+    """Return the messages by their places, None for nothing."""
+    found: list[Run | None] = [None] * (1 + max(map(number, protocol.MESSAGES)))
     for name, message in protocol.MESSAGES.items():
         request = protocol.MESSAGES[name.removesuffix("Response") + "Request"] if name.endswith("Response") else None
         found[number(name)] = Run(message, request)
@@ -57,12 +66,23 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other) or repr(one) == repr(other)
 
 
+def chosen(data: bytes, known: list[Run | None]) -> tuple[Run, int] | None:
+    """Return the message and version of an input, the inverse of `head`."""
+    if len(data) < HEAD:
+        return None
+    place, version = data[0], data[1]
+    if place >= DATA:
+        place, version = place + (version >> 4) * DATA_AT_ONCE, version & VERSION
+    run = known[place] if place < len(known) else None
+    return None if run is None else (run, run.message.min_version + version % run.versions)
+
+
 def check(data: bytes, known: list[Run | None]) -> None:
     """Raise `Broken` when the invariant does not hold for an input."""
-    run = known[data[0]] if len(data) >= HEAD else None
-    if run is None:
+    found = chosen(data, known)
+    if found is None:
         return
-    version = run.message.min_version + data[1] % run.versions
+    run, version = found
     body: bytes | bytearray = data[HEAD:]
     if data[2] & WRITABLE:
         body = bytearray(body)

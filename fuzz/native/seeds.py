@@ -122,7 +122,7 @@ def avro() -> Iterator[bytes]:
 def _message(name: str, version: int, body: bytes) -> bytes:
     lowest = protocol.MESSAGES[name].min_version
     manner = len(body) % 4 + (choice.LARGE if len(body) % 16 == 3 else 0)
-    return bytes([choice.number(name), max(version - lowest, 0), manner]) + body
+    return choice.head(name, max(version - lowest, 0)) + bytes([manner]) + body
 
 
 SEEDS = {

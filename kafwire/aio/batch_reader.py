@@ -55,10 +55,12 @@ class BatchReading:
         caller: object,
         *,
         by_silence: bool = False,
+        limit: int = -1,
     ) -> Batch | None:
         """The next batch, for the task that is the caller; what was read before is processed.
 
-        `by_silence`: the time begins to count at a member's first assignment.
+        `by_silence`: the time begins to count at a member's first assignment. `limit`: its records at most; 0 is any
+        number, -1 as the consumer's option says.
         """
         limit_ms = milliseconds(timeout)
         core, claim = self._core, self._claim
@@ -90,7 +92,7 @@ class BatchReading:
                     self._reader.need_offsets()
             while True:
                 await self.attend()
-                batch = await self._ready()
+                batch = await self._ready(core.batch_limit if limit < 0 else limit)
                 if batch is not None or self._reader.ended:
                     return batch
                 left = None if until is None else max(0.0, until - loop.time())
@@ -131,23 +133,23 @@ class BatchReading:
         while (call := membership.handlers.take()) is not None:
             await call.call_awaited()
 
-    def at_once(self) -> Batch | None:
+    def at_once(self, limit: int) -> Batch | None:
         """Another one, if it is there and so small that it can be decoded in the loop."""
         size = self._core.fetcher.queue.ready(self._number)
         if self._reader is None or size is None or size >= INLINE_BYTES:
             return None
-        return self._reader.read(0)
+        return self._reader.read(0, limit)
 
-    async def _ready(self) -> Batch | None:
+    async def _ready(self, limit: int) -> Batch | None:
         reader = self._reader
         assert reader is not None
         if self._decoding is None:
             size = self._core.fetcher.queue.ready(self._number)
             if size is None:
                 return None
-            if size < INLINE_BYTES:
-                return reader.read(0)
-            self._decoding = asyncio.get_running_loop().run_in_executor(None, self._decode, reader)
+            if size < INLINE_BYTES or reader.is_withholding:
+                return reader.read(0, limit)
+            self._decoding = asyncio.get_running_loop().run_in_executor(None, self._decode, reader, limit)
         try:
             batch = await asyncio.shield(self._decoding)
         except asyncio.CancelledError:
@@ -156,11 +158,16 @@ class BatchReading:
             self._decoding = None
             raise
         self._decoding = None
-        return self._still_owned(batch)
+        batch = self._still_owned(batch)
+        if batch is not None and limit and len(batch) > limit:  # decoded for a cancelled task, which had a higher limit
+            for rest in rests_of([batch]):
+                self._give_back(rest)
+            return None
+        return batch
 
-    def _decode(self, reader: FetchReader) -> Batch | None:
+    def _decode(self, reader: FetchReader, limit: int) -> Batch | None:
         """In another thread. The batch may wait for its task, and its partition go meanwhile."""
-        batch = reader.read(0)
+        batch = reader.read(0, limit)
         self._ownership = None if batch is None else self._core.ownership_of(batch)
         return batch
 

@@ -18,13 +18,14 @@ from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.options import ClientOptions, ScanOptions
+from kafwire.peer_names import ADMIN, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine, Work
 from kafwire.types import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
     from kafwire.aio.scan import AsyncScan
+    from kafwire.options import ClientOptions, ScanOptions
     from kafwire.scanner.reader import ProgressOption
 
 _T = TypeVar("_T")
@@ -53,6 +54,8 @@ class AsyncClient(AsyncTokenCalls):
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(ADMIN, blocking=False)
 
     def __init__(
         self,

@@ -16,7 +16,7 @@ from collections.abc import (
     Sequence,
 )
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack, cast, overload
 
 from kafwire.aio.batch_reader import BatchReading
 from kafwire.aio.bridge import on_engine
@@ -24,7 +24,15 @@ from kafwire.aio.partition_stream import AsyncPartitionStream
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer.arguments import Selection, layouts, milliseconds, partitions_of, subscription_of, times_of
+from kafwire.consumer.arguments import (
+    Selection,
+    layouts,
+    milliseconds,
+    partitions_of,
+    servers_first,
+    subscription_of,
+    times_of,
+)
 from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.consumer.core import CLOSE_SECONDS, POLL_BATCHES, POLL_BYTES, ConsumerCore, repr_of
 from kafwire.consumer.offsets.commits import ToCommit
@@ -33,7 +41,7 @@ from kafwire.consumer.partition_claim import Claim
 from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.options import ConsumerOptions
+from kafwire.peer_names import CONSUMER, called_property, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import log
@@ -41,6 +49,7 @@ from kafwire.serializer_calls import Deserializers
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from kafwire.options import ConsumerOptions
     from kafwire.records import Batch, Record
 
 _T = TypeVar("_T")
@@ -84,12 +93,15 @@ class AsyncConsumer:
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(CONSUMER, blocking=False)
 
+    @servers_first
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str],
-        *,
         topics: str | Iterable[str] | None = None,
+        *,
         pattern: str | None = None,
         assign: Iterable[TopicPartition] | None = None,
         start: Bound | None = None,
@@ -105,6 +117,8 @@ class AsyncConsumer:
         make_layout = layouts(columns, layout)
         selection = Selection(topics, assign, start, pattern)
         handlers = Handlers(on_assigned, on_revoked, on_lost)
+        if config.consumer_timeout_ms is not None:
+            log.warning("consumer_timeout_ms has no effect here: batches(timeout=seconds) ends after a silence")
         self._engine = default_engine() if engine is None else engine
         deserializers = Deserializers.of(config, layout)
         cluster = Cluster(self._engine, config)
@@ -195,7 +209,7 @@ class AsyncConsumer:
             return _AwaitedRecords(self, deserializers)
         return _Records(self)
 
-    def poll(self, timeout: float = 0.0) -> Coroutine[Any, Any, list[Batch]]:
+    def poll(self, timeout: float = 0.0, *, max_records: int | None = None) -> Coroutine[Any, Any, list[Batch]]:
         """Return the batches that are there, up to about 16 MiB decoded, as `Consumer.poll` does.
 
         Example:
@@ -205,23 +219,25 @@ class AsyncConsumer:
             >>> asyncio.run(main())
             [3]
         """
-        return self._poll(timeout, self._hand.caller())
+        return self._poll(timeout, self._core.limit_of_poll(max_records), self._hand.caller())
 
-    async def _poll(self, timeout: float, caller: object) -> list[Batch]:  # noqa: ASYNC109  # an empty list then
+    async def _poll(self, timeout: float, limit: int, caller: object) -> list[Batch]:  # noqa: ASYNC109  # an empty list then
         limit_ms = milliseconds(timeout)
         until = None if limit_ms < 0 else asyncio.get_running_loop().time() + limit_ms / 1000
         if not await self._start_within(timeout):
             return []
         await self._put_back()
-        batch = await self._first(until, caller)
+        batch = await self._first(until, limit, caller)
         # From here on nothing is awaited: nobody can be cancelled with batches in hand.
         found: list[Batch] = []
-        size = 0
+        size, left = 0, limit
         try:
             while batch is not None:
                 found.append(batch)
                 size += batch.nbytes
-                batch = self._reading.at_once() if len(found) < POLL_BATCHES and size < POLL_BYTES else None
+                left -= len(batch)
+                is_full = len(found) >= POLL_BATCHES or size >= POLL_BYTES or (limit and not left)
+                batch = None if is_full else self._reading.at_once(left if limit else 0)
         except KafkaError:
             pass  # it comes again: what was found is not lost for it
         except BaseException:
@@ -246,7 +262,7 @@ class AsyncConsumer:
         starting.result()
         return True
 
-    async def _first(self, until: float | None, caller: object) -> Batch | None:
+    async def _first(self, until: float | None, limit: int, caller: object) -> Batch | None:
         """The first batch of a poll. An error that was raised before is raised again when nothing else came in time."""
         loop = asyncio.get_running_loop()
 
@@ -254,13 +270,13 @@ class AsyncConsumer:
             return None if until is None else max(0.0, until - loop.time())
 
         try:
-            return await self._reading.next(left(), caller)
+            return await self._reading.next(left(), caller, limit=limit)
         except KafkaError as error:
             if error is not self._raised or not left():
                 self._raised = error
                 raise
             with self._core.beside(error):
-                batch = await self._reading.next(left(), caller)
+                batch = await self._reading.next(left(), caller, limit=limit)
             if batch is None:
                 raise
             return batch
@@ -342,9 +358,10 @@ class AsyncConsumer:
             self._engine.start(feed.close)
 
     def stop(self) -> None:
-        """Hand out nothing more, as `Consumer.stop` does."""
+        """Hand out nothing more, as `Consumer.stop` does. `await consumer.close()` closes."""
         self._check()
         self._engine.start(self._core.stop)
+        return cast("None", NOT_AWAITED)
 
     async def arrow_stream(self, timeout: float | None = None) -> ArrowStream:  # noqa: ASYNC109  # of silence
         """Read all partitions as one Arrow stream, as `Consumer.arrow_stream` does.
@@ -418,12 +435,12 @@ class AsyncConsumer:
     @property
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read; none before the start."""
-        return set(self._core.assignment.partitions)
+        return called_property("assignment", self._core.assignment.partitions)
 
     @property
     def subscription(self) -> set[str]:
         """The topics of `topics=`, `pattern=` or `subscribe`: all their partitions are read, or the group's share."""
-        return self._core.topics
+        return called_property("subscription", self._core.topics)
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others, as `Consumer.assign` does."""
@@ -495,7 +512,7 @@ class AsyncConsumer:
     @property
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
-        return set(self._core.assignment.paused)
+        return called_property("paused", self._core.assignment.paused)
 
     async def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record that will be delivered, as `Consumer.position` does."""
@@ -645,6 +662,22 @@ class AsyncConsumer:
             self._engine.start(self._core.abandon)
 
 
+class _NotAwaited:
+    """What `stop` returns: an error in words where aiokafka's `await consumer.stop()` is written, which closes."""
+
+    def __await__(self) -> NoReturn:
+        raise TypeError("stop() is not awaited, and does not close: write `await consumer.close()`")
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "None"
+
+
+NOT_AWAITED = _NotAwaited()
+
+
 class _Fed:
     """The batches that a record iterator takes next; it may be asked again when it was empty."""
 
@@ -711,7 +744,7 @@ class _Records:
             record = next(self._records, None)
             if record is not None:
                 return record
-            batch = await self._consumer._reading.next(None, self._records.context)
+            batch = await self._consumer._reading.next(None, self._records.context, limit=0)
             if batch is None:
                 raise StopAsyncIteration
             self._consumer._feed(batch)
@@ -738,7 +771,7 @@ class _AwaitedRecords:
             try:
                 raw = records.peek()
             except StopIteration:
-                batch = await self._consumer._reading.next(None, records.context)
+                batch = await self._consumer._reading.next(None, records.context, limit=0)
                 if batch is None:
                     raise StopAsyncIteration from None
                 self._consumer._feed(batch)

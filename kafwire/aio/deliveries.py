@@ -221,6 +221,7 @@ class AsyncDelivery:
     """
 
     __slots__ = ("_delivery", "_loops")
+    __reduce_ex__ = Delivery.__reduce_ex__
 
     def __init__(self, loops: LoopRegistry, delivery: Delivery) -> None:
         self._loops = loops
@@ -300,6 +301,7 @@ class AsyncBatchDelivery:
     """
 
     __slots__ = ("_delivery", "_loops")
+    __reduce_ex__ = BatchDelivery.__reduce_ex__
 
     def __init__(self, loops: LoopRegistry, delivery: BatchDelivery) -> None:
         self._loops = loops

@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
+from functools import cache
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from kafwire.aio.bridge import INLINE_BYTES, on_engine
 from kafwire.aio.deliveries import AsyncBatchDelivery, AsyncDelivery, LoopRegistry, LoopState
-from kafwire.aio.transaction import AsyncTransactionBlock
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, UnknownPartition
 from kafwire.handles import refuse_copy
-from kafwire.options import ProducerOptions
+from kafwire.peer_names import AsyncProducerNames
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import (
     CLOSED,
@@ -29,13 +29,17 @@ from kafwire.producer.arguments import (
 )
 from kafwire.producer.flush import undelivered
 from kafwire.producer.sender import Sender
-from kafwire.producer.transaction_manager import Transactions
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
 from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, RecordMetadata, TopicPartition, TransactionHandle
+
+if TYPE_CHECKING:
+    from kafwire.aio.transaction import AsyncTransactionBlock
+    from kafwire.options import ProducerOptions
+    from kafwire.producer.transaction_manager import Transactions
 
 log = logging.getLogger("kafwire")
 
@@ -44,7 +48,7 @@ _T = TypeVar("_T")
 CANCELLED_FLUSH_S = 1.0
 
 
-class AsyncProducer:
+class AsyncProducer(AsyncProducerNames):
     """`kafwire.Producer` for asyncio: sends records. An async context manager.
 
     It may be made outside a running loop, and used by any number of tasks, from several loops and threads. Nothing
@@ -88,12 +92,32 @@ class AsyncProducer:
         self._closed = False
         if serializers is not None:
             self._serializers = serializers
-            self.__class__ = _serializing(type(self))
+            kind: Any = type(self)  # mypy takes no class of ours for hashable
+            self.__class__ = _serializing(kind)
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
         """Make a producer from Kafka's own option names, as `Producer.from_config` does."""
         return cls(engine=engine, **from_config(ProducerConfig, options))
+
+    async def start(self) -> None:
+        """Connect, so that an unreachable cluster is an error here. The first `send` does it otherwise.
+
+        A second call does nothing. Records are sent without it, too.
+
+        Raises:
+            KafkaConnectionError: no broker could be reached.
+            KafkaTimeoutError: no broker responded within `default_api_timeout_ms`.
+
+        Example:
+            >>> async def main():
+            ...     producer = kafwire.AsyncProducer(bootstrap)
+            ...     await producer.start()
+            ...     await producer.close()
+            >>> asyncio.run(main())
+        """
+        self._check()
+        await self._run(self._sender.connect())
 
     async def send(
         self,
@@ -101,7 +125,7 @@ class AsyncProducer:
         value: Any = None,
         *,
         key: Any = None,
-        headers: Iterable[Header] | None = None,
+        headers: Iterable[Header] | dict[str, Any] | None = None,
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> AsyncDelivery:
@@ -144,7 +168,7 @@ class AsyncProducer:
         value: Any = None,
         *,
         key: Any = None,
-        headers: Iterable[Header] | None = None,
+        headers: Iterable[Header] | dict[str, Any] | None = None,
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> RecordMetadata:
@@ -157,7 +181,7 @@ class AsyncProducer:
             topic: the topic.
             value: bytes-like, None for null, or what the `value_serializer` takes.
             key: bytes-like, None for null, or what the `key_serializer` takes.
-            headers: pairs of a str and bytes or None.
+            headers: pairs of a str and bytes, str (sent as UTF-8) or None; or a dict.
             timestamp_ms: milliseconds since the epoch; None: now.
             partition: the partition; None leaves it to the partitioner.
 
@@ -304,6 +328,8 @@ class AsyncProducer:
             3
         """
         self._transactional()
+        from kafwire.aio.transaction import AsyncTransactionBlock
+
         return AsyncTransactionBlock(self, timeout)
 
     async def init_transactions(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # it goes on
@@ -486,17 +512,21 @@ class _SerializingProducer(AsyncProducer):
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> AsyncDelivery:
-        """`AsyncProducer.send`; `value` and `key` are what the serializers take. Raises `SerializationError` too."""
         check_topic(topic)
         value, key, headers = await self._serializers.serialize_awaited(topic, value, key, headers)
         return await super().send(
             topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition
         )
 
+    send.__doc__ = AsyncProducer.send.__doc__
+
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:
         return self._serializers.chunks(topic, data)
 
 
+@cache
 def _serializing(kind: type[AsyncProducer]) -> type[AsyncProducer]:
-    """A kind of producer, whose own methods come first, with serializers."""
-    return _SerializingProducer if kind is AsyncProducer else type(kind.__name__, (kind, _SerializingProducer), {})
+    """Return a kind of producer with serializers, under its own name. Its own methods come first."""
+    bases = (_SerializingProducer,) if kind is AsyncProducer else (kind, _SerializingProducer)
+    same = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    return type(kind.__name__, bases, same)

@@ -12,14 +12,15 @@ from kafwire.handles import refuse_copy
 from kafwire.scanner.reader import BoundedRead
 
 if TYPE_CHECKING:
-    from kafwire.records import Batch
+    from kafwire.records import Batch, Record
+    from kafwire.records._records import RecordIterator
 
 # A thread waits no longer than that for records at a time: one whose task was cancelled holds nobody up.
 _LONGEST_WAIT_MS = 100
 
 
 class AsyncScan(BoundedRead):
-    """A bounded read for asyncio. Consume it once: by `batches()`, or as an Arrow stream in a thread.
+    """A bounded read for asyncio. Consume it once: by `batches()`, record by record, or as an Arrow stream in a thread.
 
     The records of a partition come in order; partitions are mixed. `ranges` says which offsets are read.
     `AsyncClient.scan` makes it.
@@ -37,6 +38,7 @@ class AsyncScan(BoundedRead):
 
     _decoding: asyncio.Future[Batch | None] | None = None
     _busy = False
+    _records: RecordIterator | None = None
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Iterate over the records as batches, each of one partition.
@@ -73,6 +75,39 @@ class AsyncScan(BoundedRead):
             if batch is not None:
                 yield batch
             elif self._reader.ended:  # it has closed itself
+                return
+
+    def __aiter__(self) -> AsyncIterator[Record]:
+        """Iterate over single records. A second loop goes on where the first one stopped.
+
+        Returns:
+            An async iterator of `Record`.
+
+        Raises:
+            KafkaError: as `batches` does; a `SerializationError` leaves the record the next one.
+
+        Example:
+            >>> async def main():
+            ...     async with kafwire.AsyncClient(bootstrap) as client:
+            ...         return [record.offset async for record in await client.scan(topic)]
+            >>> asyncio.run(main())
+            [0, 1, 2]
+        """
+        return self._each()
+
+    async def _each(self) -> AsyncIterator[Record]:
+        deserializers, batches = self._deserializers, self.batches()
+        while True:
+            records = self._records
+            if records is not None and deserializers is not None and deserializers.is_async:
+                async for record in deserializers.records(records):
+                    yield record
+            elif records is not None:
+                for record in records:
+                    yield record
+            batch = await anext(batches, None)
+            self._records = None if batch is None else iter(batch)
+            if batch is None:
                 return
 
     async def close(self) -> None:

@@ -13,13 +13,16 @@ if TYPE_CHECKING:
 
 __all__ = ["AvroDecoder", "Decoded"]
 
+if not TYPE_CHECKING:  # a type checker would take every name for an Any
 
-def __getattr__(name: str) -> "Any":
-    if name not in __all__:
-        raise AttributeError(f"module 'kafwire.avro' has no attribute {name!r}")
-    value = getattr(import_module("kafwire.avro.decoder"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> "Any":
+        if name not in __all__:
+            raise AttributeError(
+                f"module 'kafwire.avro' has no attribute {name!r}", name=name, obj=import_module(__name__)
+            )
+        value = getattr(import_module("kafwire.avro.decoder"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

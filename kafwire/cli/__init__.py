@@ -27,13 +27,14 @@ BROKEN_PIPE = 141
 _COMMANDS = {
     "broker": "Run a Kafka cluster in this process, for development and tests.",
     "consume": "Print records of topics, in the forms that kcat has.",
-    "decode": "Show frames, a connection's dump or a log segment as JSON.",
+    "decode": "Show frames, a connection's dump or the files of a log as JSON.",
     "doctor": "Check a broker step by step, and say what to change.",
     "fuzz": "Send a Kafka server requests nobody sends, and check what it answers.",
-    "groups": "List consumer groups, show members and lag, reset and delete offsets.",
+    "groups": "List groups of every type, show members and lag, reset and delete offsets.",
     "info": "Show versions, and which native code is in use.",
     "letters": "List the dead letters of streams, and send them back.",
     "messages": "List the messages of the protocol, or show the fields of one.",
+    "offsets": "Show the offsets of partitions at a time.",
     "produce": "Send lines or files as records, in the forms that kcat has.",
     "spark": "Run jobs of Spark over Kafka, show their lag, check their surroundings.",
     "topics": "List topics, show their partitions and offsets, create and delete them.",
@@ -119,7 +120,8 @@ class Commands(click.Group):
     ) -> tuple[int, str]:
         """Exit code, and what to say on standard error."""
         try:
-            answer = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+            words = [_utf8(word) for word in sys.argv[1:]] if args is None else args
+            answer = super().main(words, prog_name, complete_var, standalone_mode=False, **extra)
             return (answer if isinstance(answer, int) else 0), ""
         except click.exceptions.NoArgsIsHelpError as error:
             return error.exit_code, error.format_message()
@@ -135,6 +137,21 @@ class Commands(click.Group):
             return 1, _line("kafwire", f"{error.filename}: {error.strerror}" if error.filename else str(error))
         except KafkaError as error:
             return 1, _line("kafwire", str(error))
+
+
+def _utf8(word: str) -> str:
+    """Return a word of the command line as UTF-8 whatever the locale: Kafka's names are UTF-8.
+
+    A word that names a file stays as the locale has it.
+    """
+    if word.isascii() or sys.getfilesystemencoding() == "utf-8":
+        return word
+    if os.path.exists(word):  # noqa: PTH110 - Path.exists raises OSError for a word longer than a file's name
+        return word
+    try:
+        return os.fsencode(word).decode()
+    except UnicodeDecodeError:
+        return word
 
 
 def _said(error: click.UsageError) -> str:

@@ -16,6 +16,7 @@ __all__ = [
     "client_options",
     "connection_options",
     "connection_options_for",
+    "isolation",
     "look_for_leaders",
     "only",
     "settings_options",
@@ -161,6 +162,11 @@ def only(options: Mapping[str, Any], config_class: Any) -> dict[str, Any]:
     """Return those of `options` that a `config_class` has."""
     known = {item.name for item in fields(config_class)}
     return {name: value for name, value in options.items() if name in known}
+
+
+def isolation(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the isolation level of `options` as an argument of `Client.offsets`, if they have one."""
+    return {"isolation_level": options["isolation_level"]} if "isolation_level" in options else {}
 
 
 def _take(given: dict[str, tuple[str, Any]], text: str, where: str) -> None:

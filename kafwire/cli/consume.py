@@ -1,6 +1,7 @@
 """`kafwire consume`: records of topics on standard output, in the forms that kcat has."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from kafwire.types import TopicPartition
 if TYPE_CHECKING:
     from kafwire import Batch, Client
     from kafwire.cli.consume_source import Reading, Wanted
+    from kafwire.cli.internal_records import TopicRenderer
     from kafwire.cli.sink import Sink
     from kafwire.records._text import Renderer
 
@@ -28,6 +30,7 @@ _HELP = """Print the records of topics, from their beginning, and go on with tho
 \b
   kafwire consume -b localhost:9092 orders
   kafwire consume orders -e -o -10 -K ': '
+  kafwire consume orders -e --key alice
   kafwire consume orders -p 0 -o s@2026-01-31T12:00:00Z -o e@2026-02-01T00:00:00Z -J
   kafwire consume orders -o end -f '%t [%p] at offset %o: key %k: %s\\n'
   kafwire consume orders payments -G billing
@@ -42,6 +45,7 @@ Format:
 
 Offset: beginning, end, stored (with --group), a number, -N for the last N of each partition, s@TIME and e@TIME for
 records from and before a time (milliseconds since the epoch, or 2026-01-31T12:00:00Z). With e@ the command ends.
+Records of Kafka's internal topics, such as __consumer_offsets, are printed decoded, as JSON.
 With --group it is where to begin in partitions of which the group has committed nothing.
 """
 
@@ -56,6 +60,7 @@ With --group it is where to begin in partitions of which the group has committed
 @click.option("-o", "--offset", "offsets", multiple=True, metavar="OFFSET", help="Where to begin, and to end.")
 @click.option("-c", "--count", type=click.IntRange(min=1), help="End after so many records.")
 @click.option("-e", "--exit", "exits", is_flag=True, help="End at what is the end when the command starts.")
+@click.option("--key", "keys", multiple=True, metavar="TEXT", help="Only records with this key; may be repeated.")
 @click.option("-f", "--format", "template", metavar="FORMAT", help="How to print a record; instead of -K, -D and -O.")
 @click.option("-K", "key_delimiter", metavar="DELIMITER", help="Print the key, and this behind it.")
 @click.option("-D", "delimiter", default="\\n", show_default=True, metavar="DELIMITER", help="What ends a record.")
@@ -67,7 +72,8 @@ With --group it is where to begin in partitions of which the group has committed
     type=click.Choice(BYTES_FORMS),
     default="auto",
     show_default=True,
-    help='Form of keys, values and headers; auto: as they are, in JSON as text or {"base64": ...}.',
+    help='Form of keys, values and headers; auto: as they are, in JSON as text or {"base64": ...}, on a terminal as '
+    "text, with \\xHH for bytes that are not UTF-8.",
 )
 @click.option("-Z", "named_null", is_flag=True, help="Print null as NULL.  [default: nothing]")
 @click.option("--null", "null", metavar="TEXT", help="Print null as this.")
@@ -85,6 +91,7 @@ def command(
     offsets: tuple[str, ...],
     count: int | None,
     exits: bool,
+    keys: tuple[str, ...],
     template: str | None,
     key_delimiter: str | None,
     delimiter: str,
@@ -110,12 +117,14 @@ def command(
         raise click.UsageError("either -f, or -K and -O")
     if named_null and null is not None:
         raise click.UsageError("either -Z or --null")
-    parts = _parts(template, delimiter, key_delimiter, form, with_offset=with_offset, as_json=as_json)
+    shown = "text" if form == "auto" and not as_json and sys.stdout.isatty() else form
+    parts = _parts(template, delimiter, key_delimiter, shown, with_offset=with_offset, as_json=as_json)
     null = "NULL" if named_null else null or ""
 
-    from kafwire.cli.consume_source import STORED, Wanted, parse_window
+    from kafwire.cli.consume_source import STORED, Wanted, parse_window, warn_of_seconds
 
     window = parse_window(offsets)
+    warn_of_seconds("consume", offsets)
     ends = exits or window.end_ms is not None
     if progress and not ends:
         raise click.UsageError("--progress is for a read that ends: add -e")
@@ -123,7 +132,6 @@ def command(
     from kafwire import Client
     from kafwire.cli.sink import Sink
     from kafwire.config import ClientConfig, ConsumerConfig
-    from kafwire.records._text import Renderer
 
     options = client_options(ConsumerConfig, brokers, settings, config_file)
     given = options.pop("group_id", None)
@@ -134,8 +142,9 @@ def command(
         raise click.UsageError(f"{'-o stored' if pattern is None else '--pattern'} needs --group")
     if group is not None and partitions:
         raise click.UsageError("--group has its members share the partitions out: -p does not go with it")
-    renderer = Renderer(parts, null=null.encode(errors="surrogateescape"))
-    columns = renderer.columns if group is None else tuple({*renderer.columns, "offset"})
+    may_be_internal = form == "auto" and (pattern is not None or any(name.startswith("__") for name in names))
+    renderer = _renderer(parts, null.encode(errors="surrogateescape"), may_be_internal=may_be_internal)
+    columns = tuple(sorted({*renderer.columns, *(["key"] if keys else []), *(["offset"] if group is not None else [])}))
     wanted = Wanted(names, frozenset(partitions), window, columns, group, pattern)
     with (
         orderly_end(),
@@ -143,7 +152,9 @@ def command(
         closing(_open(client, wanted, options, ends=ends)) as reading,
         progress_bar(progress if ends else False, pattern or ", ".join(names), reading.total or 0) as tell,
     ):
-        _print(reading, renderer, Sink(), count, tell, Written.of(reading), unbuffered=unbuffered)
+        chosen = [key.encode(errors="surrogateescape") for key in keys]
+        printing = Printing(renderer, Sink(), count, chosen, Written.of(reading), unbuffered=unbuffered)
+        printing.run(reading, tell)
 
 
 def _open(client: "Client", wanted: "Wanted", options: dict[str, Any], *, ends: bool) -> "Reading":
@@ -156,6 +167,16 @@ def _open(client: "Client", wanted: "Wanted", options: dict[str, Any], *, ends: 
     return open_group(client, wanted, options, ends=ends)
 
 
+def _renderer(parts: Sequence[Part], null: bytes, *, may_be_internal: bool) -> "Renderer | TopicRenderer":
+    if may_be_internal:
+        from kafwire.cli.internal_records import TopicRenderer
+
+        return TopicRenderer(parts, null)
+    from kafwire.records._text import Renderer
+
+    return Renderer(parts, null=null)
+
+
 def _parts(
     template: str | None, delimiter: str, key_delimiter: str | None, form: str, *, with_offset: bool, as_json: bool
 ) -> list[Part]:
@@ -166,42 +187,67 @@ def _parts(
     return plain_parts(delimiter, key_delimiter, form, with_offset=with_offset)
 
 
-def _print(
-    reading: "Reading",
-    renderer: "Renderer",
-    sink: "Sink",
-    count: int | None,
-    tell: Progress,
-    written: "Written | None",
-    *,
-    unbuffered: bool,
-) -> None:
-    """Write records until there are no more, or `count`."""
-    left = count
-    try:
-        for piece in reading:
-            if written is not None:
-                written.processed()
-            if piece is None:
-                sink.check()
-            else:
-                batch, rows = piece
-                if left is not None:
-                    rows = min(rows, left)
-                    left -= rows
-                steps = range(1, rows + 1) if unbuffered else (rows,)
-                first = 0
-                for end in steps:
-                    note = None if written is None else partial(written.note, batch, end)
-                    sink.write(renderer.render(batch, first, end), note)
-                    first = end
+class Printing:
+    """Writes at most `count` records of a reading; with `keys`, only records that have one of them."""
+
+    def __init__(
+        self,
+        renderer: "Renderer | TopicRenderer",
+        sink: "Sink",
+        count: int | None,
+        keys: Sequence[bytes],
+        written: "Written | None",
+        *,
+        unbuffered: bool,
+    ) -> None:
+        self._renderer = renderer
+        self._sink = sink
+        self._left = count
+        self._keys = keys
+        self._written = written
+        self._unbuffered = unbuffered
+
+    def run(self, reading: "Reading", tell: Progress) -> None:
+        """Write until the reading ends or `count` records are written."""
+        try:
+            for piece in reading:
+                if self._written is not None:
+                    self._written.processed()
+                if piece is None:
+                    self._sink.check()
+                    continue
+                self._write(*piece)
                 tell(reading.done)
-                if left == 0:
+                if self._left == 0:
                     break
-        tell(reading.done)
-    finally:
-        if written is not None:
-            written.commit()
+            tell(reading.done)
+        finally:
+            if self._written is not None:
+                self._written.commit()
+
+    def _write(self, batch: "Batch", rows: int) -> None:
+        """Write the wanted records in the first rows of a batch; the others count as written too."""
+        for first, end in self._runs(batch, rows):
+            ends = range(first + 1, end + 1) if self._unbuffered else (end,)
+            for begin, stop in zip((first, *ends), ends, strict=False):
+                note = None if self._written is None else partial(self._written.note, batch, stop)
+                self._sink.write(self._renderer.render(batch, begin, stop), note)
+        if self._keys:
+            if self._written is not None and self._left != 0:
+                self._written.note(batch, rows)
+            self._sink.check()
+
+    def _runs(self, batch: "Batch", rows: int) -> Iterator[tuple[int, int]]:
+        from kafwire.records._text import key_runs
+
+        for first, last in key_runs(batch, self._keys, 0, rows) if self._keys else [(0, rows)]:
+            end = last if self._left is None else min(last, first + self._left)
+            if self._left is not None:
+                self._left -= end - first
+            if first < end:
+                yield first, end
+            if self._left == 0:
+                return
 
 
 class Written:

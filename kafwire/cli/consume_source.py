@@ -1,6 +1,7 @@
 """Where `kafwire consume` reads: -o as kcat has it, and batches from a bounded read or from one without end."""
 
 import datetime as dt
+import re
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from kafwire.cli.connection import isolation, only
 from kafwire.errors import ConfigError, KafkaError
 from kafwire.types import Tail, TopicPartition
 
@@ -30,11 +32,14 @@ __all__ = [
     "partitions_of",
     "rows_before",
     "warn_late",
+    "warn_of_seconds",
 ]
 
 STORED = "stored"
 _NAMES = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "latest": "latest", STORED: STORED}
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+# Seconds from 1973 to 2286, which as milliseconds are in the first four months of 1970.
+_SECONDS = re.compile("[1-9][0-9]{8,9}")
 _LAST_MS = 253_402_300_799_999  # what a datetime can say
 # How long to wait for records before looking whether somebody still reads the output.
 SILENCE_S = 0.25
@@ -95,6 +100,19 @@ def parse_window(given: Sequence[str]) -> Window:
     return Window(start, start_ms, end_ms)
 
 
+def warn_of_seconds(command: str, given: Sequence[str], option: str = "-o ") -> None:
+    """Warn on standard error of times that look like seconds since the epoch: as milliseconds they are in 1970."""
+    for text in given:
+        mark, at, number = text.rpartition("@")
+        if _SECONDS.fullmatch(number) and mark + at in ("", "s@", "e@"):
+            when = f"{moment(int(number)):%Y-%m-%dT%H:%M:%SZ}"
+            click.echo(
+                f"kafwire {command}: {option}{text} is {when}: times are in milliseconds, as in kcat. "
+                f"If {number} is in seconds, write {option}{text}000",
+                err=True,
+            )
+
+
 def milliseconds(option: str, text: str, value: str) -> int:
     """A time as a person gives it, since the epoch. `option` and `text` are what it stands in.
 
@@ -136,7 +154,6 @@ class Reading(Protocol):
 
 def open_reading(client: "Client", wanted: Wanted, options: Mapping[str, Any], *, ends: bool) -> Reading:
     """Begin to read, without a group: what is there now (`ends`), or that and all that arrives."""
-    from kafwire.cli.connection import only
     from kafwire.config import ScanConfig
 
     given = {"auto_offset_reset": "error", **options}
@@ -316,15 +333,11 @@ def ends_of(
     def offsets(of: Collection[TopicPartition], when: Any, **level: Any) -> dict[TopicPartition, int]:
         return client.offsets(of, when, **level) if late is None else available_offsets(client, of, when, late, **level)
 
-    ends = offsets(partitions, "latest", **_isolation(options))
+    ends = offsets(partitions, "latest", **isolation(options))
     if wanted.window.end_ms is not None:
         at = offsets(ends, wanted.window.end_ms)
         ends = {tp: min(offset, ends[tp]) if offset >= 0 else ends[tp] for tp, offset in at.items()}
     return ends
-
-
-def _isolation(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {"isolation_level": options["isolation_level"]} if "isolation_level" in options else {}
 
 
 def _start_offsets(
@@ -342,7 +355,7 @@ def _start_offsets(
     """
     patience: dict[str, Any] = {} if waits else {"on_error": lambda *_: None}
     low = client.offsets(found, "earliest", **patience)
-    high = client.offsets(low, "latest", **_isolation(options), **patience)
+    high = client.offsets(low, "latest", **isolation(options), **patience)
     if asked < 0:
         return {tp: max(low[tp], high[tp] + asked) for tp in found}, high
     start = dict.fromkeys(found, asked)

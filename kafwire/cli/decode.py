@@ -1,11 +1,16 @@
 """`kafwire decode`: the bytes of Kafka's protocol as JSON. docs/cli.md shows every form of the output."""
 
+from contextlib import suppress
+from typing import NamedTuple
+
 import click
 
 from kafwire.cli.decoder import Decoder
+from kafwire.cli.findings import EnoughError, Findings
+from kafwire.cli.log_decoder import is_log_file
 from kafwire.cli.names import check_version, find_message, find_request
 from kafwire.cli.output import JsonWriter, pretty_option
-from kafwire.cli.source import FORMS, STDIN, cut_frames, read_input
+from kafwire.cli.source import FORMS, STDIN, Frame, cut_frames, read_input
 from kafwire.protocol import Request, Response
 from kafwire.protocol.lazy_json import BYTES_FORMS, BytesForm
 from kafwire.protocol.stream import MAX_FRAME_BYTES
@@ -13,7 +18,6 @@ from kafwire.secret import HIDDEN
 
 __all__ = ["command"]
 
-_LOG_SUFFIXES = (".log", ".checkpoint", ".txnindex")
 _HEADERS = ("RequestHeader", "ResponseHeader")
 
 
@@ -28,6 +32,8 @@ INPUT is a file, hex or base64, or - for standard input, which is also the defau
   kafwire decode --message ConsumerProtocolSubscription AAMAAAAA/////wAAAAD/////AAA=
   kafwire decode --connection client-to-server.bin server-to-client.bin
   kafwire decode --records 00000000000000000000.log
+  kafwire decode --records __consumer_offsets-7/00000000000000000000.log
+  kafwire decode 00000000000000000000.timeindex -c 10
 
 Integers are exact whatever their size. Exit code 1: something could not be decoded.
 """
@@ -47,7 +53,8 @@ Integers are exact whatever their size. Exit code 1: something could not be deco
     "--log",
     "mode",
     flag_value="log",
-    help="A log segment, its index of transactions, or a snapshot. [default for *.log, *.txnindex, *.checkpoint]",
+    help="A file of a partition: *.log, *.index, *.timeindex, *.txnindex, *.snapshot, *.checkpoint. "
+    "Other names are read as a segment. [default for these names]",
 )
 @click.option("--api", metavar="API", help="Name or key of the API.")
 @click.option("--version", type=int, metavar="N", help="Version of the API or of the message.")
@@ -57,6 +64,11 @@ Integers are exact whatever their size. Exit code 1: something could not be deco
     "--size-prefix/--no-size-prefix", default=None, help="Frames have their size in front. [default: find out]"
 )
 @click.option("--records", is_flag=True, help="Show the records: inside their batches; of a log, one value for each.")
+@click.option(
+    "--topic",
+    metavar="TOPIC",
+    help="The topic of the log; the records of Kafka's internal topics are decoded. [default: that of the folder]",
+)
 @click.option("--raw-records", is_flag=True, help="Show record batches as base64.")
 @click.option(
     "--bytes",
@@ -78,6 +90,7 @@ Integers are exact whatever their size. Exit code 1: something could not be deco
     show_default=True,
     help="Limit of a frame.",
 )
+@click.option("-c", "--count", "--limit", type=click.IntRange(min=1), metavar="N", help="End after N values.")
 @pretty_option
 def command(
     inputs: tuple[str, ...],
@@ -93,6 +106,8 @@ def command(
     bytes_form: BytesForm,
     show_secrets: bool,
     max_frame_bytes: int,
+    topic: str | None,
+    count: int | None,
     pretty: bool | None,
 ) -> int:
     """Decode what is given in the way that is asked for."""
@@ -101,7 +116,7 @@ def command(
     if records and raw_records:
         raise click.UsageError("either --records or --raw-records")
     if mode is None and message is None:
-        mode = "log" if len(inputs) == 1 and inputs[0].endswith(_LOG_SUFFIXES) else "request"
+        mode = "log" if len(inputs) == 1 and is_log_file(inputs[0]) else "request"
     if len(inputs) != 2 and mode == "connection":
         raise click.UsageError("--connection takes two files: what the client sent, and what it received")
     if len(inputs) > 1 and mode != "connection":
@@ -110,6 +125,8 @@ def command(
         raise click.UsageError(f"--{mode} reads raw bytes, and takes neither --api, --version nor --body")
     if mode in {"connection", "log"} and size_prefix is not None:
         raise click.UsageError(f"--{mode} takes no --size-prefix")
+    if topic is not None and mode != "log":
+        raise click.UsageError("--topic is for the log of a partition")
     if mode == "log" and raw_records:
         raise click.UsageError("--raw-records is for frames and messages: a log is its records")
     if not all(inputs):
@@ -117,41 +134,69 @@ def command(
     if inputs == (STDIN, STDIN):
         raise click.UsageError("--connection cannot read both directions from standard input")
     given = inputs[0] if inputs else None
+    findings = Findings(JsonWriter(pretty), count)
     decoder = Decoder(
-        JsonWriter(pretty),
+        findings,
         records=records,
         raw_records=raw_records,
         bytes_form=bytes_form,
         show_secrets=show_secrets,
     )
-    if mode == "connection":
-        decoder.connection(inputs[0], inputs[1], max_frame_bytes)
-    elif mode == "log":
-        decoder.log(given or STDIN)
-    elif message is not None:
-        if api or body or size_prefix is not None:
-            raise click.UsageError("--message takes neither --api, --body nor --size-prefix")
-        cls = find_message(message)
-        if version is not None:
-            check_version(cls, version)
-        elif cls.__name__ in _HEADERS:
-            raise click.UsageError(f"--message {cls.__name__} needs --version: its bytes do not say")
-        decoder.message(cls, version, read_input(given, form, max_frame_bytes))
-    elif mode == "request" and not body:
+    with suppress(EnoughError):
+        if mode == "connection":
+            decoder.connection(inputs[0], inputs[1], max_frame_bytes)
+        elif mode == "log":
+            decoder.log(given or STDIN, topic)
+        else:
+            source = _Source(given, form, max_frame_bytes, size_prefix)
+            if message is not None:
+                if api or body or size_prefix is not None:
+                    raise click.UsageError("--message takes neither --api, --body nor --size-prefix")
+                _decode_message(decoder, message, version, source)
+            else:
+                _decode_frames(decoder, mode or "request", api, version, source, body=body)
+    return findings.finish()
+
+
+class _Source(NamedTuple):
+    """Where the bytes of frames and messages come from."""
+
+    given: str | None
+    form: str
+    max_frame_bytes: int
+    size_prefix: bool | None
+
+    def read(self) -> bytes:
+        return read_input(self.given, self.form, self.max_frame_bytes)
+
+    def frames(self, *, requests: bool) -> list[Frame]:
+        return cut_frames(self.read(), self.size_prefix, self.max_frame_bytes, requests=requests)
+
+
+def _decode_message(decoder: Decoder, name: str, version: int | None, source: _Source) -> None:
+    cls = find_message(name)
+    if version is not None:
+        check_version(cls, version)
+    elif cls.__name__ in _HEADERS:
+        raise click.UsageError(f"--message {cls.__name__} needs --version: its bytes do not say")
+    decoder.message(cls, version, source.read())
+
+
+def _decode_frames(
+    decoder: Decoder, mode: str, api: str | None, version: int | None, source: _Source, *, body: bool
+) -> None:
+    if mode == "request" and not body:
         if api or version is not None:
             raise click.UsageError("a request says its API and version; --body is for one without a header")
-        data = read_input(given, form, max_frame_bytes)
-        decoder.requests(cut_frames(data, size_prefix, max_frame_bytes, requests=True))
+        decoder.requests(source.frames(requests=True))
+        return
+    request, version = _api_and_version(mode, api, version)
+    if body and mode == "request":
+        decoder.message(request, version, source.read())
+    elif body:
+        decoder.response_body(request, version, source.read())
     else:
-        request, version = _api_and_version(mode or "request", api, version)
-        data = read_input(given, form, max_frame_bytes)
-        if body and mode == "request":
-            decoder.message(request, version, data)
-        elif body:
-            decoder.response_body(request, version, data)
-        else:
-            decoder.responses(cut_frames(data, size_prefix, max_frame_bytes, requests=False), request, version)
-    return decoder.finish()
+        decoder.responses(source.frames(requests=False), request, version)
 
 
 def _api_and_version(mode: str, api: str | None, version: int | None) -> tuple[type[Request[Response]], int]:

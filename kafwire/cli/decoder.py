@@ -1,17 +1,17 @@
-"""What `kafwire decode` writes for frames, messages, connections and logs, and what it has to complain about."""
+"""The output of `kafwire decode` for frames, messages and connections; `log_decoder` has the files of a partition."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafwire.cli.output import JsonWriter
+from kafwire.cli.findings import Findings
+from kafwire.cli.log_decoder import LogDecoder, at_byte
 from kafwire.cli.source import Frame, opened
 from kafwire.errors import ProtocolError
 from kafwire.protocol import Data, Message, Request, Response, decode_versioned
-from kafwire.protocol.batch_json import batch_json, records_json
+from kafwire.protocol.coordinator_record import CoordinatorKey, decode_key
 from kafwire.protocol.dump import (
     CLIENT,
     SERVER,
@@ -29,8 +29,7 @@ from kafwire.protocol.framing import decode_response_body
 from kafwire.protocol.header import RequestHeader, ResponseHeader
 from kafwire.protocol.kafka_json import UNKNOWN_TAGGED_FIELDS, RecordsForm, to_json
 from kafwire.protocol.lazy_json import BytesForm, Elements, Text
-from kafwire.protocol.log import LogBatch, LogReader, split_batches
-from kafwire.protocol.transaction_index import ENTRY_BYTES, aborted_transactions
+from kafwire.protocol.log import split_batches
 from kafwire.secret import HIDDEN
 
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ __all__ = ["Decoder"]
 
 _CHUNK = 1 << 16
 _VERSION_BYTES = 2
-_TRANSACTION_INDEX = ".txnindex"
 _FETCH_SNAPSHOT = 59  # its records are a piece of a file, cut anywhere
 _VERSION_IS_A_FIELD = {
     "LeaderChangeMessage",
@@ -49,40 +47,24 @@ _VERSION_IS_A_FIELD = {
     "KRaftVersionRecord",
     "VotersRecord",
 }
-_NO_LOGS = {
-    ".index": "an index of offsets",
-    ".timeindex": "an index of timestamps",
-    ".snapshot": "what a broker remembers of producers",
-}
 
 
 class Decoder:
-    """Writes values as they are decoded, and remembers what was wrong; `finish` tells, and gives the exit code."""
+    """Writes values as they are decoded, and notes problems."""
 
     def __init__(
         self,
-        writer: JsonWriter,
+        findings: Findings,
         *,
         records: bool,
         raw_records: bool,
         bytes_form: BytesForm,
         show_secrets: bool = False,
     ) -> None:
-        self._writer = writer
-        self._records = records
+        self._findings = findings
+        self._logs = LogDecoder(findings, records=records, bytes_form=bytes_form)
         self._raw_records = raw_records
-        self._bytes_form = bytes_form
         self._show_secrets = show_secrets
-        self._problems = 0
-        self._first = ""
-
-    def finish(self) -> int:
-        """Say on standard error how much was wrong; the exit code."""
-        self._writer.flush()
-        if not self._problems:
-            return 0
-        more = f" (and {self._problems - 1} more)" if self._problems > 1 else ""
-        raise click.ClickException(self._first + more)
 
     # --- frames ---
 
@@ -98,8 +80,10 @@ class Decoder:
 
     def _frame(self, event: RequestFrame | ResponseFrame, frame: Frame) -> None:
         if frame.missing:
-            self._problem(f"the frame at byte {frame.position} is cut off: {frame.missing} bytes of it are missing")
-            self._writer.write(
+            self._findings.problem(
+                f"the frame at byte {frame.position} is cut off: {frame.missing} bytes of it are missing"
+            )
+            self._findings.write(
                 {
                     "type": "incomplete",
                     "position": frame.position,
@@ -128,9 +112,9 @@ class Decoder:
                         self._event(event)
                 except ProtocolError as error:
                     name = client if dump.wanted == CLIENT else server
-                    self._problem(f"{name}: {_at_byte(error)}")
+                    self._findings.problem(f"{name}: {at_byte(error)}")
                     return
-                self._writer.flush()
+                self._findings.flush()
 
     def _event(self, event: Event) -> None:
         match event:
@@ -139,7 +123,7 @@ class Decoder:
             case ResponseFrame():
                 self._response(event)
             case Token():
-                self._writer.write(
+                self._findings.write(
                     {
                         "type": "token",
                         "side": event.side,
@@ -149,7 +133,7 @@ class Decoder:
                     }
                 )
             case Unanswered():
-                self._writer.write(
+                self._findings.write(
                     {
                         "type": "unanswered",
                         "position": event.request.position,
@@ -161,7 +145,7 @@ class Decoder:
                 )
             case Incomplete():
                 missing = None if event.expected is None else event.expected - event.size
-                self._writer.write(
+                self._findings.write(
                     {
                         "type": "incomplete",
                         "side": event.side,
@@ -204,11 +188,11 @@ class Decoder:
         if frame.message is not None:
             head["body"] = self._body(frame.message, version)
         if frame.error is not None:
-            self._problem(f"the {head['type']} at byte {frame.position}: {frame.error}")
+            self._findings.problem(f"the {head['type']} at byte {frame.position}: {frame.error}")
             head["error"] = str(frame.error)
         if frame.error is not None or version is None:
             head["hex"] = self._hex(frame.data, _class_of(frame))
-        self._writer.write(head)
+        self._findings.write(head)
 
     def _hex(self, data: bytes, cls: type[Message] | None) -> Text | str:
         """Bytes that were not decoded, unless the message may have a secret in it."""
@@ -226,7 +210,7 @@ class Decoder:
                 raise click.ClickException(
                     f"{name} begins with {_VERSION_BYTES} bytes of version; there are {len(data)} bytes"
                 )
-            shown = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
+            shown = 0 if issubclass(cls, CoordinatorKey) else int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
         else:
             shown = version
         try:
@@ -248,12 +232,12 @@ class Decoder:
 
     def _bare(self, message: Message, version: int | None) -> None:
         body = self._body(message, version)
-        self._writer.write({"type": "message", "message": type(message).__name__, "version": version, "body": body})
+        self._findings.write({"type": "message", "message": type(message).__name__, "version": version, "body": body})
 
     def _bare_error(self, cls: type[Message], version: int, error: ProtocolError, data: bytes) -> None:
-        self._problem(str(error))
+        self._findings.problem(str(error))
         shown = self._hex(data, cls)
-        self._writer.write(
+        self._findings.write(
             {"type": "message", "message": cls.__name__, "version": version, "error": str(error), "hex": shown}
         )
 
@@ -275,81 +259,16 @@ class Decoder:
                 if isinstance(entry, int):
                     yield {"incompleteBytes": entry}
                     break
-                yield self._batch(entry)
+                yield self._logs.batch(entry)
         except ProtocolError as error:
-            self._problem(f"records: {_at_byte(error)}")
+            self._findings.problem(f"records: {at_byte(error)}")
             yield {"error": error.message, "position": error.offset}
 
     # --- logs ---
 
-    def log(self, name: str) -> None:
-        """Decode a log segment, or the transaction index of one."""
-        if PurePath(name).suffix == _TRANSACTION_INDEX:
-            self._transaction_index(name)
-            return
-        if (what := _NO_LOGS.get(PurePath(name).suffix)) is not None:
-            raise click.ClickException(f"{name}: this is {what}, no log")
-        log = LogReader()
-        with opened(name) as file:
-            try:
-                while data := file.read1(_CHUNK):
-                    log.feed(data)
-                    for entry in log.batches():
-                        self._log_batch(entry)
-                    self._writer.flush()
-            except ProtocolError as error:
-                self._problem(f"{name}: {_at_byte(error)}")
-                return
-        if log.leftover:
-            self._problem(
-                f"{name}: the last {log.leftover} bytes, from byte {log.position} on, are an incomplete batch: "
-                "the file is cut off, or being written"
-            )
-
-    def _transaction_index(self, name: str) -> None:
-        rest, position = b"", 0
-        with opened(name) as file:
-            try:
-                while data := file.read1(_CHUNK):
-                    rest += data
-                    for entry in aborted_transactions(rest, position):
-                        self._writer.write({"type": "abortedTransaction", "position": position, **to_json(entry, 0)})
-                        position += ENTRY_BYTES
-                    rest = rest[len(rest) // ENTRY_BYTES * ENTRY_BYTES :]
-                    self._writer.flush()
-            except ProtocolError as error:
-                self._problem(f"{name}: {_at_byte(error)}")
-                return
-        if rest:
-            self._problem(
-                f"{name}: the last {len(rest)} bytes, from byte {position} on, are an incomplete entry: "
-                "the file is cut off, or being written"
-            )
-
-    def _log_batch(self, entry: LogBatch) -> None:
-        if not self._records:
-            self._writer.write({"type": "batch", **self._batch(entry)})
-            return
-        for record in self._records_of(entry):
-            self._writer.write({"type": "record", **record})
-
-    def _batch(self, entry: LogBatch) -> dict[str, Any]:
-        head = batch_json(entry)
-        if self._records or entry.batch.is_control:
-            head["records"] = Elements(self._records_of(entry))
-        return head
-
-    def _records_of(self, entry: LogBatch) -> Iterator[dict[str, Any]]:
-        """The records; the batch was decoded, so that what one of them raises is only that it takes too much memory."""
-        try:
-            yield from records_json(entry, self._bytes_form)
-        except ProtocolError as error:
-            self._problem(f"the batch at byte {entry.position}: {error.message}")
-            yield {"error": error.message}
-
-    def _problem(self, text: str) -> None:
-        self._problems += 1
-        self._first = self._first or text
+    def log(self, name: str, topic: str | None) -> None:
+        """Decode a file of a partition."""
+        self._logs.file(name, topic)
 
 
 def _class_of(frame: RequestFrame | ResponseFrame) -> type[Message] | None:
@@ -367,6 +286,8 @@ def _api_name(cls: type[Request[Response]] | type[Response] | None) -> str | Non
 def _decoded(cls: type[Message], version: int | None, data: bytes) -> Message:
     if version is not None:
         return cls.decode(data, version)
+    if issubclass(cls, CoordinatorKey):
+        return decode_key(cls, data)
     if issubclass(cls, Data) and cls.__name__ not in _VERSION_IS_A_FIELD:
         return decode_versioned(cls, data)[1]
     at = int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
@@ -378,7 +299,3 @@ def _header_tags(header: RequestHeader | ResponseHeader | None, version: int) ->
     if header is None or not header.unknown_tagged_fields:
         return {}
     return {"headerTaggedFields": to_json(header, version)[UNKNOWN_TAGGED_FIELDS]}
-
-
-def _at_byte(error: ProtocolError) -> str:
-    return error.message if error.offset is None else f"{error.message}, at byte {error.offset}"

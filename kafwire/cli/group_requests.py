@@ -17,9 +17,9 @@ from kafwire.types import TopicPartition
 if TYPE_CHECKING:
     from kafwire import Client
 
-__all__ = ["Group", "Groups", "Listed", "Member", "OtherTypeError"]
+__all__ = ["Group", "Groups", "Listed", "Member"]
 
-CONSUMER_TYPE = "consumer"
+CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE, STREAMS_TYPE = "classic", "consumer", "share", "streams"
 # The last without topics' ids; all brokers that kafwire works with have it.
 _OFFSETS_VERSION = 8
 _AGAIN_S = 0.1
@@ -41,9 +41,10 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member. `epoch` is -1 in classic groups, which have a generation instead, that is not told.
+    """A member. `epoch` is -1 in classic groups, whose generation no response has.
 
-    `problem` says why the assignment of a classic member cannot be decoded; it has no known partitions then.
+    `problem` says why the assignment of a classic member cannot be decoded; it has no known partitions then. A member
+    of a streams group has tasks, such as "0_1"; its partitions are those that its active tasks read.
     """
 
     member_id: str
@@ -53,6 +54,7 @@ class Member:
     epoch: int
     partitions: tuple[TopicPartition, ...]
     problem: str = ""
+    tasks: Mapping[str, tuple[str, ...]] | None = None  # "active", "standby" and "warmup"; of streams groups only
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,9 @@ class Group:
         """Whether nobody is in it, so that its offsets may be changed."""
         return self.state in _EMPTY
 
-    def owner(self, where: TopicPartition) -> Member | None:
-        """The member that reads a partition."""
-        return next((member for member in self.members if where in member.partitions), None)
-
-
-class OtherTypeError(KafkaError):
-    """A group that is there, but is not one of consumers."""
+    def owners(self, where: TopicPartition) -> list[Member]:
+        """The members that read a partition: one at most, but for share groups."""
+        return [member for member in self.members if where in member.partitions]
 
 
 class Groups:
@@ -96,14 +94,18 @@ class Groups:
             _raise_for(answer.error_code, f"listing the groups of broker {broker.node_id}", "ListGroups")
             found += [
                 Listed(
-                    each.group_id, getattr(each, "group_type", ""), each.group_state, each.protocol_type, broker.node_id
+                    each.group_id,
+                    getattr(each, "group_type", "").lower(),
+                    each.group_state,
+                    each.protocol_type,
+                    broker.node_id,
                 )
                 for each in answer.groups
             ]
         return sorted(found, key=lambda each: each.group_id)
 
     def describe(self, group_id: str) -> Group:
-        """A group of either protocol. Raises `BrokerError`, with GROUP_ID_NOT_FOUND where there is none."""
+        """A group of any type. Raises `BrokerError`, with GROUP_ID_NOT_FOUND where there is none."""
         coordinator = self._coordinator(group_id)
         try:
             asked = protocol.ConsumerGroupDescribeRequest(group_ids=[group_id])
@@ -113,45 +115,111 @@ class Groups:
         if its.error_code in _NOT_CONSUMER:
             return self._classic(group_id, coordinator)
         _raise_for(its.error_code, f"describing group {group_id}", "ConsumerGroupDescribe", its.error_message)
-        members = tuple(
-            Member(
-                each.member_id,
-                each.instance_id or "",
-                each.client_id,
-                each.client_host,
-                each.member_epoch,
-                tuple(
-                    TopicPartition(topic.topic_name, number)
-                    for topic in each.assignment.topic_partitions
-                    for number in topic.partitions
-                ),
-            )
-            for each in its.members
-        )
+        members = tuple(_member(each, _partitions(each.assignment)) for each in its.members)
         return Group(group_id, CONSUMER_TYPE, its.group_state, its.assignor_name, coordinator, members)
 
     def _classic(self, group_id: str, coordinator: int) -> Group:
         asked = protocol.DescribeGroupsRequest(groups=[group_id])
         (its,) = self._client.call(asked, broker=coordinator).groups
         code = its.error_code or (ErrorCode.GROUP_ID_NOT_FOUND if its.group_state == "Dead" else 0)
-        if code == ErrorCode.GROUP_ID_NOT_FOUND:
-            self._refuse_other_types(group_id, coordinator)
+        if code == ErrorCode.GROUP_ID_NOT_FOUND and (found := self._of_newer_type(group_id, coordinator)) is not None:
+            return found
         _raise_for(code, f"describing group {group_id}", "DescribeGroups")
         members = []
         for each in its.members:
             given, problem = _assigned(each.member_assignment) if its.protocol_type == PROTOCOL_TYPE else ((), "")
             instance_id = each.group_instance_id or ""
             members.append(Member(each.member_id, instance_id, each.client_id, each.client_host, -1, given, problem))
-        return Group(group_id, "classic", its.group_state, its.protocol_data, coordinator, tuple(members))
+        return Group(group_id, CLASSIC_TYPE, its.group_state, its.protocol_data, coordinator, tuple(members))
 
-    def _refuse_other_types(self, group_id: str, coordinator: int) -> None:
-        """Raise `OtherTypeError` for a group that is there, and has other members than consumers."""
+    def _of_newer_type(self, group_id: str, coordinator: int) -> Group | None:
+        """A share or streams group; None where there is none of this name."""
         for each in self._client.call(protocol.ListGroupsRequest(), broker=coordinator).groups:
             kind = getattr(each, "group_type", "").lower()
-            if each.group_id == group_id and kind not in ("", CONSUMER_TYPE, "classic"):
-                raise OtherTypeError(
-                    f"{group_id} is a group of the type {kind}: only consumer and classic groups are shown"
-                )
+            if each.group_id == group_id and kind == SHARE_TYPE:
+                return self._share(group_id, coordinator)
+            if each.group_id == group_id and kind == STREAMS_TYPE:
+                return self._streams(group_id, coordinator)
+        return None
+
+    def _share(self, group_id: str, coordinator: int) -> Group:
+        asked = protocol.ShareGroupDescribeRequest(group_ids=[group_id])
+        (its,) = self._client.call(asked, broker=coordinator).groups
+        _raise_for(its.error_code, f"describing group {group_id}", "ShareGroupDescribe", its.error_message)
+        members = tuple(_member(each, _partitions(each.assignment)) for each in its.members)
+        return Group(group_id, SHARE_TYPE, its.group_state, its.assignor_name, coordinator, members)
+
+    def _streams(self, group_id: str, coordinator: int) -> Group:
+        asked = protocol.StreamsGroupDescribeRequest(group_ids=[group_id])
+        (its,) = self._client.call(asked, broker=coordinator).groups
+        _raise_for(its.error_code, f"describing group {group_id}", "StreamsGroupDescribe", its.error_message)
+        topics = {
+            each.subtopology_id: [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)]
+            for each in (its.topology.subtopologies or () if its.topology is not None else ())
+        }
+        there = self.existing({topic for names in topics.values() for topic in names}) if its.members else set()
+        members = []
+        for each in its.members:
+            tasks = {
+                "active": _task_ids(each.assignment.active_tasks),
+                "standby": _task_ids(each.assignment.standby_tasks),
+                "warmup": _task_ids(each.assignment.warmup_tasks),
+            }
+            read = {
+                TopicPartition(topic, number)
+                for task in each.assignment.active_tasks
+                for topic in topics.get(task.subtopology_id, ())
+                for number in task.partitions
+            }
+            # a task may have more partitions than one of its topics
+            members.append(_member(each, tuple(sorted(read & there)), tasks))
+        return Group(group_id, STREAMS_TYPE, its.group_state, its.assignor_name or "", coordinator, tuple(members))
+
+    def offsets(self, group: Group) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int | None] | None]:
+        """Return the committed offsets of a group; of a share group, its start offsets and the broker's lags.
+
+        Each partition with state of the share group has a lag, which is None where the broker does not know it.
+        """
+        if group.type != SHARE_TYPE:
+            return self.committed(group.group_id), None
+        request: Any = protocol.DescribeShareGroupOffsetsRequest
+        asked = request(groups=[request.DescribeShareGroupOffsetsRequestGroup(group_id=group.group_id, topics=None)])
+        (its,) = self._client.call(asked, broker=group.coordinator).groups
+        what = f"asking for the offsets of group {group.group_id}"
+        _raise_for(its.error_code, what, "DescribeShareGroupOffsets", its.error_message)
+        starts, lags = dict[TopicPartition, int](), dict[TopicPartition, int | None]()
+        for topic in its.topics:
+            for part in topic.partitions:
+                where = TopicPartition(topic.topic_name, part.partition_index)
+                _raise_for(part.error_code, f"{what}, {where.topic}-{where.partition}", "DescribeShareGroupOffsets")
+                lags[where] = part.lag if part.lag >= 0 else None
+                if part.start_offset >= 0:
+                    starts[where] = part.start_offset
+        return starts, lags
+
+    def set_offsets(self, group: Group | None, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Set the offsets of an empty group; None creates it. Raises `BrokerError` for the first refusal."""
+        if group is None or group.type != SHARE_TYPE:
+            self.commit(group_id, offsets)
+            return
+        request: Any = protocol.AlterShareGroupOffsetsRequest
+        topics = [
+            request.AlterShareGroupOffsetsRequestTopic(
+                topic_name=name,
+                partitions=[
+                    request.AlterShareGroupOffsetsRequestPartition(partition_index=number, start_offset=offset)
+                    for number, offset in places
+                ],
+            )
+            for name, places in _by_topic(offsets).items()
+        ]
+        response = self._client.call(request(group_id=group_id, topics=topics), broker=group.coordinator)
+        what = f"setting the start offsets of group {group_id}"
+        _raise_for(response.error_code, what, "AlterShareGroupOffsets", response.error_message)
+        for topic in response.responses:
+            for part in topic.partitions:
+                place = f"{what}, {topic.topic_name}-{part.partition_index}"
+                _raise_for(part.error_code, place, "AlterShareGroupOffsets", part.error_message)
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
         """All that a group has committed; read_committed waits for no open transaction here."""
@@ -170,11 +238,10 @@ class Groups:
         """Set what an empty group has committed. Raises `BrokerError` with what a broker refused first."""
         request: Any = protocol.OffsetCommitRequest
         topics = []
-        for name in dict.fromkeys(where.topic for where in offsets):
+        for name, places in _by_topic(offsets).items():
             parts = [
-                request.OffsetCommitRequestPartition(partition_index=where.partition, committed_offset=offset)
-                for where, offset in offsets.items()
-                if where.topic == name
+                request.OffsetCommitRequestPartition(partition_index=number, committed_offset=offset)
+                for number, offset in places
             ]
             topics.append(request.OffsetCommitRequestTopic(name=name, partitions=parts))
         asked = request(group_id=group_id, topics=topics)
@@ -222,6 +289,39 @@ class Groups:
             time.sleep(_AGAIN_S)
         _raise_for(its.error_code, f"looking for the coordinator of group {group_id}", "FindCoordinator")
         return int(its.node_id)
+
+
+def _member(
+    described: Any, partitions: tuple[TopicPartition, ...], tasks: Mapping[str, tuple[str, ...]] | None = None
+) -> Member:
+    """Return a member of a group other than a classic one; members of share groups have no instance id."""
+    return Member(
+        described.member_id,
+        getattr(described, "instance_id", None) or "",
+        described.client_id,
+        described.client_host,
+        described.member_epoch,
+        partitions,
+        tasks=tasks,
+    )
+
+
+def _by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, list[tuple[int, int]]]:
+    """Return partition numbers and offsets by topic."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for where, offset in offsets.items():
+        found.setdefault(where.topic, []).append((where.partition, offset))
+    return found
+
+
+def _partitions(assignment: Any) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic.topic_name, number) for topic in assignment.topic_partitions for number in topic.partitions
+    )
+
+
+def _task_ids(tasks: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(f"{task.subtopology_id}_{number}" for task in tasks for number in task.partitions)
 
 
 def _assigned(data: bytes) -> tuple[tuple[TopicPartition, ...], str]:

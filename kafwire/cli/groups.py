@@ -1,4 +1,4 @@
-"""`kafwire groups`: consumer groups, their members, what they have committed and how far behind they are."""
+"""`kafwire groups`: groups of every type, their members, committed offsets and lags."""
 
 from __future__ import annotations
 
@@ -12,29 +12,32 @@ import click
 
 from kafwire.cli.connection import connection_options_for
 from kafwire.cli.output import JsonWriter, print_table, say
+from kafwire.cli.partition_names import named_partitions
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafwire.cli.group_requests import Group, Groups
+    from kafwire.cli.group_requests import Group, Groups, Member
 
 __all__ = ["command"]
 
-_HELP = """List consumer groups, and show and change what they are about.
+_HELP = """List groups of every type, show their members and lags, reset and delete their offsets.
 
 \b
   kafwire groups list -b localhost:9092
   kafwire groups describe billing
   kafwire groups lag billing --watch 2
-  kafwire groups reset-offsets billing --to-time 2026-11-25T12:00:00Z --dry-run
+  kafwire groups reset-offsets billing --to-time 2026-11-25T12:00:00Z
+  kafwire groups reset-offsets billing --to-time 2026-11-25T12:00:00Z --execute
   kafwire groups delete billing
 """
 
 _GROUP_HEADER = ("GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR")
-_MEMBER_HEADER = ("GROUP", "MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "PARTITIONS")
+_MEMBER_HEADER = ("GROUP", "MEMBER", "INSTANCE", "CLIENT", "HOST", "EPOCH", "PARTITIONS", "TASKS")
 _LAG_HEADER = ("GROUP", "TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER")
+_LAG_KEYS = ("group", "topic", "partition", "committed", "end", "lag", "memberIds")
 _RESET_HEADER = ("GROUP", "TOPIC", "PARTITION", "BEFORE", "AFTER")
 
 
@@ -64,7 +67,16 @@ def list_groups(brokers: str | None, settings: _Settings, config_file: Path | No
     with _groups(brokers, settings, config_file) as groups:
         found = groups.all()
     if as_json:
-        _write({name: getattr(each, name) for name in each.__slots__} for each in found)
+        _write(
+            {
+                "group": each.group_id,
+                "type": each.type or None,
+                "state": each.state,
+                "protocolType": each.protocol_type or None,
+                "coordinator": each.coordinator,
+            }
+            for each in found
+        )
         return
     rows = [(each.group_id, each.type, each.state, each.protocol_type, str(each.coordinator)) for each in found]
     print_table(_GROUP_HEADER, rows)
@@ -94,10 +106,16 @@ def describe(
 @command.command("members")
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 @_connected
-def members(names: Sequence[str], brokers: str | None, settings: _Settings, config_file: Path | None) -> int:
-    """Show who is in groups, and which partitions each reads."""
+@click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each member.")
+def members(
+    names: Sequence[str], brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool
+) -> int:
+    """Show the members of groups, and which partitions each reads."""
     with _groups(brokers, settings, config_file) as groups:
         found, code = _described(groups, names)
+    if as_json:
+        _write({"group": group.group_id, **_member_json(member)} for group in found for member in group.members)
+        return code
     rows = [
         (
             group.group_id,
@@ -107,6 +125,7 @@ def members(names: Sequence[str], brokers: str | None, settings: _Settings, conf
             member.host,
             str(member.epoch) if member.epoch >= 0 else "",
             "?" if member.problem else _runs(member.partitions),
+            " ".join((member.tasks or {}).get("active", ())),
         )
         for group in found
         for member in group.members
@@ -130,9 +149,10 @@ def lag(
     watch: float | None,
     rounds: int | None,
 ) -> int:
-    """Show what groups have committed, where the partitions end, and the difference.
+    """Show the committed offsets of groups, the ends of the partitions, and the lags.
 
-    A partition that a member reads and of which nothing is committed has no lag that could be told.
+    A partition that a member reads has no known lag without a committed offset. For a share group, the start offset
+    counts as committed, and the lag is that of the broker, which leaves out acknowledged records.
     """
     if rounds is not None and watch is None:
         raise click.UsageError("--rounds is for --watch")
@@ -142,7 +162,7 @@ def lag(
             rows, failed = _rows_of(groups, found)
             code |= failed
             if as_json:
-                _write(dict(zip(map(str.lower, _LAG_HEADER), row, strict=True)) for row in rows)
+                _write(dict(zip(_LAG_KEYS, row, strict=True)) for row in rows)
             elif found:
                 print_table(_LAG_HEADER, [_lag_cells(row) for row in rows])
                 say(_summary(rows))
@@ -166,7 +186,9 @@ def lag(
 @click.option("--to-time", metavar="TIME", help="To the first records at or after it: 2026-11-25T12:00:00Z, or ms.")
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset, in each partition.")
 @click.option("--by", type=int, metavar="N", help="So many records on; with a minus sign, back.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--execute", is_flag=True, help="Set the offsets.  [default: show the plan, and change nothing]")
+@click.option("--dry-run", is_flag=True, help="Show the plan, as without --execute.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each partition.")
 def reset_offsets(
     name: str,
     brokers: str | None,
@@ -177,18 +199,23 @@ def reset_offsets(
     to_time: str | None,
     to_offset: int | None,
     by: int | None,
+    execute: bool,
     dry_run: bool,
+    as_json: bool,
 ) -> int:
-    """Set what a group has committed. Nobody may be in it: stop its members first.
+    """Plan, and with --execute set, the committed offsets of a group. It has to be empty: stop its members first.
 
-    Offsets that are not there become the nearest that are.
+    An offset out of range becomes the nearest one in range. For a share group, these are the start offsets.
     """
+    if execute and dry_run:
+        raise click.UsageError("either --execute or --dry-run")
     ways = {"--to-earliest or --to-latest": to, "--to-time": to_time, "--to-offset": to_offset, "--by": by}
     if sum(way is not None for way in ways.values()) != 1:
         raise click.UsageError(f"one of {', '.join(ways)}")
-    from kafwire.cli.consume_source import milliseconds
+    from kafwire.cli.consume_source import milliseconds, warn_of_seconds
 
     when = to if to_time is None else milliseconds("--to-time", to_time, to_time)
+    warn_of_seconds("groups", [to_time or ""], "--to-time ")
     with _groups(brokers, settings, config_file) as groups:
         try:
             group: Group | None = groups.describe(name)
@@ -197,16 +224,12 @@ def reset_offsets(
                 raise
             group = None  # it is made by what is committed for it
         if group is not None and not group.is_empty:
-            say(
-                f"kafwire groups: {name} has {len(group.members)} member(s), and would commit over it: stop them first",
-                err=True,
-            )
+            say(f"kafwire groups: {name} has {len(group.members)} member(s) that commit: stop them first", err=True)
             return 1
-        before = groups.committed(name) if group is not None else {}
+        before = groups.offsets(group)[0] if group is not None else {}
         chosen = _chosen(groups, before, topics)
         after = _targets(groups, chosen, before, when=when, to_offset=to_offset, by=by)
-        rows = [(name, *map(str, where), _text(before.get(where)), str(offset)) for where, offset in after.items()]
-        print_table(_RESET_HEADER, rows)
+        _show_plan([(name, *where, before.get(where), offset) for where, offset in after.items()], as_json=as_json)
         for where in [where for where in chosen if where not in after]:
             if where in groups.unavailable:
                 why = groups.unavailable[where]
@@ -215,9 +238,18 @@ def reset_offsets(
             has_no_base = by is not None and where not in before
             what = "nothing is committed, so --by has no place to begin at" if has_no_base else "does not exist"
             say(f"kafwire groups: {where.topic}-{where.partition}: {what}", err=True)
-        if not dry_run and after:
-            groups.commit(name, after)
+        if execute and after:
+            groups.set_offsets(group, name, after)
+        elif after and not dry_run:
+            say("kafwire groups: this is the plan, and nothing is changed: add --execute", err=True)
         return int(len(after) < len(chosen) or not chosen)
+
+
+def _show_plan(rows: Sequence[tuple[str, str, int, int | None, int]], *, as_json: bool) -> None:
+    if as_json:
+        _write(dict(zip(map(str.lower, _RESET_HEADER), row, strict=True)) for row in rows)
+        return
+    print_table(_RESET_HEADER, [(*row[:2], str(row[2]), _text(row[3]), str(row[4])) for row in rows])
 
 
 @command.command("delete")
@@ -263,7 +295,7 @@ def _described(groups: Groups, names: Iterable[str]) -> tuple[list[Group], int]:
     return found, code
 
 
-_Row = tuple[str, str, int, int | None, int | None, int | None, str]
+_Row = tuple[str, str, int, int | None, int | None, int | None, list[str]]
 
 
 def _rows_of(groups: Groups, found: Iterable[Group]) -> tuple[list[_Row], int]:
@@ -279,23 +311,26 @@ def _rows_of(groups: Groups, found: Iterable[Group]) -> tuple[list[_Row], int]:
 
 
 def _lags(groups: Groups, group: Group) -> list[_Row]:
-    committed = groups.committed(group.group_id)
+    committed, lags = groups.offsets(group)
     read = {where for member in group.members for where in member.partitions}
-    ends = groups.ends(sorted({*committed, *read}), "latest")
+    places = sorted({*committed, *read, *(lags or ())})
+    ends = groups.ends(places, "latest")
     rows: list[_Row] = []
-    for where in sorted({*committed, *read}):
-        at, end, owner = committed.get(where), ends.get(where), group.owner(where)
+    for where in places:
+        at, end = committed.get(where), ends.get(where)
         behind = None if at is None or end is None else max(0, end - at)
-        who = (owner.instance_id or owner.member_id) if owner is not None else ""
-        rows.append((group.group_id, where.topic, where.partition, at, end, behind, who))
+        if lags is not None:
+            behind = lags.get(where)
+        readers = [owner.instance_id or owner.member_id for owner in group.owners(where)]
+        rows.append((group.group_id, where.topic, where.partition, at, end, behind, readers))
     return rows
 
 
 def _lag_cells(row: _Row) -> tuple[str, ...]:
-    """The cells of one line: "-" for an end that no leader gives."""
-    group, topic, partition, at, end, behind, member = row
-    lag = "-" if end is None and at is not None else _text(behind)
-    return (group, topic, str(partition), _text(at), "-" if end is None else str(end), lag, member)
+    """The cells of one line: "-" for an end that no leader gives, and for a lag that is not known."""
+    group, topic, partition, at, end, behind, readers = row
+    lag = "-" if behind is None and at is not None else _text(behind)
+    return (group, topic, str(partition), _text(at), "-" if end is None else str(end), lag, " ".join(readers))
 
 
 def _summary(rows: Sequence[_Row]) -> str:
@@ -303,26 +338,22 @@ def _summary(rows: Sequence[_Row]) -> str:
     known = [row[5] for row in rows if row[5] is not None]
     uncommitted = sum(row[3] is None for row in rows)
     endless = sum(row[3] is not None and row[4] is None for row in rows)
+    unknown = sum(row[3] is not None and row[4] is not None and row[5] is None for row in rows)
     texts = [f"{sum(known)} record(s) behind"] if known or not rows else []
     texts += [f"{uncommitted} partition(s) with nothing committed"] * bool(uncommitted)
     texts += [f"{endless} partition(s) without a known end"] * bool(endless)
+    texts += [f"{unknown} partition(s) whose lag the broker does not know"] * bool(unknown)
     return ", ".join(texts)
 
 
 def _chosen(groups: Groups, before: Mapping[TopicPartition, int], topics: Sequence[str]) -> list[TopicPartition]:
-    """The partitions that were asked for; without any, those with a committed offset."""
-    if not topics:
-        return sorted(before)
-    chosen: list[TopicPartition] = []
-    for text in topics:
-        topic, colon, numbers = text.partition(":")
-        if not colon:
-            chosen += [TopicPartition(topic, number) for number in groups.partitions(topic)]
-        elif not all(number.strip().isdecimal() for number in numbers.split(",")):
-            raise click.UsageError(f"--topic {text}: TOPIC, or TOPIC:0,3")
-        else:
-            chosen += [TopicPartition(topic, int(number)) for number in numbers.split(",")]
-    return sorted(set(chosen))
+    """Return the partitions of --topic; without it, those with a committed offset."""
+    named = {
+        TopicPartition(topic, number)
+        for topic, numbers in named_partitions(topics, "--topic ")
+        for number in (groups.partitions(topic) if numbers is None else numbers)
+    }
+    return sorted(named if topics else before)
 
 
 def _targets(
@@ -361,17 +392,19 @@ def _as_json(group: Group) -> dict[str, Any]:
         "state": group.state,
         "assignor": group.assignor,
         "coordinator": group.coordinator,
-        "members": [
-            {
-                "member_id": member.member_id,
-                "instance_id": member.instance_id or None,
-                "client_id": member.client_id,
-                "host": member.host,
-                "epoch": member.epoch if member.epoch >= 0 else None,
-                "partitions": None if member.problem else [list(where) for where in member.partitions],
-            }
-            for member in group.members
-        ],
+        "members": [_member_json(member) for member in group.members],
+    }
+
+
+def _member_json(member: Member) -> dict[str, Any]:
+    return {
+        "memberId": member.member_id,
+        "instanceId": member.instance_id or None,
+        "clientId": member.client_id,
+        "host": member.host,
+        "epoch": member.epoch if member.epoch >= 0 else None,
+        "partitions": None if member.problem else [where._asdict() for where in member.partitions],
+        "tasks": member.tasks,
     }
 
 

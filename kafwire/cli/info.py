@@ -18,7 +18,7 @@ _CPU_FLAGS = ("sse4_2", "pclmulqdq", "avx2", "bmi2", "avx512bw", "vpclmulqdq", "
 
 
 @click.command("info")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="As one JSON object.")
 def command(as_json: bool) -> None:
     """Show versions, where the code of each codec comes from, and what of Kafka's protocol is there."""
     found = _collect()

@@ -13,6 +13,7 @@ import click
 from kafwire.cli.connection import client_options, connection_options_for, only
 from kafwire.cli.output import JsonWriter, print_table, say
 from kafwire.foreign_text import printable
+from kafwire.protocol.batch_json import bytes_json
 
 if TYPE_CHECKING:
     from kafwire.cli.letter_requests import Letters
@@ -228,11 +229,12 @@ def _key(letter: Letter) -> str | None:
 
 def _as_json(letter: Letter, sent: bool) -> dict[str, Any]:
     return {
+        "topic": letter.record.topic,
         "partition": letter.record.partition,
         "offset": letter.record.offset,
-        "written": _written(letter),
+        "ts": letter.record.timestamp_ms,
         "origin": {"topic": letter.topic, "partition": letter.partition, "offset": letter.offset},
-        "key": _key(letter),
+        "key": bytes_json(letter.record.key),
         "step": letter.step,
         "error": letter.error,
         "message": letter.message,

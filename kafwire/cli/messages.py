@@ -28,7 +28,7 @@ _HELP = """List the APIs and their versions, or show the fields of NAME: an API 
 @click.command("messages", help=_HELP)
 @click.argument("name", required=False)
 @click.option("--version", type=int, metavar="N", help="The version to show. [default: the highest stable one]")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="As JSON.")
 @pretty_option
 def command(name: str | None, version: int | None, as_json: bool, pretty: bool | None) -> None:
     """List messages, or show one."""

@@ -12,7 +12,7 @@ import click
 from kafwire.foreign_text import printable
 from kafwire.protocol.lazy_json import Elements, Text
 
-__all__ = ["JsonWriter", "pretty_option", "print_table"]
+__all__ = ["JsonWriter", "escaped_controls", "pretty_option", "print_table", "say"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,7 +56,7 @@ class JsonWriter:
         self._stream.flush()
 
     def _put(self, text: str) -> None:
-        self._stream.write(_CONTROLS.sub(_escaped, text).encode())
+        self._stream.write(escaped_controls(text).encode())
 
     def _parts(self, value: Any, indent: str) -> Iterator[str]:
         text = self._encode(value)
@@ -100,6 +100,11 @@ class JsonWriter:
             yield "[]"
         else:
             yield f"\n{indent}]" if self._pretty else "]"
+
+
+def escaped_controls(text: str) -> str:
+    """Return JSON without characters that a terminal may take for commands."""
+    return _CONTROLS.sub(_escaped, text)
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -72,7 +72,7 @@ def doctor(
         for finding in findings:
             wrong |= finding.state == "WRONG"
             if writer is not None:
-                writer.write(asdict(finding))
+                writer.write({**asdict(finding), "ok": finding.state != "WRONG"})
                 writer.flush()
                 continue
             say(f"{finding.state:5}  {finding.step:12}  {finding.where}: {finding.seen}")

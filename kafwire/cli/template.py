@@ -11,8 +11,8 @@ __all__ = ["BYTES_FORMS", "Part", "json_parts", "parse_format", "plain_parts", "
 
 Part = bytes | tuple[str, str]
 
-BYTES_FORMS = ("auto", "hex", "base64")
-_RAW = {"auto": "raw", "hex": "hex", "base64": "base64"}
+BYTES_FORMS = ("auto", "raw", "text", "hex", "base64")
+_RAW = {form: form for form in BYTES_FORMS} | {"auto": "raw"}
 _JSON = {"auto": "json", "hex": "json_hex", "base64": "json_base64"}
 
 # %s, %k and %h have their form added.
@@ -91,7 +91,9 @@ def plain_parts(delimiter: str, key_delimiter: str | None, form: str, *, with_of
 
 
 def json_parts(delimiter: str, form: str) -> list[Part]:
-    """Return the parts of kcat's JSON envelope, one object a record."""
+    """Return the parts of kcat's JSON envelope, one object a record. Raises `click.UsageError` for a form of lines."""
+    if form not in _JSON:
+        raise click.UsageError(f"--bytes {form} is for lines: -J takes {', '.join(_JSON)}")
     return [
         b'{"topic":',
         ("topic", "json"),

@@ -1,13 +1,13 @@
 """`kafwire topics`: the topics of a cluster, their partitions and offsets."""
 
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from kafwire.cli.connection import client_options, connection_options
+from kafwire.cli.connection import client_options, connection_options, isolation
 from kafwire.cli.output import JsonWriter, pretty_option, say
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaError, broker_error
@@ -17,18 +17,20 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+F = TypeVar("F", bound=Callable[..., Any])
 
 _HELP = """List the topics of a cluster, or show the partitions of some.
 
 \b
-  kafwire topics -b localhost:9092
-  kafwire topics orders payments --offsets
-  kafwire topics -L
-  kafwire topics -J | jq -r '.topics[].topic'
+  kafwire topics list -b localhost:9092
+  kafwire topics describe orders payments --offsets
+  kafwire topics list -L
+  kafwire topics list -J | jq -r '.topics[].topic'
   kafwire topics create orders --partitions 6 --config retention.ms=86400000
   kafwire topics delete orders
 
-A topic whose name is "create" or "delete" is shown by -t.
+Without a command, the named topics are described, or else all topics listed. -t is for a topic that has the name of a
+command.
 
 Exit code 1: a topic does not exist, the broker says nothing of it, or a leader does not give offsets.
 """
@@ -39,36 +41,76 @@ class _Topics(click.Command):
 
     def command_with(self, option: str) -> str | None:
         """Return the word of the command behind it that has an option."""
-        from kafwire.cli import topic_changes
-
-        commands: dict[str, click.Command] = {"create": topic_changes.create, "delete": topic_changes.delete}
-        return next((word for word, each in commands.items() for param in each.params if option in param.opts), None)
+        commands = ((word, self._other(word)) for word in ("create", "delete"))
+        return next((word for word, each in commands for param in each.params if option in param.opts), None)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Leave `create` and `delete` to the commands of that name."""
-        if args and args[0] in ("create", "delete"):
+        """Pass the arguments on to the command that the first word names."""
+        if args and args[0] in ("create", "delete", "describe", "list"):
+            return self._other(args[0]).make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def _other(self, word: str) -> click.Command:
+        if word in ("create", "delete"):
             from kafwire.cli import topic_changes
 
-            other: click.Command = getattr(topic_changes, args[0])
-            return other.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
-        return super().make_context(info_name, args, parent, **extra)
+            found: click.Command = getattr(topic_changes, word)
+            return found
+        return {"describe": describe, "list": list_topics}[word]
+
+
+def _form_options(function: F) -> F:
+    """Add the options of the connection and of the output."""
+    for option in (
+        pretty_option,
+        click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object, that of 'kcat -L -J' and more."),
+        click.option("-L", "--long", "as_list", is_flag=True, help="Brokers, topics, partitions as 'kcat -L' prints."),
+        click.option(
+            "--offsets", "with_offsets", is_flag=True, help="Show first and next offsets, and their difference."
+        ),
+        connection_options,
+    ):
+        function = option(function)
+    return function
+
+
+def _list_options(function: F) -> F:
+    """Add the options of a list of topics."""
+    names = click.option("-n", "--names", "names_only", is_flag=True, help="Print names and nothing else.")
+    return click.option("--no-internal", is_flag=True, help="Leave out Kafka's own topics.")(names(function))
+
+
+@click.command("list", help="List all topics.")
+@_form_options
+@_list_options
+def list_topics(**given: Any) -> int:
+    """List topics."""
+    return _show(topics=(), **given)
+
+
+@click.command("describe", help="Show the partitions of topics.")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@_form_options
+def describe(topics: tuple[str, ...], **given: Any) -> int:
+    """Show the partitions of topics."""
+    return _show(topics=topics, names_only=False, no_internal=False, **given)
 
 
 @click.command("topics", help=_HELP, cls=_Topics)
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
 @click.option("-t", "--topic", "more_topics", multiple=True, metavar="TOPIC", help="A topic, as an option.")
-@connection_options
-@click.option("--offsets", "with_offsets", is_flag=True, help="Show first and next offsets, and their difference.")
-@click.option("--no-internal", is_flag=True, help="Leave out Kafka's own topics.")
-@click.option("-n", "--names", "names_only", is_flag=True, help="Print names and nothing else.")
-@click.option("-L", "--long", "as_list", is_flag=True, help="Print brokers, topics and partitions as 'kcat -L' does.")
-@click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object, that of 'kcat -L -J' with more in it.")
-@pretty_option
-def command(
+@_form_options
+@_list_options
+def command(topics: tuple[str, ...], more_topics: tuple[str, ...], **given: Any) -> int:
+    """List topics, or describe some."""
+    return _show(topics=(*topics, *more_topics), **given)
+
+
+def _show(
+    *,
     topics: tuple[str, ...],
-    more_topics: tuple[str, ...],
     brokers: str | None,
     settings: tuple[str, ...],
     config_file: Path | None,
@@ -86,7 +128,7 @@ def command(
         raise click.UsageError("--names shows no offsets")
     if pretty is not None and not as_json:
         raise click.UsageError("--pretty and --compact are for -J")
-    asked = tuple(dict.fromkeys((*topics, *more_topics)))
+    asked = tuple(dict.fromkeys(topics))
     if not all(asked):
         raise click.UsageError("a topic's name is empty")
 
@@ -139,7 +181,7 @@ def _offsets(
         for partition in topic.partitions
         if partition.leader_id >= 0
     ]
-    level = {"isolation_level": options["isolation_level"]} if "isolation_level" in options else {}
+    level = isolation(options)
     unavailable: dict[tuple[str, int], KafkaError] = {}
     low = client.offsets(partitions, "earliest", on_error=unavailable.__setitem__, **level)
     high = client.offsets(low, "latest", on_error=unavailable.__setitem__, **level)

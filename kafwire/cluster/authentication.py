@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import AuthenticationError, KafkaConnectionError, broker_error
 from kafwire.foreign_text import printable
+from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.interfaces import Engine
-from kafwire.security.login import Login
-from kafwire.security.sasl.exchange import Exchange
+
+if TYPE_CHECKING:
+    from kafwire.security.login import Login
+    from kafwire.security.sasl.exchange import Exchange
 
 # Sends a request past whatever is held, in a version, and returns the decoded response.
 Send = Callable[[Any, int], Awaitable[Any]]

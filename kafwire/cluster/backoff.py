@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kafwire.lazy_dataclass import dataclass
 
 
 def delay_ms(failures: int, base_ms: float, max_ms: float, randomness: float) -> float:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
-from kafwire import __version__, protocol
+from kafwire import __version__
 from kafwire.cluster.authentication import Authentication, Prepared
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.metadata import BrokerAddress
@@ -48,6 +48,8 @@ from kafwire.errors import (
 )
 from kafwire.memory._buffer import Buffer
 from kafwire.protocol import versions
+from kafwire.protocol.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kafwire.protocol.framing import decode_response, encode_request
 from kafwire.protocol.spec import MAX_MEMORY
 from kafwire.runtime.interfaces import (
     NOT_AUTHENTICATED,
@@ -440,7 +442,7 @@ class BrokerConnection:
         Azure Event Hubs does that. The next connection begins with what the server has, as long as it says so: one that
         closed for another reason says that it has the newest.
         """
-        newest = protocol.ApiVersionsRequest.max_stable_version
+        newest = ApiVersionsRequest.max_stable_version
         where = (self.host, self.port)
         first = self._greetings.get(where, newest)
         await self._connect(family, address)
@@ -496,11 +498,11 @@ class BrokerConnection:
     @property
     def _has_greeting(self) -> int:
         """The newest version of ApiVersions that the server says it has."""
-        return self.versions.get(protocol.ApiVersionsRequest.api_key, (0, 0))[1]
+        return self.versions.get(ApiVersionsRequest.api_key, (0, 0))[1]
 
-    def _greeting(self) -> protocol.ApiVersionsRequest:
+    def _greeting(self) -> ApiVersionsRequest:
         """ApiVersions. A connection to a bootstrap server names neither cluster nor node: the address is all it has."""
-        request = protocol.ApiVersionsRequest(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
+        request = ApiVersionsRequest(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
         cluster_id = self._cluster_id()
         if self.node >= 0 and cluster_id is not None:  # one without the other is an invalid request
             request.cluster_id, request.node_id = cluster_id, self.node
@@ -531,7 +533,7 @@ class BrokerConnection:
             response = await self._exchange(request, min(self._has_greeting, request.max_stable_version))
             self._check_greeted(request, response)
 
-    def _check_greeted(self, request: protocol.ApiVersionsRequest, response: protocol.ApiVersionsResponse) -> None:
+    def _check_greeted(self, request: ApiVersionsRequest, response: ApiVersionsResponse) -> None:
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             asyncio.get_running_loop().call_soon(self._on_misdirected, self)
             raise KafkaConnectionError(
@@ -694,7 +696,7 @@ class BrokerConnection:
                 future.set_result(frame)
 
         correlation_id = self.next_correlation_id()
-        request = protocol.encode_request(message, version, correlation_id, self._config.client_id)
+        request = encode_request(message, version, correlation_id, self._config.client_id)
         limit_ms = timeout_ms or self._config.request_timeout_ms
         self._submit(correlation_id, [request], answered, timeout_ms=limit_ms, past_hold=past_hold)
         frame = await future
@@ -713,7 +715,7 @@ class BrokerConnection:
         """Decode the answer to a request, and note what it says about waiting."""
         # Whoever allows larger frames expects larger answers.
         allowed = max(MAX_MEMORY, 3 * self._config.max_frame_bytes)
-        response = protocol.decode_response(type(message), frame, version, max_memory=allowed)[1]
+        response = decode_response(type(message), frame, version, max_memory=allowed)[1]
         self.note_throttle(getattr(response, "throttle_time_ms", 0))
         return response
 

@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from kafwire import protocol
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.broker_connection import BrokerConnection, host_and_port
 from kafwire.cluster.controller_requests import is_refused, needs_controller
@@ -33,6 +32,7 @@ from kafwire.errors import (
     KafkaTimeoutError,
     broker_error,
 )
+from kafwire.protocol.api.metadata import MetadataRequest
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import log
 from kafwire.security.client_security import ClientSecurity
@@ -317,8 +317,8 @@ class Cluster:
         """One request; whether its answer was news."""
         asked = set(self._wanted)
         elsewhere, self._elsewhere = self._elsewhere, False
-        topics = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(asked)]
-        request = protocol.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(asked)]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         response = await self._ask_metadata(request, elsewhere=elsewhere)
         self._refreshed_ms = self.engine.now_ms()
         return self._take_in(response, asked - self._wanted)
@@ -328,8 +328,8 @@ class Cluster:
 
         Raises `KafkaConnectionError`, `BrokerError`.
         """
-        topics = [protocol.MetadataRequest.MetadataRequestTopic(topic_id=each, name=None) for each in topic_ids]
-        request = protocol.MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+        topics = [MetadataRequest.MetadataRequestTopic(topic_id=each, name=None) for each in topic_ids]
+        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
         response = await self._ask_metadata(request, elsewhere=True)
         self._wanted |= {topic.name for topic in response.topics if topic.name and not topic.error_code}
         self._take_in(response)
@@ -631,9 +631,9 @@ class Cluster:
         """
         for name in names:
             _check_name(name)
-        topics = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]
+        topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]
         self._wanted |= set(names)
-        self._take_in(await self._ask_metadata(protocol.MetadataRequest(topics=topics, allow_auto_topic_creation=True)))
+        self._take_in(await self._ask_metadata(MetadataRequest(topics=topics, allow_auto_topic_creation=True)))
 
     def has_seen(self, name: str) -> bool:
         """Whether this client ever learnt of a topic of that name."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -26,6 +25,8 @@ from kafwire.errors import (
     ProtocolError,
     broker_error,
 )
+from kafwire.lazy_dataclass import dataclass
+from kafwire.protocol.api.list_offsets import ListOffsetsRequest
 from kafwire.runtime.log import log
 
 
@@ -280,7 +281,7 @@ async def _missing(
 
 
 def _request(cluster: Cluster, wanted: Mapping[Partition, Place], isolation_level: int) -> Any:
-    request: Any = protocol.ListOffsetsRequest
+    request: Any = ListOffsetsRequest
     topics: dict[str, list[Any]] = {}
     for (topic, partition), when in wanted.items():
         asked = request.ListOffsetsPartition(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from kafwire.error_codes import ErrorCode
+from kafwire.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from kafwire.protocol.api.metadata import MetadataResponse

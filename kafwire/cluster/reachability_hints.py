@@ -8,8 +8,9 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
+
+from kafwire.lazy_dataclass import dataclass
 
 # Errors of resolving: no address, no response of the name server, and any other (a thread that does not start).
 NO_SUCH_NAME, NO_NAME_SERVER, UNRESOLVED = -1, -2, -3
@@ -17,7 +18,7 @@ NO_SUCH_NAME, NO_NAME_SERVER, UNRESOLVED = -1, -2, -3
 CLOSED_BY_PEER = frozenset({errno.EPIPE, errno.ECONNRESET, errno.ECONNABORTED})
 
 _NO_ROUTE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN, errno.EADDRNOTAVAIL})
-_SIZE = re.compile(r"bad frame: size prefix (-?\d+)")
+_SIZE = r"bad frame: size prefix (-?\d+)"
 _TLS = "TLS is spoken there"
 # The first bytes of servers that do not speak Kafka's protocol, which are read as a frame's size.
 _STRANGERS = (
@@ -60,7 +61,7 @@ class Problem:
     @property
     def cause(self) -> str:
         """The text; bytes of another protocol are named by that."""
-        found = _SIZE.match(self.text)
+        found = re.match(_SIZE, self.text)
         if found is not None and self.step is Step.GREET:
             first = (int(found[1]) & 0xFFFFFFFF).to_bytes(4, "big")
             for begin, words in _STRANGERS:

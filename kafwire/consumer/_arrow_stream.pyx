@@ -9,7 +9,7 @@ from posix.time cimport CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID
 
 from kafwire.consumer._column_reader cimport (
     READ_FAILED, READ_ROWS, ColumnReader, ReaderState, clock_ns, hand_out, is_interrupted, layout_of, next_rows,
-    now_ms, refuse, settle,
+    next_withheld, now_ms, refuse, settle, withhold,
 )
 from kafwire.consumer._fetch_buffer cimport PartitionSlot
 from kafwire.consumer._interrupts cimport carry, is_carried, watch_begin, watch_end, watch_thread
@@ -113,7 +113,7 @@ cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
     settle(state)
     columns_init(&columns)
     ahead_adapt(&state.ahead, state.waited_ns)
-    got = next_rows(state, &columns, &place, state.silence_ms)
+    got = _next_part(state, &columns, &place)
     while got == READ_ROWS:
         got = columns_export(&columns, layout_of(place), out)
         if got:
@@ -128,7 +128,7 @@ cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
         out.release(out)
         memset(out, 0, sizeof(ArrowArray))
         columns_init(&columns)
-        got = next_rows(state, &columns, &place, state.silence_ms)
+        got = _next_part(state, &columns, &place)
     columns_clear(&columns)
     if got == READ_FAILED and state.stuck:
         return _end_interrupted(state)
@@ -136,6 +136,16 @@ cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
         # No rows, and no error: a consumer that returns to Python code has the handler's exception raised there.
         return ENOMEM if columns_export(&columns, state.schema, out) else 0
     return EIO if got == READ_FAILED else 0
+
+
+cdef int _next_part(ReaderState *state, Columns *columns, PyObject **place) noexcept nogil:
+    """Rows up to the reader's limit."""
+    cdef int got = READ_ROWS
+    if not next_withheld(state, columns, place):
+        got = next_rows(state, columns, place, state.silence_ms)
+    if got == READ_ROWS:
+        withhold(state, columns)
+    return got
 
 
 cdef int _end_interrupted(ReaderState *state) noexcept nogil:

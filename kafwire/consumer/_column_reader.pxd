@@ -7,6 +7,7 @@ from kafwire._codec cimport DecodeSpec
 from kafwire.consumer._fetch_buffer cimport FetchBuffer, kw_place, kw_queue, kw_records
 from kafwire.consumer._interrupts cimport InterruptWatch
 from kafwire.consumer._read_ahead cimport ReadAhead
+from kafwire.consumer._withheld cimport Withheld
 from kafwire.records._arrow cimport ArrowLayout
 from kafwire.records._columns cimport Columns
 from kafwire.runtime._interfaces cimport kw_notifier
@@ -31,9 +32,11 @@ cdef struct ReaderState:
     int64_t looked_ms  # when a stream looked for signals last
     # The slice in which the rows end that were decoded last, until they are handed out: its place is lent so long.
     kw_records held
-    size_t held_used
+    size_t held_begin, held_used
     int64_t held_from, held_to  # the offsets between which they lie
     bint holds
+    int64_t most  # rows that are handed out at once; 0: no limit
+    Withheld withheld
     ReadAhead ahead
     int pid
     unsigned long thread  # that is in an Arrow stream's get_next or release now; 0: none
@@ -69,6 +72,10 @@ cdef int next_rows(ReaderState *state, Columns *out, PyObject **place, int timeo
 # Fill `out` with rows that were decoded ahead, and hold them, if they are what comes next. With `wait`, it waits for a
 # chunk that is being decoded.
 cdef bint next_ahead(ReaderState *state, bint wait, Columns *out, PyObject **place) noexcept nogil
+# Fill `out` with the withheld rows, and hold them, if the queue's next slice is theirs.
+cdef bint next_withheld(ReaderState *state, Columns *out, PyObject **place) noexcept nogil
+# Leave at most `most` rows in `out` and in hand; withhold the others.
+cdef void withhold(ReaderState *state, Columns *out) noexcept nogil
 # The rows are in the user's hand: reading goes on behind them. False: their partition was dropped, or sought in, while
 # they were decoded, so that the user must not get them.
 cdef bint hand_out(ReaderState *state) noexcept nogil

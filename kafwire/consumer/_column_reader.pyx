@@ -19,6 +19,7 @@ from kafwire.consumer._fetch_buffer cimport (
 )
 from kafwire.consumer._interrupts cimport carry, is_main, main_is_stuck
 from kafwire.consumer._read_ahead cimport ahead_begin, ahead_stays, ahead_take
+from kafwire.consumer._withheld cimport withheld_begin, withheld_keep, withheld_take
 from kafwire.records._columns cimport columns_clear, columns_finish
 from kafwire.records._compress cimport resolve_codec
 
@@ -69,8 +70,29 @@ cdef bint next_ahead(ReaderState *state, bint wait, Columns *out, PyObject **pla
     if not ahead_take(&state.ahead, state.only, wait, out, &slice, &used, &offset):
         return False
     place[0] = <PyObject *> kw_place_owner(slice.place)
+    state.held_begin = 0
     hold(state, &slice, used, slice.start, offset)
     return True
+
+
+cdef bint next_withheld(ReaderState *state, Columns *out, PyObject **place) noexcept nogil:
+    cdef kw_records slice
+    if not state.withheld.has_rows or is_foreign(state):
+        return False
+    if not withheld_take(&state.withheld, state.queue, state.only, out, &slice):
+        return False
+    place[0] = <PyObject *> kw_place_owner(slice.place)
+    state.held_begin = 0
+    hold(state, &slice, state.withheld.used, slice.start, state.withheld.next_offset)
+    return True
+
+
+cdef void withhold(ReaderState *state, Columns *out) noexcept nogil:
+    if not state.most or out.length <= state.most or not state.holds:
+        return
+    withheld_keep(&state.withheld, out, state.most, &state.held, state.held_begin, state.held_used, state.held_to)
+    state.held_used = state.held_begin
+    state.held_to = out.next_offset
 
 
 cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int timeout_ms) noexcept nogil:
@@ -95,6 +117,9 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
         at = 0
         begin = offset = slice.start
         while True:
+            if not out.length and not begin_chunk(state, &slice, at):
+                give_back(state, &slice, at, offset)
+                return READ_FAILED
             memset(&status, 0, sizeof(status))
             got = decode_chunk(slice.data + at, slice.size - at, &state.spec, out, &status)
             at += status.consumed
@@ -134,14 +159,17 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
                     continue
                 return hold(state, &slice, at, begin, offset)
             # the chunk goes on in the next answer, if that is here
-            if out.length and out.raw_bytes < state.spec.chunk_bytes:
+            if out.length and out.raw_bytes < state.spec.chunk_bytes and (not state.most or out.length < state.most):
                 got = kw_queue_next(state.queue, &slice, offset)
                 if got:
                     if got > 1:
                         state.notifier.notify(&state.notifier)
                     prepare(state, &slice)
                     at = 0
-                    continue
+                    if begin_chunk(state, &slice, at):
+                        continue
+                    hold(state, &slice, at, begin, offset)  # deliver the rows; the next read raises the error
+                    return READ_ROWS
             if out.length:
                 return hold(state, &slice, slice.size, begin, offset)
             give_back(state, &slice, slice.size, offset)
@@ -155,6 +183,15 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
             looked = now_ms()
             if is_interrupted(state):
                 return READ_FAILED
+
+
+cdef bint begin_chunk(ReaderState *state, const kw_records *slice, size_t at) noexcept nogil:
+    """Begin the rows of a chunk at byte `at` of this slice. False: no memory, as the owner's error says."""
+    state.held_begin = at
+    if not state.most or withheld_begin(&state.withheld, slice):
+        return True
+    _no_memory(state)
+    return False
 
 
 cdef int wait_for_slice(ReaderState *state, kw_records *slice, int timeout_ms, int64_t until) noexcept nogil:
@@ -221,7 +258,8 @@ cdef bint hand_out(ReaderState *state) noexcept nogil:
 
 cdef bint give_back(ReaderState *state, kw_records *slice, size_t used, int64_t offset) noexcept nogil:
     """Return whether the slice is still its partition's: a reset since it was popped makes it stale."""
-    cdef int done = kw_queue_done(state.queue, slice, used, offset, ahead_stays(&state.ahead, slice.place))
+    cdef bint again = state.withheld.has_rows or ahead_stays(&state.ahead, slice.place)
+    cdef int done = kw_queue_done(state.queue, slice, used, offset, again)
     if done & KW_DONE_TELL:
         state.notifier.notify(&state.notifier)
     return not done & KW_DONE_STALE
@@ -255,6 +293,10 @@ cdef ArrowLayout *layout_of(PyObject *place) noexcept nogil:
 
 cdef bint is_foreign(ReaderState *state) noexcept nogil:
     return getpid() != state.pid
+
+
+cdef void _no_memory(ReaderState *state) noexcept with gil:
+    (<ColumnReader> state.owner).set_error(MemoryError("no memory for the rows of a fetched batch"))
 
 
 cdef bint _resolve(ReaderState *state, int codec) noexcept with gil:

@@ -13,11 +13,12 @@ from posix.unistd cimport getpid
 from kafwire._codec cimport spec_init
 from kafwire.consumer._arrow_stream cimport stream_capsule
 from kafwire.consumer._column_reader cimport (
-    READ_FAILED, READ_ROWS, ColumnReader, clock_ns, hand_out, is_foreign, next_ahead, next_rows, now_ms, refuse,
-    settle,
+    READ_FAILED, READ_ROWS, ColumnReader, clock_ns, hand_out, is_foreign, next_ahead, next_rows, next_withheld,
+    now_ms, refuse, settle, withhold,
 )
 from kafwire.consumer._fetch_buffer cimport FetchBuffer, PartitionSlot
 from kafwire.consumer._read_ahead cimport ahead_adapt, ahead_count, ahead_drop, ahead_end, ahead_init
+from kafwire.consumer._withheld cimport withheld_drop, withheld_end
 from kafwire.records._arrow cimport Layout
 from kafwire.records._columns cimport COLUMN_OFFSET, Columns, columns_clear, columns_init
 from kafwire.records._records cimport Batch
@@ -37,7 +38,8 @@ cdef class FetchReader(ColumnReader):
     and an offset when rows from there on could be handed out to nobody: they are to be queued again. `on_wake` is
     called in the reader's thread when the queue was woken: what it raises, the read raises. A reader that
     `owns` the queue closes it at the end. `what` is how errors name it. `deserializer` is what its batches use.
-    `waiter` is how `read` waits; a stream waits in its thread in any case.
+    `waiter` is how `read` waits; a stream waits in its thread in any case. A batch has at most `most` rows (0: no
+    limit), unless `read` gets another limit.
     """
 
     cdef Waiter waiter
@@ -45,12 +47,13 @@ cdef class FetchReader(ColumnReader):
     cdef object on_close
     cdef bint owns
     cdef object deserializer
+    cdef int64_t most
 
     def __cinit__(self, FetchBuffer queue not None, Layout schema not None, *, size_t chunk_bytes,
                   size_t max_decompressed, bint verify_crc, object on_close=None, object on_refuse=None,
                   object on_wake=None,
                   int32_t only=-1, bint owns=True, bint skip_corrupt=False, int silence_ms=-1, str what="scan",
-                  timestamps=None, object deserializer=None, Waiter waiter=None):
+                  timestamps=None, object deserializer=None, Waiter waiter=None, int64_t most=0):
         self.deserializer = deserializer
         self.queue = queue
         self.waiter = Waiter() if waiter is None else waiter
@@ -78,6 +81,8 @@ cdef class FetchReader(ColumnReader):
         self.state.spec.verify_crc = verify_crc
         self.state.spec.skip_control = True
         self.state.spec.check_order = True
+        self.most = most
+        self.limit(most)
         if timestamps is not None:
             self.state.spec.by_timestamp = True
             self.state.spec.from_ms, self.state.spec.to_ms = timestamps
@@ -86,6 +91,7 @@ cdef class FetchReader(ColumnReader):
         if getpid() == self.state.pid:
             with nogil:
                 ahead_end(&self.state.ahead)
+                withheld_end(&self.state.withheld)
 
     def __iter__(self):
         return self
@@ -106,8 +112,13 @@ cdef class FetchReader(ColumnReader):
             raise StopIteration
         return batch
 
-    cpdef Batch read(self, int timeout_ms):
-        """The next chunk; None when there is none within `timeout_ms` (-1: no limit), or nothing more will come."""
+    cpdef Batch read(self, int timeout_ms, int64_t most=-1):
+        """The next chunk, or part of one with at most `most` rows (-1: the reader's own limit; 0: no limit).
+
+        None when there is none within `timeout_ms` (-1: no limit), or nothing more will come.
+        """
+        if not self.busy:
+            self.limit(self.most if most < 0 else most)
         found = self.waiter.wait(self.read_within, None if timeout_ms < 0 else timeout_ms / 1000.0)
         return None if found is False else found
 
@@ -130,7 +141,8 @@ cdef class FetchReader(ColumnReader):
         try:
             while True:
                 got = READ_ROWS
-                if not next_ahead(&self.state, False, &columns, &place):
+                if not next_withheld(&self.state, &columns, &place) \
+                        and not next_ahead(&self.state, False, &columns, &place):
                     with nogil:
                         got = next_rows(&self.state, &columns, &place, timeout_ms)
                         waited_ns = -clock_ns(CLOCK_MONOTONIC)
@@ -139,6 +151,7 @@ cdef class FetchReader(ColumnReader):
                     raise self.error.with_traceback(None)  # of those who met it before
                 if got != READ_ROWS:
                     return False if self.state.ended else None
+                withhold(&self.state, &columns)
                 where = <PartitionSlot> place
                 batch = Batch.take(&columns, where.layout, where.topic, where.partition, &self.state.spec)
                 if self.handed_out(batch):
@@ -169,9 +182,21 @@ cdef class FetchReader(ColumnReader):
         """Chunks that are decoded before they are asked for."""
         return 0 if is_foreign(&self.state) else ahead_count(&self.state.ahead)
 
+    @property
+    def is_withholding(self):
+        """Whether decoded rows above a limit wait for the next read."""
+        return bool(self.state.withheld.has_rows)
+
+    cdef void limit(self, int64_t most) noexcept:
+        self.state.most = most
+        if most and not self.state.spec.columns & COLUMN_OFFSET:  # a part ends behind the offset of its last record
+            self.drop_ahead()
+            self.state.spec.columns |= COLUMN_OFFSET
+
     cdef void drop_ahead(self) noexcept:
         if not is_foreign(&self.state):
             ahead_drop(&self.state.ahead)
+            withheld_drop(&self.state.withheld)
 
     def need_offsets(self):
         """Decode offsets too, from the next batch on, whichever columns are wanted: who hands out single records has to

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
+from kafwire.bootstrap import shown_servers
 from kafwire.cluster.list_offsets import Place
 from kafwire.cluster.offset_spec import (
     Bound,
@@ -27,8 +29,25 @@ LASTING_LAYOUTS = 16
 _NAMES_TOLD = 10  # of partitions, in an error
 _LONGEST_TIMEOUT = 1 << 20  # seconds
 
+_P = ParamSpec("_P")
+
 # For all partitions, or for some by name; None says nothing.
 Start = ResolvedOffset | dict[TopicPartition, ResolvedOffset] | None
+
+
+def servers_first(init: Callable[_P, None]) -> Callable[_P, None]:
+    """Refuse arguments in the order of kafka-python and aiokafka, topics first, with the line to write instead."""
+
+    @wraps(init)
+    def checked(*args: _P.args, **options: _P.kwargs) -> None:
+        topics = list(args[2:] if "bootstrap_servers" not in options else args[1:])
+        if ("bootstrap_servers" in options and topics) or len(topics) > 1:
+            shown = shown_servers(topics if len(topics) > 1 else topics[0])  # it hides passwords
+            line = f"{type(args[0]).__name__}(bootstrap_servers, topics={shown})"
+            raise ConfigError(f"the servers come first, then one topic or a list of topics: write {line}")
+        init(*args, **options)
+
+    return checked
 
 
 class Selection:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafwire.consumer._fetch_reader import FetchReader
+from kafwire.handles import refuse_copies
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +20,8 @@ class ArrowStream:
         >>> pa.table(consumer.arrow_stream(timeout=1.0)).num_rows
         3
     """
+
+    __reduce_ex__ = refuse_copies("they read from connections of this process; hand over to_reader().read_all()")
 
     def __init__(self, reader: FetchReader) -> None:
         self._reader = reader

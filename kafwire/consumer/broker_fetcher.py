@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from kafwire import protocol
 from kafwire.cluster.backoff import Backoff
 from kafwire.cluster.broker_connection import BrokerConnection, FrameTooLargeError
 from kafwire.cluster.metadata import NO_TOPIC_ID
@@ -34,6 +33,7 @@ from kafwire.errors import (
     broker_error,
 )
 from kafwire.memory._buffer import Buffer
+from kafwire.protocol.api.fetch import FetchRequest
 from kafwire.protocol.versions import FETCH_BY_TOPIC_ID
 from kafwire.records.batches import OVERHEAD
 from kafwire.runtime.log import log
@@ -276,7 +276,7 @@ class BrokerFetcher:
         fetcher, config = self._fetcher, self._fetcher.config
         at_most = FETCH_BY_TOPIC_ID - 1 if self._nameless else None
         try:
-            self._version = self.connection.version_of(protocol.FetchRequest, at_most=at_most)
+            self._version = self.connection.version_of(FetchRequest, at_most=at_most)
         except ProtocolError as error:
             for cursor in list(self.session):
                 fetcher.halt(cursor, error)

@@ -11,7 +11,7 @@ import contextlib
 import math
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.cluster.cluster import Cluster
@@ -22,8 +22,6 @@ from kafwire.consumer.arguments import Selection
 from kafwire.consumer.assignment import Assignment
 from kafwire.consumer.denied_partitions import DeniedPartitions
 from kafwire.consumer.fetcher import Fetcher
-from kafwire.consumer.group.ownership import PartitionOwnership
-from kafwire.consumer.group_membership import GroupMembership
 from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.offsets.hand import Hand, Handed
 from kafwire.consumer.offsets.partition_progress import PartitionProgress
@@ -34,6 +32,7 @@ from kafwire.consumer.read_plan import consumer_budget, consumer_plan
 from kafwire.consumer.rebalance_handlers import Handlers, PendingCall
 from kafwire.consumer.silence import Silence
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.integers import HIGHEST, PollOnly, natural
 from kafwire.records._arrow import Layout
 from kafwire.records._records import Batch, Record
 from kafwire.runtime.log import log
@@ -41,6 +40,10 @@ from kafwire.runtime.metrics_reporter import Reporter
 from kafwire.runtime.patched import reader_waiter
 from kafwire.serializer_calls import Deserializers
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
+
+if TYPE_CHECKING:
+    from kafwire.consumer.group.ownership import PartitionOwnership
+    from kafwire.consumer.group_membership import GroupMembership
 
 # One poll returns no more than so many batches, and none after those that make up so many bytes of decoded columns.
 POLL_BATCHES = 64
@@ -71,6 +74,8 @@ class ConsumerCore:
         self.config = config
         self.fetcher = Fetcher(cluster, config, consumer_plan(config), consumer_budget(config))
         self.closed = False
+        self.poll_limit = config.max_poll_records or 0  # records; 0: no limit
+        self.batch_limit = 0 if isinstance(config.max_poll_records, PollOnly) else self.poll_limit
         self.deserializers = deserializers
         self.commits = OffsetCommits(self.fetcher, config)
         self.positions = Positions(self.fetcher, self.commits.ledger)
@@ -78,6 +83,8 @@ class ConsumerCore:
         self.denied = DeniedPartitions(self.fetcher, self.assignment.start_again)
         self.membership: GroupMembership | None = None
         if config.group_id is not None:
+            from kafwire.consumer.group_membership import GroupMembership  # only members of groups load it
+
             self.membership = GroupMembership(
                 self.fetcher, config, self.assignment, self.commits, Handlers() if handlers is None else handlers
             )
@@ -120,6 +127,7 @@ class ConsumerCore:
             silence_ms=silence_ms,
             what="consumer",
             deserializer=self.deserializers,
+            most=self.batch_limit,
             waiter=reader_waiter(engine.waiter, lambda timeout_ms: engine.run(self.readable, claim, timeout_ms)),
         )
 
@@ -127,6 +135,15 @@ class ConsumerCore:
         """Return the ownership of a batch's partition, just after it was decoded; None: it is not read. Any thread."""
         cursor = self.fetcher.cursors.get((batch.topic or "", -1 if batch.partition is None else batch.partition))
         return None if cursor is None else cursor.ownership
+
+    def limit_of_poll(self, max_records: int | None) -> int:
+        """Return how many records a call of `poll` may return, 0 for any number; `ConfigError` for no such limit."""
+        if max_records is None:
+            return self.poll_limit
+        limit = natural(max_records)
+        if not limit or limit > HIGHEST:
+            raise ConfigError(f"max_records={max_records!r}: a whole number from 1 on is needed, or None")
+        return limit
 
     async def start_once(self) -> None:
         """`start`, for callers who may come at the same time."""
@@ -358,9 +375,9 @@ class ConsumerCore:
         """A snapshot; see `Consumer.metrics`."""
         queue, now = self.fetcher.queue, self.cluster.engine.now_ms()
         partitions = {}
-        for (topic, number), cursor in self.fetcher.cursors.items():
+        for cursor in self.fetcher.cursors.values():
             slices, size = queue.queued(cursor.number)
-            partitions[TopicPartition(topic, number)] = {
+            partitions[cursor.name] = {
                 "position": queue.position(cursor.number),
                 "fetch_position": cursor.position,
                 "high_watermark": cursor.high_watermark,

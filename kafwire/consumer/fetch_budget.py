@@ -5,7 +5,7 @@ Pure: what is buffered comes in, sizes go out. `fetcher.py` carries them out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kafwire.lazy_dataclass import dataclass
 
 # What each partition finds free, however much others have buffered: some small batches.
 LEAST_SHARE = 16 << 10

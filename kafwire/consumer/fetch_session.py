@@ -26,10 +26,10 @@ they disagree, or the broker has thrown the session away, the next request is a 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from kafwire.error_codes import ErrorCode
+from kafwire.lazy_dataclass import dataclass
 
 K = TypeVar("K", bound=Hashable)
 

@@ -8,8 +8,10 @@ with or without `single_socket`. It is data; nothing else asks for its name.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol, TypeVar
+
+from kafwire.lazy_dataclass import dataclass
 
 # The role of the connection for immediate fetches: requests that do not wait for records at the broker.
 IMMEDIATE = "fetch-immediate"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from kafwire.cluster.leader_errors import LEADER_ERRORS
@@ -16,6 +16,7 @@ from kafwire.consumer.fetch_session import Asked
 from kafwire.consumer.fetched_epochs import FetchedEpochs
 from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.error_codes import ErrorCode
+from kafwire.lazy_dataclass import dataclass
 
 # What another replica answers, the leader may not: this one lags behind, or is damaged.
 REPLICA_ERRORS = LEADER_ERRORS | {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.CORRUPT_MESSAGE}

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafwire.config import ConsumerConfig
 from kafwire.consumer.fetch_budget import Budget
 from kafwire.consumer.fetch_strategies import FetchStrategy, strategy_of
+from kafwire.lazy_dataclass import dataclass
 
 
 class Advice(NamedTuple):

@@ -6,10 +6,10 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.interfaces import Engine
 from kafwire.types import TopicPartition
 

@@ -27,7 +27,18 @@ cdef int process_generation() noexcept nogil:
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
         void *tp_dict
+    ctypedef struct PyGetSetDef:
+        const char *doc
+    ctypedef struct PyGetSetDescrObject:
+        PyGetSetDef *d_getset
+    ctypedef struct PyMemberDef:
+        const char *doc
+    ctypedef struct PyMemberDescrObject:
+        PyMemberDef *d_member
+    PyTypeObject PyGetSetDescr_Type
+    bint PyObject_TypeCheck(object value, PyTypeObject *cls)
     void PyType_Modified(type cls)
+    const char *PyUnicode_AsUTF8(object text) except NULL
 
 
 @staticmethod
@@ -45,6 +56,20 @@ def seal_types(*types):
     for cls in types:
         (<dict>(<PyTypeObject *>cls).tp_dict)["__new__"] = _made_by_calling
         PyType_Modified(cls)
+
+
+cdef list _descriptions = []  # descriptors point into these
+
+
+def describe_fields(type cls, dict texts):
+    """Give `cdef readonly` fields of an extension type their docstrings, which Cython has no place for."""
+    for name, text in texts.items():
+        descriptor = cls.__dict__[name]
+        _descriptions.append(text)
+        if PyObject_TypeCheck(descriptor, &PyGetSetDescr_Type):
+            (<PyGetSetDescrObject *>descriptor).d_getset.doc = PyUnicode_AsUTF8(text)
+        else:
+            (<PyMemberDescrObject *>descriptor).d_member.doc = PyUnicode_AsUTF8(text)
 
 
 @cython.final

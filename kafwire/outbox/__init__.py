@@ -23,11 +23,14 @@ _HOMES = {
     "sqlite_schema": "kafwire.outbox.statements",
 }
 
+if not TYPE_CHECKING:  # a type checker would take every name for an Any
 
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}", name=name, obj=import_module(__name__)
+            )
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,7 @@ class Accumulator(Queues):
         topic_name: str,
         value: BytesLike | None,
         key: BytesLike | None,
-        headers: Iterable[tuple[str, bytes | None]] | None,
+        headers: Iterable[tuple[str, bytes | str | None]] | dict[str, Any] | None,
         timestamp_ms: int | None,
         partition: int | None,
     ) -> Delivery | None: ...
@@ -25,7 +25,7 @@ class Accumulator(Queues):
         topic_name: str,
         value: BytesLike | None,
         key: BytesLike | None,
-        headers: Iterable[tuple[str, bytes | None]] | None,
+        headers: Iterable[tuple[str, bytes | str | None]] | dict[str, Any] | None,
         timestamp_ms: int | None,
         partition: int | None,
         *,
@@ -36,7 +36,7 @@ class Accumulator(Queues):
         topic_name: str,
         value: BytesLike | None,
         key: BytesLike | None,
-        headers: Iterable[tuple[str, bytes | None]] | None,
+        headers: Iterable[tuple[str, bytes | str | None]] | dict[str, Any] | None,
         timestamp_ms: int | None,
     ) -> tuple[tuple[str, Any, Any, Any, int], Delivery]: ...
     def split_rows(self, topic: str | None, rows: Rows, first_row: int) -> list[tuple[str, bytes | None]]: ...
@@ -57,6 +57,11 @@ class Accumulator(Queues):
     def prepare(self, batches: list[ProducerBatch]) -> None: ...
 
 class RecordSender:
+    """`send` of the blocking producer. The producer adds the waiting for metadata and for room in the buffer.
+
+    A base class in C as the loop that sends is where a producer's time goes.
+    """
+
     _accumulator: Accumulator
     def send(
         self,
@@ -64,7 +69,36 @@ class RecordSender:
         value: Any = None,  # bytes-like, or what the serializers take
         *,
         key: Any = None,
-        headers: Iterable[tuple[str, bytes | None]] | None = None,
+        headers: Iterable[tuple[str, bytes | str | None]] | dict[str, Any] | None = None,
         timestamp_ms: int | None = None,
         partition: int | None = None,
-    ) -> Delivery: ...
+    ) -> Delivery:
+        """Buffer one record, and return the handle of its delivery.
+
+        The call waits for the metadata of a new topic, and for room in `buffer_memory`: at most `max_block_ms`
+        together.
+
+        Args:
+            topic: the topic.
+            value: bytes-like, None for null, or what the `value_serializer` takes.
+            key: bytes-like, None for null, or what the `key_serializer` takes.
+            headers: pairs of a str and bytes, str (sent as UTF-8) or None; or a dict.
+            timestamp_ms: milliseconds since the epoch; None: now.
+            partition: the partition. None leaves it to the `partitioner`: by default Java's murmur2 of the key, and
+                records without a key stick to one partition for a batch (KIP-794).
+
+        Returns:
+            A `Delivery`.
+
+        Raises:
+            ConfigError: an argument is not valid, or the partitioner returned no valid partition.
+            BrokerError: the topic does not exist.
+            RecordTooLargeError: the record is larger than `max_request_size`.
+            SerializationError: a serializer failed.
+            KafkaTimeoutError: there was no metadata or no room within `max_block_ms`.
+
+        Example:
+            >>> delivery = producer.send(topic, b"EWR-IAH", key=b"UA", headers=[("source", b"radar")])
+            >>> delivery.result(timeout=10).offset
+            3
+        """

@@ -352,8 +352,9 @@ cdef class Accumulator(Queues):
         return place_batch_again(self, batch)
 
 
+@cython.embedsignature(False)
 cdef class RecordSender:
-    """`send` of the blocking producer, which adds what is done when a record cannot be buffered at once.
+    """`send` of the blocking producer. The producer adds the waiting for metadata and for room in the buffer.
 
     A base class in C as the loop that sends is where a producer's time goes.
     """
@@ -370,7 +371,7 @@ cdef class RecordSender:
             topic: the topic.
             value: bytes-like, None for null, or what the `value_serializer` takes.
             key: bytes-like, None for null, or what the `key_serializer` takes.
-            headers: pairs of a str and bytes or None.
+            headers: pairs of a str and bytes, str (sent as UTF-8) or None; or a dict.
             timestamp_ms: milliseconds since the epoch; None: now.
             partition: the partition. None leaves it to the `partitioner`: by default Java's murmur2 of the key, and
                 records without a key stick to one partition for a batch (KIP-794).
@@ -379,7 +380,7 @@ cdef class RecordSender:
             A `Delivery`.
 
         Raises:
-            ConfigError: an argument is not valid, or the partitioner's answer is not.
+            ConfigError: an argument is not valid, or the partitioner returned no valid partition.
             BrokerError: the topic does not exist.
             RecordTooLargeError: the record is larger than `max_request_size`.
             SerializationError: a serializer failed.

@@ -11,7 +11,8 @@ import threading
 from struct import pack
 
 from kafwire.errors import KafkaError, KafkaTimeoutError
-from kafwire.memory._buffer import seal_types
+from kafwire.handles import refuse_copies
+from kafwire.memory._buffer import describe_fields, seal_types
 from kafwire.runtime.log import log as _log
 from kafwire.runtime.patched import is_patched, thread_name, wait_lock
 from kafwire.types import RecordMetadata
@@ -478,6 +479,7 @@ cdef _leaves(ProducerBatch batch, int32_t first, int32_t count, list out):
 @cython.final
 @cython.no_gc
 @cython.freelist(4096)
+@cython.embedsignature(False)
 cdef class Delivery:
     """The handle of one sent record; `Producer.send` makes it. It completes by itself: you need not poll anything.
 
@@ -486,6 +488,8 @@ cdef class Delivery:
         >>> delivery.result(timeout=10).partition
         0
     """
+
+    __reduce_ex__ = refuse_copies("they wait for a response to this process; hand over result(), a RecordMetadata")
 
     def __init__(self):
         raise TypeError("a Delivery is made by sending a record")
@@ -557,6 +561,7 @@ cdef class Delivery:
 
 
 @cython.final
+@cython.embedsignature(False)
 cdef class BatchDelivery:
     """The handle of the rows of one call: `Producer.send_batch` makes it. It completes by itself.
 
@@ -565,6 +570,8 @@ cdef class BatchDelivery:
         >>> len(delivery), delivery.exception(timeout=10)
         (2, None)
     """
+
+    __reduce_ex__ = refuse_copies("they wait for responses to this process; hand over result(), a list of ranges")
 
     def __cinit__(self, list parts):
         self.parts = parts
@@ -676,3 +683,5 @@ cdef class _Countdown:
 
 
 seal_types(Budget, ProducerBatch, Delivery, BatchDelivery, UserCallbacks)
+describe_fields(Delivery, {"batch": "The batch that the record is in, for kafwire's own use."})
+describe_fields(BatchDelivery, {"parts": "The batches that the rows are in, for kafwire's own use."})

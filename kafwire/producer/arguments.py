@@ -14,7 +14,7 @@ from kafwire.producer.sender import CLOSED, Sender
 
 __all__ = ["CLOSED", "Header", "carry", "check_partition", "check_topic", "given_up", "no_room", "wrong_argument"]
 
-Header = tuple[str, bytes | None]
+Header = tuple[str, bytes | str | None]
 
 
 def no_room(sender: Sender, config: ProducerConfig) -> KafkaError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kafwire import protocol
 from kafwire.cluster.broker_connection import BrokerConnection
@@ -23,8 +24,10 @@ from kafwire.producer.recreated_topics import RecreatedTopics
 from kafwire.producer.request import FIRST_VERSION_WITH_TOPIC_IDS, produce_request
 from kafwire.producer.retries import Retries
 from kafwire.producer.sequencer import NOT_SENT, BatchOutcome, Identity
-from kafwire.producer.transaction_manager import Transactions
 from kafwire.runtime.log import log
+
+if TYPE_CHECKING:
+    from kafwire.producer.transaction_manager import Transactions
 
 # Batches of one request, at most one of each partition.
 Group = list[tuple[PartitionQueue, ProducerBatch]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.errors import KafkaError
@@ -11,7 +12,9 @@ from kafwire.producer._queues import PartitionQueue
 from kafwire.producer.errors import doubtful
 from kafwire.producer.metrics import ProduceCounters
 from kafwire.producer.sequencer import BatchOutcome
-from kafwire.producer.transaction_manager import Transactions
+
+if TYPE_CHECKING:
+    from kafwire.producer.transaction_manager import Transactions
 
 Where = tuple[str, int]
 

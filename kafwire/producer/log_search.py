@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kafwire._codec import crc32c_of
 from kafwire.errors import ProtocolError
+from kafwire.lazy_dataclass import dataclass
 from kafwire.producer.sequencer import SEQUENCE_LIMIT
 from kafwire.records.batches import CRC_FROM, OVERHEAD
 

@@ -13,7 +13,6 @@ from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.errors import BrokerError, KafkaError
 from kafwire.producer._batch import ProducerBatch
 from kafwire.producer._queues import PartitionQueue
-from kafwire.types import TopicPartition
 
 
 class Tally:
@@ -134,10 +133,10 @@ class ProduceCounters:
         """Totals, partitions and connections; `queued` adds what a partition has waiting."""
         total = Tally()
         partitions = {}
-        last: dict[TopicPartition, tuple[PartitionQueue, Tally]] = {}
+        last: dict[str, tuple[PartitionQueue, Tally]] = {}
         for queue, tally in list(self._tallies.items()):
             total.add(tally)
-            where = TopicPartition(queue.topic, queue.partition)
+            where = f"{queue.topic}-{queue.partition}"  # text, so that JSON can carry it
             if where in last:  # its topic was made anew
                 tally.add(last[where][1])
                 del self._tallies[last[where][0]]

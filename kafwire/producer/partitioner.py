@@ -7,9 +7,10 @@ the caller's.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Literal
+
+from kafwire.lazy_dataclass import dataclass
 
 # (topic, key, number of partitions, those to choose from) -> partition
 Function = Callable[[str, bytes | None, int, tuple[int, ...]], int]

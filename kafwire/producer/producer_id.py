@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import TypeGuard
 
-from kafwire import protocol
 from kafwire.cluster.backoff import delay_ms
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig
@@ -15,6 +14,7 @@ from kafwire.errors import AuthenticationError, BrokerError, KafkaError, Protoco
 from kafwire.producer._queues import PartitionQueue
 from kafwire.producer.direct_send import DirectSends
 from kafwire.producer.sequencer import Identity
+from kafwire.protocol.api.init_producer_id import InitProducerIdRequest
 
 
 class ProducerId:
@@ -37,7 +37,7 @@ class ProducerId:
         base, limit = self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
         backoff = delay_ms(self._refusals, base, limit, self._cluster.engine.random.random())
         self._not_before_ms = self._cluster.engine.now_ms() + backoff
-        request = protocol.InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
         try:
             response = await self._cluster.call(request)
         except ProtocolError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafwire.cluster.broker_connection import BrokerConnection
 from kafwire.cluster.cluster import Cluster
@@ -39,11 +39,13 @@ from kafwire.producer.response import Responses
 from kafwire.producer.retries import Retries
 from kafwire.producer.sequencer import Identity, Sequencer
 from kafwire.producer.topics import Topics
-from kafwire.producer.transaction_manager import Transactions
 from kafwire.producer.turns import Turns
 from kafwire.runtime.engine import FORKED
 from kafwire.runtime.log import log
 from kafwire.runtime.metrics_reporter import Reporter
+
+if TYPE_CHECKING:
+    from kafwire.producer.transaction_manager import Transactions
 
 # How often batches that cannot be sent are looked at for `delivery_timeout_ms`.
 EXPIRY_CHECK_MS = 500
@@ -90,7 +92,11 @@ class Sender:
         if config.linger_ms == 0 and config.acks != 0 and config.transactional_id is None:
             self._direct_send = DirectSends(self)
         self._producer_id = ProducerId(cluster, config, self._direct_send)
-        self.transactions = None if config.transactional_id is None else Transactions(self, config.transactional_id)
+        self.transactions: Transactions | None = None
+        if config.transactional_id is not None:
+            from kafwire.producer.transaction_manager import Transactions  # only transactional producers load it
+
+            self.transactions = Transactions(self, config.transactional_id)
         if self.transactions is not None:  # a commit waits for callbacks
             self.accumulator.budget.when_called = self.notifier.notify
         self._turns = Turns(cluster.engine, config, self.on_wake)
@@ -166,6 +172,12 @@ class Sender:
     def last_problem(self) -> str:
         """What kept batches from being sent the last time that something did; empty: nothing ever."""
         return self._turns.last_problem
+
+    async def connect(self) -> None:
+        """Look the brokers up, unless they are known."""
+        cluster = self.cluster
+        if not cluster.metadata.brokers:
+            await cluster.retrying(lambda: cluster.refresh(at_once=True), "connecting")
 
     async def ensure_metadata(self, names: list[str], timeout_ms: float) -> None:
         """Make the partitions of topics known to the accumulator; waits for those that are being created."""

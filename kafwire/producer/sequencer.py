@@ -33,11 +33,11 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Generic, Protocol, TypeVar
 
 from kafwire.error_codes import ErrorCode
+from kafwire.lazy_dataclass import dataclass
 
 SEQUENCE_LIMIT = 2**31
 LAST_EPOCH = 2**15 - 1

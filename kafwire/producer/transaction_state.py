@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum, IntEnum, auto
 
 from kafwire.error_codes import ErrorCode
@@ -36,6 +35,7 @@ from kafwire.errors import (
     TransactionStateError,
     broker_error,
 )
+from kafwire.lazy_dataclass import dataclass
 from kafwire.producer.sequencer import Identity
 from kafwire.types import ConsumerGroupMetadata
 

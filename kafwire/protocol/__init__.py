@@ -170,9 +170,72 @@ if TYPE_CHECKING:
         encode_request_header,
         encode_versioned,
     )
+    from kafwire.protocol.group_records import (
+        ConsumerGroupCurrentMemberAssignmentKey,
+        ConsumerGroupCurrentMemberAssignmentValue,
+        ConsumerGroupMemberMetadataKey,
+        ConsumerGroupMemberMetadataValue,
+        ConsumerGroupMetadataKey,
+        ConsumerGroupMetadataValue,
+        ConsumerGroupPartitionMetadataKey,
+        ConsumerGroupPartitionMetadataValue,
+        ConsumerGroupRegularExpressionKey,
+        ConsumerGroupRegularExpressionValue,
+        ConsumerGroupTargetAssignmentMemberKey,
+        ConsumerGroupTargetAssignmentMemberValue,
+        ConsumerGroupTargetAssignmentMetadataKey,
+        ConsumerGroupTargetAssignmentMetadataValue,
+        GroupMetadataKey,
+        GroupMetadataValue,
+        LegacyOffsetCommitKey,
+        LegacyOffsetCommitValue,
+        OffsetCommitKey,
+        OffsetCommitValue,
+    )
     from kafwire.protocol.header import RequestHeader, ResponseHeader
+    from kafwire.protocol.producer_snapshot import (
+        ProducerSnapshot,
+    )
+    from kafwire.protocol.share_group_records import (
+        ShareGroupCurrentMemberAssignmentKey,
+        ShareGroupCurrentMemberAssignmentValue,
+        ShareGroupMemberMetadataKey,
+        ShareGroupMemberMetadataValue,
+        ShareGroupMetadataKey,
+        ShareGroupMetadataValue,
+        ShareGroupStatePartitionMetadataKey,
+        ShareGroupStatePartitionMetadataValue,
+        ShareGroupTargetAssignmentMemberKey,
+        ShareGroupTargetAssignmentMemberValue,
+        ShareGroupTargetAssignmentMetadataKey,
+        ShareGroupTargetAssignmentMetadataValue,
+    )
+    from kafwire.protocol.share_state_records import (
+        ShareSnapshotKey,
+        ShareSnapshotValue,
+        ShareUpdateKey,
+        ShareUpdateValue,
+    )
     from kafwire.protocol.spec import Data, Message, Request, Response, Struct
+    from kafwire.protocol.streams_group_records import (
+        StreamsGroupCurrentMemberAssignmentKey,
+        StreamsGroupCurrentMemberAssignmentValue,
+        StreamsGroupMemberMetadataKey,
+        StreamsGroupMemberMetadataValue,
+        StreamsGroupMetadataKey,
+        StreamsGroupMetadataValue,
+        StreamsGroupTargetAssignmentMemberKey,
+        StreamsGroupTargetAssignmentMemberValue,
+        StreamsGroupTargetAssignmentMetadataKey,
+        StreamsGroupTargetAssignmentMetadataValue,
+        StreamsGroupTopologyKey,
+        StreamsGroupTopologyValue,
+    )
     from kafwire.protocol.transaction_index import AbortedTxn
+    from kafwire.protocol.transaction_records import (
+        TransactionLogKey,
+        TransactionLogValue,
+    )
 
 __all__ = [
     "MESSAGES",
@@ -209,10 +272,24 @@ __all__ = [
     "BrokerHeartbeatResponse",
     "BrokerRegistrationRequest",
     "BrokerRegistrationResponse",
+    "ConsumerGroupCurrentMemberAssignmentKey",
+    "ConsumerGroupCurrentMemberAssignmentValue",
     "ConsumerGroupDescribeRequest",
     "ConsumerGroupDescribeResponse",
     "ConsumerGroupHeartbeatRequest",
     "ConsumerGroupHeartbeatResponse",
+    "ConsumerGroupMemberMetadataKey",
+    "ConsumerGroupMemberMetadataValue",
+    "ConsumerGroupMetadataKey",
+    "ConsumerGroupMetadataValue",
+    "ConsumerGroupPartitionMetadataKey",
+    "ConsumerGroupPartitionMetadataValue",
+    "ConsumerGroupRegularExpressionKey",
+    "ConsumerGroupRegularExpressionValue",
+    "ConsumerGroupTargetAssignmentMemberKey",
+    "ConsumerGroupTargetAssignmentMemberValue",
+    "ConsumerGroupTargetAssignmentMetadataKey",
+    "ConsumerGroupTargetAssignmentMetadataValue",
     "ConsumerProtocolAssignment",
     "ConsumerProtocolSubscription",
     "ControlRecordTypeSchema",
@@ -285,6 +362,8 @@ __all__ = [
     "FindCoordinatorResponse",
     "GetTelemetrySubscriptionsRequest",
     "GetTelemetrySubscriptionsResponse",
+    "GroupMetadataKey",
+    "GroupMetadataValue",
     "HeartbeatRequest",
     "HeartbeatResponse",
     "IncrementalAlterConfigsRequest",
@@ -299,6 +378,8 @@ __all__ = [
     "LeaderChangeMessage",
     "LeaveGroupRequest",
     "LeaveGroupResponse",
+    "LegacyOffsetCommitKey",
+    "LegacyOffsetCommitValue",
     "ListConfigResourcesRequest",
     "ListConfigResourcesResponse",
     "ListGroupsRequest",
@@ -312,8 +393,10 @@ __all__ = [
     "Message",
     "MetadataRequest",
     "MetadataResponse",
+    "OffsetCommitKey",
     "OffsetCommitRequest",
     "OffsetCommitResponse",
+    "OffsetCommitValue",
     "OffsetDeleteRequest",
     "OffsetDeleteResponse",
     "OffsetFetchRequest",
@@ -322,6 +405,7 @@ __all__ = [
     "OffsetForLeaderEpochResponse",
     "ProduceRequest",
     "ProduceResponse",
+    "ProducerSnapshot",
     "PushTelemetryRequest",
     "PushTelemetryResponse",
     "ReadShareGroupStateRequest",
@@ -344,21 +428,51 @@ __all__ = [
     "ShareAcknowledgeResponse",
     "ShareFetchRequest",
     "ShareFetchResponse",
+    "ShareGroupCurrentMemberAssignmentKey",
+    "ShareGroupCurrentMemberAssignmentValue",
     "ShareGroupDescribeRequest",
     "ShareGroupDescribeResponse",
     "ShareGroupHeartbeatRequest",
     "ShareGroupHeartbeatResponse",
+    "ShareGroupMemberMetadataKey",
+    "ShareGroupMemberMetadataValue",
+    "ShareGroupMetadataKey",
+    "ShareGroupMetadataValue",
+    "ShareGroupStatePartitionMetadataKey",
+    "ShareGroupStatePartitionMetadataValue",
+    "ShareGroupTargetAssignmentMemberKey",
+    "ShareGroupTargetAssignmentMemberValue",
+    "ShareGroupTargetAssignmentMetadataKey",
+    "ShareGroupTargetAssignmentMetadataValue",
+    "ShareSnapshotKey",
+    "ShareSnapshotValue",
+    "ShareUpdateKey",
+    "ShareUpdateValue",
     "SnapshotFooterRecord",
     "SnapshotHeaderRecord",
+    "StreamsGroupCurrentMemberAssignmentKey",
+    "StreamsGroupCurrentMemberAssignmentValue",
     "StreamsGroupDescribeRequest",
     "StreamsGroupDescribeResponse",
     "StreamsGroupHeartbeatRequest",
     "StreamsGroupHeartbeatResponse",
+    "StreamsGroupMemberMetadataKey",
+    "StreamsGroupMemberMetadataValue",
+    "StreamsGroupMetadataKey",
+    "StreamsGroupMetadataValue",
+    "StreamsGroupTargetAssignmentMemberKey",
+    "StreamsGroupTargetAssignmentMemberValue",
+    "StreamsGroupTargetAssignmentMetadataKey",
+    "StreamsGroupTargetAssignmentMetadataValue",
     "StreamsGroupTopologyDescriptionUpdateRequest",
     "StreamsGroupTopologyDescriptionUpdateResponse",
+    "StreamsGroupTopologyKey",
+    "StreamsGroupTopologyValue",
     "Struct",
     "SyncGroupRequest",
     "SyncGroupResponse",
+    "TransactionLogKey",
+    "TransactionLogValue",
     "TxnOffsetCommitRequest",
     "TxnOffsetCommitResponse",
     "UnregisterBrokerRequest",
@@ -398,6 +512,67 @@ _DATA = {
         "VotersRecord",
     ),
     "default_principal": ("DefaultPrincipalData",),
+    "group_records": (
+        "LegacyOffsetCommitKey",
+        "LegacyOffsetCommitValue",
+        "OffsetCommitKey",
+        "OffsetCommitValue",
+        "GroupMetadataKey",
+        "GroupMetadataValue",
+        "ConsumerGroupMetadataKey",
+        "ConsumerGroupMetadataValue",
+        "ConsumerGroupPartitionMetadataKey",
+        "ConsumerGroupPartitionMetadataValue",
+        "ConsumerGroupMemberMetadataKey",
+        "ConsumerGroupMemberMetadataValue",
+        "ConsumerGroupTargetAssignmentMetadataKey",
+        "ConsumerGroupTargetAssignmentMetadataValue",
+        "ConsumerGroupTargetAssignmentMemberKey",
+        "ConsumerGroupTargetAssignmentMemberValue",
+        "ConsumerGroupCurrentMemberAssignmentKey",
+        "ConsumerGroupCurrentMemberAssignmentValue",
+        "ConsumerGroupRegularExpressionKey",
+        "ConsumerGroupRegularExpressionValue",
+    ),
+    "share_group_records": (
+        "ShareGroupMemberMetadataKey",
+        "ShareGroupMemberMetadataValue",
+        "ShareGroupMetadataKey",
+        "ShareGroupMetadataValue",
+        "ShareGroupTargetAssignmentMetadataKey",
+        "ShareGroupTargetAssignmentMetadataValue",
+        "ShareGroupTargetAssignmentMemberKey",
+        "ShareGroupTargetAssignmentMemberValue",
+        "ShareGroupCurrentMemberAssignmentKey",
+        "ShareGroupCurrentMemberAssignmentValue",
+        "ShareGroupStatePartitionMetadataKey",
+        "ShareGroupStatePartitionMetadataValue",
+    ),
+    "share_state_records": (
+        "ShareSnapshotKey",
+        "ShareSnapshotValue",
+        "ShareUpdateKey",
+        "ShareUpdateValue",
+    ),
+    "streams_group_records": (
+        "StreamsGroupMetadataKey",
+        "StreamsGroupMetadataValue",
+        "StreamsGroupMemberMetadataKey",
+        "StreamsGroupMemberMetadataValue",
+        "StreamsGroupTargetAssignmentMetadataKey",
+        "StreamsGroupTargetAssignmentMetadataValue",
+        "StreamsGroupTargetAssignmentMemberKey",
+        "StreamsGroupTargetAssignmentMemberValue",
+        "StreamsGroupCurrentMemberAssignmentKey",
+        "StreamsGroupCurrentMemberAssignmentValue",
+        "StreamsGroupTopologyKey",
+        "StreamsGroupTopologyValue",
+    ),
+    "transaction_records": (
+        "TransactionLogKey",
+        "TransactionLogValue",
+    ),
+    "producer_snapshot": ("ProducerSnapshot",),
     "header": ("RequestHeader", "ResponseHeader"),
     "transaction_index": ("AbortedTxn",),
 }
@@ -433,18 +608,21 @@ class _Messages(Mapping[str, "type[Message]"]):
 
 MESSAGES: Mapping[str, "type[Message]"] = _Messages()
 
+if not TYPE_CHECKING:  # a type checker would take every name for an Any
 
-def __getattr__(name: str) -> object:
-    if name in _MODULES:
-        value: object = MESSAGES[name]
-    elif name in _VOCABULARY:
-        value = getattr(import_module(f"{__name__}.spec"), name)
-    elif name in _FRAMING:
-        value = getattr(import_module(f"{__name__}.framing"), name)
-    else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> object:
+        if name in _MODULES:
+            value: object = MESSAGES[name]
+        elif name in _VOCABULARY:
+            value = getattr(import_module(f"{__name__}.spec"), name)
+        elif name in _FRAMING:
+            value = getattr(import_module(f"{__name__}.framing"), name)
+        else:
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}", name=name, obj=import_module(__name__)
+            )
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

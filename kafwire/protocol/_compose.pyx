@@ -218,7 +218,7 @@ cdef int write_field(const Op *op, object value, Sink sink) except -1:
     if op.array:
         return write_array(op, value, sink)
     if op.kind == STRUCT and op.nullable:
-        sink.number(-1 if value is None else 1, 1)
+        sink.number(1 if value is not None else 0 if op.in_tag else -1, 1)  # as Java's generated code has it
         if value is None:
             return 0
     return write_value(op, value, sink)

@@ -75,6 +75,7 @@ cdef struct Op:
     bint array
     bint nullable
     bint compact
+    bint in_tag  # a tagged field in this version
     bint ignorable
     int fill
     uint32_t tag

@@ -263,6 +263,7 @@ cdef class Table:
             if not flexible:
                 raise TypeError(f"{cls.__qualname__}.{field.name} is tagged in version {version}, not a flexible one")
             self.fill_op(&self.tagged[self.tagged_count], i, field)
+            self.tagged[self.tagged_count].in_tag = True
             self.cost += start_cost(&self.layout.ops[i])
             self.tagged_count += 1
         if self.levels > MAX_DEPTH:

@@ -286,10 +286,11 @@ cdef object read_nullable_struct(const Op *op, Source source):
     cdef int mark = <signed char>read_u8(&source.reader)
     if source.reader.failed:
         raise short(source, "the mark of a nullable struct")
-    if mark == -1:
+    cdef int null = 0 if op.in_tag else -1  # as Java's generated code has it
+    if mark == null:
         return None
     if mark != 1:
-        raise broken(source, f"a nullable struct is marked {mark}, neither 1 nor -1")
+        raise broken(source, f"a nullable struct is marked {mark}, neither 1 nor {null}")
     return read_struct(<Table>op.table, source)
 
 

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "Record", "RecordBatch", "decode_batches", "encode_batch", "iter_batches"]
 
+if not TYPE_CHECKING:  # a type checker would take every name for an Any
 
-def __getattr__(name: str) -> "Any":
-    if name not in __all__:
-        raise AttributeError(f"module 'kafwire.records' has no attribute {name!r}")
-    value = getattr(import_module("kafwire.records.batches"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> "Any":
+        if name not in __all__:
+            raise AttributeError(
+                f"module 'kafwire.records' has no attribute {name!r}", name=name, obj=import_module(__name__)
+            )
+        value = getattr(import_module("kafwire.records.batches"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

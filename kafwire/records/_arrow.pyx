@@ -186,6 +186,16 @@ cdef int leaf(ArrowArray *out, int64_t length, int64_t nulls, int buffers, kw_bu
     return EXPORT_OK
 
 
+cdef int rows_leaf(ArrowArray *out, const Columns *c, int64_t nulls, int buffers, kw_buf *validity, kw_buf *second,
+                   kw_buf *third) noexcept nogil:
+    """A leaf of the rows of `c`, a part of the rows of its buffers."""
+    cdef int result = leaf(out, c.length, nulls, buffers, validity, second, third)
+    out.offset = c.first
+    if c.total and nulls:
+        out.null_count = -1  # `nulls` counts the rows of the whole buffers
+    return result
+
+
 cdef ParentOwner *parent(ArrowArray *out, int64_t length, int children, kw_buf *offsets, bint is_list) noexcept nogil:
     """A struct or list; its children are to be filled, and are skipped by release until they are."""
     cdef ParentOwner *owner = <ParentOwner *>calloc(1, sizeof(ParentOwner))
@@ -256,6 +266,7 @@ cdef int headers_array(ArrowArray *out, const Columns *c) noexcept nogil:
     cdef int answer
     if owner is NULL:
         return EXPORT_NO_MEMORY
+    out.offset = c.first
     pair = parent(&owner.children[0], c.header_count, 2, NULL, False)
     if pair is NULL:
         return EXPORT_NO_MEMORY
@@ -269,7 +280,7 @@ cdef int headers_array(ArrowArray *out, const Columns *c) noexcept nogil:
 
 
 cdef int microseconds(ArrowArray *out, const Columns *c) noexcept nogil:
-    cdef kw_buf *data = kw_buf_new(process_pool(), 8 * c.length + SLACK)
+    cdef kw_buf *data = kw_buf_new(process_pool(), 8 * (c.first + c.length) + SLACK)
     cdef const int64_t *source = <const int64_t *>(c.timestamp.data if c.timestamp is not NULL else NULL)
     cdef int64_t *to
     cdef int64_t i, bad = 0
@@ -277,10 +288,10 @@ cdef int microseconds(ArrowArray *out, const Columns *c) noexcept nogil:
     if data is NULL:
         return EXPORT_NO_MEMORY
     to = <int64_t *>data.data
-    for i in range(c.length):
+    for i in range(c.first, c.first + c.length):
         bad |= source[i] > 9223372036854775LL or source[i] < -9223372036854775LL
         to[i] = <int64_t>(<uint64_t>source[i] * 1000u)
-    answer = EXPORT_OVERFLOW if bad else leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, data, NULL)
+    answer = EXPORT_OVERFLOW if bad else rows_leaf(out, c, c.timestamp_nulls, 2, c.timestamp_validity, data, NULL)
     kw_buf_unref(data)
     return answer
 
@@ -419,21 +430,22 @@ cdef void constants_give(ArrowLayout *layout, Constants *own) noexcept nogil:
 
 cdef int types_array(ArrowArray *out, const Columns *c, Constants *own, int width) noexcept nogil:
     cdef kw_buf *wide
-    cdef int64_t i
+    cdef int64_t i, rows
     cdef int answer, which = 1 if c.timestamp_type_all == 1 else 0
     if c.timestamp_type is NULL:
-        answer = fill_types(own, which, width, c.length + c.length // 4)
+        rows = max(c.total, c.length)
+        answer = fill_types(own, which, width, rows + rows // 4)
         if answer != EXPORT_OK:
             return answer
-        return leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, own.type_data[which], NULL)
+        return rows_leaf(out, c, c.timestamp_nulls, 2, c.timestamp_validity, own.type_data[which], NULL)
     if width == 1:
-        return leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, c.timestamp_type, NULL)
-    wide = kw_buf_new(process_pool(), 4 * c.length + SLACK)
+        return rows_leaf(out, c, c.timestamp_nulls, 2, c.timestamp_validity, c.timestamp_type, NULL)
+    wide = kw_buf_new(process_pool(), 4 * (c.first + c.length) + SLACK)
     if wide is NULL:
         return EXPORT_NO_MEMORY
-    for i in range(c.length):
+    for i in range(c.first, c.first + c.length):
         (<int32_t *>wide.data)[i] = (<const int8_t *>c.timestamp_type.data)[i]
-    answer = leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, wide, NULL)
+    answer = rows_leaf(out, c, c.timestamp_nulls, 2, c.timestamp_validity, wide, NULL)
     kw_buf_unref(wide)
     return answer
 
@@ -455,15 +467,15 @@ cdef int topic_array(ArrowArray *out, const Columns *c, const ArrowLayout *layou
 cdef int field_array(ArrowArray *out, const ArrowField *field, const Columns *c, const ArrowLayout *layout,
                      Constants *own) noexcept nogil:
     if field.kind == COLUMN_VALUE:
-        return bytes_leaf(out, &c.value, c.length)
+        return rows_leaf(out, c, c.value.nulls, 3, c.value.validity, c.value.offsets, c.value.data)
     if field.kind == COLUMN_KEY:
-        return bytes_leaf(out, &c.key, c.length)
+        return rows_leaf(out, c, c.key.nulls, 3, c.key.validity, c.key.offsets, c.key.data)
     if field.kind == COLUMN_OFFSET:
-        return leaf(out, c.length, 0, 2, NULL, c.offset, NULL)
+        return rows_leaf(out, c, 0, 2, NULL, c.offset, NULL)
     if field.kind == COLUMN_TIMESTAMP:
         if field.width == MICROSECONDS:
             return microseconds(out, c)
-        return leaf(out, c.length, c.timestamp_nulls, 2, c.timestamp_validity, c.timestamp, NULL)
+        return rows_leaf(out, c, c.timestamp_nulls, 2, c.timestamp_validity, c.timestamp, NULL)
     if field.kind == COLUMN_TIMESTAMP_TYPE:
         return types_array(out, c, own, field.width)
     if field.kind == COLUMN_HEADERS:

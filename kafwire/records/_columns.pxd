@@ -29,10 +29,12 @@ cdef struct Bytes:
 
 
 # Rows decoded so far. Start from columns_init(); _decode appends. NULL buffer: column not asked for, or no row
-# yet.
+# yet. `columns_split` leaves the rows `first` to `first + length` of buffers with `total` rows.
 cdef struct Columns:
     uint32_t columns
     int64_t length
+    int64_t first  # 0 while rows are appended
+    int64_t total  # 0: `length`, all rows of the buffers
     int64_t capacity  # rows there is room for
     size_t raw_bytes  # decompressed bytes of the batches in here
     int64_t base_offset  # of the first wire batch; -1 before it
@@ -60,6 +62,9 @@ cdef void columns_init(Columns *columns) noexcept nogil
 cdef void columns_clear(Columns *columns) noexcept nogil  # drop all buffers; ready to be filled again
 cdef void columns_finish(Columns *columns) noexcept nogil  # drop scratch, and what is much larger than its content
 cdef void columns_share(const Columns *columns, Columns *out) noexcept nogil  # a second holder of the same buffers
+# Leave the first `rows` rows in `columns`, and have the others in `rest`: both hold the same buffers. Offsets are among
+# the columns, and the first part ends behind its last record.
+cdef void columns_split(Columns *columns, int64_t rows, Columns *rest) noexcept nogil
 cdef size_t columns_bytes(const Columns *columns) noexcept nogil  # memory held by buffers, after columns_finish
 
 cdef size_t row_cost(const Columns *c) noexcept nogil  # bytes for each row, without those of keys, values and headers

@@ -69,6 +69,16 @@ cdef void columns_share(const Columns *columns, Columns *out) noexcept nogil:
     bytes_ref(&out.header_value)
 
 
+cdef void columns_split(Columns *columns, int64_t rows, Columns *rest) noexcept nogil:
+    columns_share(columns, rest)
+    if not columns.total:
+        columns.total = rest.total = columns.length
+    rest.first = columns.first + rows
+    rest.length = columns.length - rows
+    columns.length = rows
+    columns.next_offset = rest.base_offset = (<const int64_t *>columns.offset.data)[rest.first - 1] + 1
+
+
 # --- what they take -------------------------------------------------------------------------------------------------
 
 cdef size_t held(const kw_buf *buf) noexcept nogil:

@@ -355,14 +355,19 @@ cdef void batch_stamp(uint8_t *batch, size_t size, int64_t producer_id, int16_t 
 # --- headers from Python --------------------------------------------------------------------------------------------
 
 cdef object header_part(object data, str what):
-    """bytes for the key or value of a header."""
+    """bytes for the key or value of a header, of text in UTF-8."""
     if isinstance(data, bytes) or data is None and what == "value":
         return data
     if isinstance(data, str) and what == "key":
         return (<str>data).encode("utf-8", "surrogateescape")
+    if isinstance(data, str):
+        try:
+            return (<str>data).encode()
+        except UnicodeEncodeError as error:
+            raise ConfigError(f"a header value is not Unicode text: {error}") from None
     if isinstance(data, (bytearray, memoryview)):
         return bytes(data)
-    raise ConfigError(f"a header {what} must be {'str or bytes' if what == 'key' else 'bytes or None'}, "
+    raise ConfigError(f"a header {what} must be {'str or bytes' if what == 'key' else 'bytes, str or None'}, "
                       f"not {type(data).__name__}")
 
 

@@ -8,36 +8,62 @@ from kafwire.records._records import Batch, Records
 
 @final
 class RecordBatch(Records):
+    """One wire batch (magic 2), or one message of magic 0 or 1 with the messages inside: a sequence of `Record`.
+
+    Its fields are those on the wire. `producer_id`, `producer_epoch`, `base_sequence` and `partition_leader_epoch` are
+    -1 where there is none; `max_timestamp_ms` is None where the wire says -1. `decode_batches` makes it.
+
+    Example:
+        >>> batch, = kafwire.records.decode_batches(kafwire.records.encode_batch([b"EWR-IAH"], base_offset=7))
+        >>> batch.base_offset, batch.magic, batch[0].value
+        (7, 2, b'EWR-IAH')
+    """
+
     @property
-    def base_offset(self) -> int: ...
+    def base_offset(self) -> int:
+        """The offset of the first record."""
     @property
-    def last_offset(self) -> int: ...
+    def last_offset(self) -> int:
+        """The offset of the last record, one that compaction removed included."""
     @property
-    def magic(self) -> int: ...
+    def magic(self) -> int:
+        """The format of the batch: 2, or 0 and 1 for messages of old Kafkas."""
     @property
-    def compression(self) -> str: ...
+    def compression(self) -> str:
+        """The name of the compression codec, one of `kafwire.compression.CODECS`."""
     @property
-    def crc(self) -> int: ...
+    def crc(self) -> int:
+        """The checksum on the wire: CRC-32C for magic 2, CRC-32 for magic 0 and 1."""
     @property
-    def attributes(self) -> int: ...
+    def attributes(self) -> int:
+        """The attributes on the wire, a number of bits."""
     @property
-    def producer_id(self) -> int: ...
+    def producer_id(self) -> int:
+        """The id of the idempotent producer; -1 if there is none."""
     @property
-    def producer_epoch(self) -> int: ...
+    def producer_epoch(self) -> int:
+        """The epoch of the producer id; -1 if there is none."""
     @property
-    def base_sequence(self) -> int: ...
+    def base_sequence(self) -> int:
+        """The sequence number of the first record; -1 if there is none."""
     @property
-    def is_transactional(self) -> bool: ...
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
     @property
-    def is_control(self) -> bool: ...
+    def is_control(self) -> bool:
+        """Whether the batch holds a control record, such as the marker of a commit."""
     @property
-    def timestamp_type(self) -> int: ...
+    def timestamp_type(self) -> int:
+        """0 for create time, 1 for log append time."""
     @property
-    def partition_leader_epoch(self) -> int: ...
+    def partition_leader_epoch(self) -> int:
+        """The epoch of the partition leader that wrote the batch; -1 if there is none."""
     @property
-    def base_timestamp_ms(self) -> int | None: ...
+    def base_timestamp_ms(self) -> int | None:
+        """The timestamp that the records count from, in milliseconds; None where the wire says -1."""
     @property
-    def max_timestamp_ms(self) -> int | None: ...
+    def max_timestamp_ms(self) -> int | None:
+        """The latest timestamp of the records, in milliseconds; None where the wire says -1."""
 
 @final
 class DecodedBatchCache:

@@ -28,7 +28,7 @@ _PLAIN = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 @cython.final
 @cython.no_gc_clear  # it leaves its cache when it dies
 cdef class RecordBatch(Records):
-    """One wire batch (magic 2), or one message of magic 0 or 1 with what is compressed in it: a sequence of `Record`.
+    """One wire batch (magic 2), or one message of magic 0 or 1 with the messages inside: a sequence of `Record`.
 
     Its fields are those on the wire. `producer_id`, `producer_epoch`, `base_sequence` and `partition_leader_epoch` are
     -1 where there is none; `max_timestamp_ms` is None where the wire says -1. `decode_batches` makes it.
@@ -54,62 +54,77 @@ cdef class RecordBatch(Records):
 
     @property
     def base_offset(self):
+        """The offset of the first record."""
         return self.header.base_offset
 
     @property
     def last_offset(self):
+        """The offset of the last record, one that compaction removed included."""
         return self.header.base_offset + self.header.last_offset_delta
 
     @property
     def magic(self):
+        """The format of the batch: 2, or 0 and 1 for messages of old Kafkas."""
         return self.header.magic
 
     @property
     def compression(self):
+        """The name of the compression codec, one of `kafwire.compression.CODECS`."""
         return NAMES[self.header.attributes & ATTRIBUTE_CODEC]
 
     @property
     def crc(self):
+        """The checksum on the wire: CRC-32C for magic 2, CRC-32 for magic 0 and 1."""
         return self.header.crc
 
     @property
     def attributes(self):
+        """The attributes on the wire, a number of bits."""
         return self.header.attributes
 
     @property
     def producer_id(self):
+        """The id of the idempotent producer; -1 if there is none."""
         return self.header.producer_id
 
     @property
     def producer_epoch(self):
+        """The epoch of the producer id; -1 if there is none."""
         return self.header.producer_epoch
 
     @property
     def base_sequence(self):
+        """The sequence number of the first record; -1 if there is none."""
         return self.header.base_sequence
 
     @property
     def is_transactional(self):
+        """Whether the batch belongs to a transaction."""
         return self.header.magic == 2 and self.header.attributes & ATTRIBUTE_TRANSACTIONAL != 0
 
     @property
     def is_control(self):
+        """Whether the batch holds a control record, such as the marker of a commit."""
         return self.header.magic == 2 and self.header.attributes & ATTRIBUTE_CONTROL != 0
 
     @property
     def timestamp_type(self):
+        """0 for create time, 1 for log append time."""
         return 1 if self.header.attributes & ATTRIBUTE_LOG_APPEND else 0
 
     @property
     def partition_leader_epoch(self):
+        """The epoch of the partition leader that wrote the batch; -1 if there is none."""
         return self.header.leader_epoch
 
     @property
     def base_timestamp_ms(self):
+        """The timestamp that the records count from, in milliseconds; None where the wire says -1."""
         return None if self.header.base_timestamp == -1 else self.header.base_timestamp
 
     @property
     def max_timestamp_ms(self):
+        """The latest timestamp of the records, in milliseconds; None where the wire says -1."""
         return None if self.header.max_timestamp == -1 else self.header.max_timestamp
 
     def __repr__(self):

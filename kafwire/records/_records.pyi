@@ -7,12 +7,30 @@ from kafwire.records._record_batches import RecordBatch
 
 @final
 class Record:
+    """One record.
+
+    Args:
+        value: bytes or None, or what a deserializer made of bytes.
+        key: bytes or None, or what a deserializer made of bytes.
+        headers: pairs of str and bytes, str (kept as UTF-8) or None. A name that is not UTF-8 is kept by
+            surrogateescape.
+        timestamp_ms: milliseconds since the epoch; None if it has no timestamp.
+        timestamp_type: 0 for create time, 1 for log append time; None if it has no timestamp.
+        offset: its offset; -1 if it was not read from anywhere.
+        topic: its topic; None if it was decoded from bytes alone.
+        partition: its partition; None if it was decoded from bytes alone.
+
+    Example:
+        >>> kafwire.Record(b"EWR-IAH", b"UA", headers=[("source", b"radar")]).headers
+        [('source', b'radar')]
+    """
+
     def __init__(
         self,
         value: bytes | None = None,
         key: bytes | None = None,
         *,
-        headers: Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] = (),
+        headers: Iterable[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None] = (),
         timestamp_ms: int | None = None,
         timestamp_type: int | None = 0,
         offset: int = -1,
@@ -20,29 +38,41 @@ class Record:
         partition: int | None = None,
     ) -> None: ...
     @property
-    def topic(self) -> str | None: ...
+    def topic(self) -> str | None:
+        """The topic; None if the record was decoded from bytes alone."""
     @property
-    def partition(self) -> int | None: ...
+    def partition(self) -> int | None:
+        """The partition; None if the record was decoded from bytes alone."""
     @property
-    def offset(self) -> int: ...
+    def offset(self) -> int:
+        """The offset; -1 if the record was not read from a topic."""
     @property
-    def timestamp_ms(self) -> int | None: ...
+    def timestamp_ms(self) -> int | None:
+        """The timestamp in milliseconds since the epoch; None if the record has none."""
     @property
-    def timestamp_type(self) -> int | None: ...
+    def timestamp_type(self) -> int | None:
+        """0 for create time, 1 for log append time; None if the record has no timestamp."""
     @property
-    def key(self) -> Any: ...  # bytes or None, or what a deserializer gives
+    def key(self) -> Any:
+        """The key: bytes, None for null, or the deserializer's result."""
     @property
-    def value(self) -> Any: ...
+    def value(self) -> Any:
+        """The value: bytes, None for null, or the deserializer's result."""
     @property
-    def headers(self) -> list[tuple[str, bytes | None]]: ...
+    def headers(self) -> list[tuple[str, bytes | None]]:
+        """The headers: a list of pairs, of str and bytes or None. A name that is not UTF-8 has surrogate escapes."""
     def __hash__(self) -> int: ...
     def __eq__(self, other: object) -> bool: ...
 
 class Records:
+    """Decoded rows of one partition: a sequence of Record, and a struct array for Arrow."""
+
     @property
-    def topic(self) -> str | None: ...
+    def topic(self) -> str | None:
+        """The topic of the records; None if they were decoded from bytes alone."""
     @property
-    def partition(self) -> int | None: ...
+    def partition(self) -> int | None:
+        """The partition of the records; None if they were decoded from bytes alone."""
     def __len__(self) -> int: ...
     def __iter__(self) -> RecordIterator: ...
     def __aiter__(self) -> AsyncIterator[Record]: ...
@@ -52,7 +82,21 @@ class Records:
     def __getitem__(self, index: slice[Any, Any, Any]) -> list[Record]: ...
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
-    def to_arrow(self) -> pa.RecordBatch: ...
+    def to_arrow(self) -> pa.RecordBatch:
+        """Return the rows as a pyarrow.RecordBatch that shares their memory.
+
+        Returns:
+            The pyarrow.RecordBatch.
+
+        Raises:
+            ImportError: pyarrow is not installed.
+            ProtocolError: the rows do not fit Arrow's columns.
+
+        Example:
+            >>> batch, = kafwire.records.decode_batches(kafwire.records.encode_batch([b"EWR-IAH", b"JFK-MIA"]))
+            >>> batch.to_arrow()["value"].to_pylist()
+            [b'EWR-IAH', b'JFK-MIA']
+        """
 
 def task_context() -> object: ...
 
@@ -82,9 +126,26 @@ class RecordIterator:
 
 @final
 class Batch(Records):
+    """Consecutive wire batches of one partition, decoded in one call: a sequence of `Record`.
+
+    `topic` and `partition` say where it was read. `base_offset` is the first offset of the first wire batch,
+    `next_offset` is where reading goes on. Holes left by compaction, and control records, count as read. A consumer or
+    a scan makes it.
+
+    Example:
+        >>> batch, = kafwire.scan(bootstrap, topic).batches()
+        >>> len(batch), batch[0].value, batch.next_offset
+        (3, b'EWR-IAH', 3)
+        >>> pa.record_batch(batch).num_rows
+        3
+    """
+
     @property
-    def nbytes(self) -> int: ...
+    def nbytes(self) -> int:
+        """Bytes of memory that the columns hold. Batches that share columns count them in proportion to their rows."""
     @property
-    def base_offset(self) -> int: ...
+    def base_offset(self) -> int:
+        """The first offset of the first wire batch, or the offset at which reading began."""
     @property
-    def next_offset(self) -> int: ...
+    def next_offset(self) -> int:
+        """The offset at which reading continues after these records."""

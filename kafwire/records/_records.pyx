@@ -16,7 +16,8 @@ from kafwire.records._arrow cimport ArrowArray, Layout
 from kafwire.records._columns cimport Bytes, Columns, columns_bytes, columns_clear, columns_init, columns_share
 
 from kafwire.errors import ProtocolError
-from kafwire.memory._buffer import seal_types
+from kafwire.handles import refuse_copies
+from kafwire.memory._buffer import describe_fields, seal_types
 
 
 cdef extern from "structmember.h":
@@ -45,13 +46,18 @@ cdef extern from "Python.h":
 @cython.final
 @cython.no_gc
 @cython.freelist(1024)
+@cython.embedsignature(False)  # Cython puts the * behind `headers`
 cdef class Record:
-    """One record.
+    """Record(value=None, key=None, *, headers=(), timestamp_ms=None, timestamp_type=0, offset=-1, topic=None,
+    partition=None)
+
+    One record.
 
     Args:
         value: bytes or None, or what a deserializer made of bytes.
         key: bytes or None, or what a deserializer made of bytes.
-        headers: pairs of str and bytes or None. A name that is not UTF-8 is kept by surrogateescape.
+        headers: pairs of str and bytes, str (kept as UTF-8) or None. A name that is not UTF-8 is kept by
+            surrogateescape.
         timestamp_ms: milliseconds since the epoch; None if it has no timestamp.
         timestamp_type: 0 for create time, 1 for log append time; None if it has no timestamp.
         offset: its offset; -1 if it was not read from anywhere.
@@ -72,18 +78,22 @@ cdef class Record:
         self.offset = offset
         self.timestamp = -1 if timestamp_ms is None else timestamp_ms
         self.kind = 0 if timestamp_type is None else timestamp_type
-        self.pairs = tuple([(k, v) for k, v in (headers.items() if isinstance(headers, dict) else headers)]) or None
+        self.pairs = tuple([(k, v.encode() if isinstance(v, str) else v)
+                            for k, v in (headers.items() if isinstance(headers, dict) else headers)]) or None
 
     @property
     def timestamp_ms(self):
+        """The timestamp in milliseconds since the epoch; None if the record has none."""
         return None if self.timestamp == -1 else self.timestamp
 
     @property
     def timestamp_type(self):
+        """0 for create time, 1 for log append time; None if the record has no timestamp."""
         return None if self.timestamp == -1 else self.kind
 
     @property
     def headers(self):
+        """The headers: a list of pairs, of str and bytes or None. A name that is not UTF-8 has surrogate escapes."""
         return [] if self.pairs is None else list(self.pairs)
 
     def __eq__(self, other):
@@ -156,7 +166,7 @@ cdef inline object cell(const Bytes *column, int64_t row):
 
 
 cdef tuple header_pairs(const Columns *c, int64_t row):
-    cdef const int32_t *offsets = <const int32_t *>c.header_offsets.data
+    cdef const int32_t *offsets = <const int32_t *>c.header_offsets.data + c.first
     cdef int64_t i
     if offsets[row] == offsets[row + 1]:
         return None
@@ -184,6 +194,8 @@ cdef class RecordIterator:
     `batch` is the one in hand (None before the first), `row` how many of its records were handed out. Asking for more
     after the end, or after an error, goes on where it was: a record that could not be made is not counted.
     """
+
+    __reduce_ex__ = refuse_copies("they read from batches of this process; hand over a list of their records")
 
     def __init__(self, batches):
         self.batches = iter(batches)
@@ -245,7 +257,9 @@ cdef class RecordIterator:
             return -1
         if batch.away:
             batch.fetch()
-        return (<const int64_t *>batch.columns.offset.data)[self.row - 1] if batch.columns.offset is not NULL else -1
+        if batch.columns.offset is NULL:
+            return -1
+        return (<const int64_t *>batch.columns.offset.data)[batch.columns.first + self.row - 1]
 
     def __length_hint__(self):
         return 0 if self.batch is None else max(self.batch.rows - self.row, 0)
@@ -266,7 +280,7 @@ cdef class RecordIterator:
             batch.fetch()
         if batch.columns.offset is NULL:
             return -1
-        offsets = <const int64_t *>batch.columns.offset.data
+        offsets = <const int64_t *>batch.columns.offset.data + batch.columns.first
         return offsets[0] if self.row == 0 else offsets[self.row - 1] + 1
 
     def drop(self):
@@ -304,9 +318,10 @@ cdef int check_size(Records batch, int64_t row) except -1:
     """Raise ProtocolError for a record whose objects would pass, with the columns, what decoding may take."""
     cdef const Columns *c = &batch.columns
     cdef const int32_t *headers
-    cdef size_t size = cell_size(&c.key, row, row + 1) + cell_size(&c.value, row, row + 1)
+    cdef int64_t at = c.first + row
+    cdef size_t size = cell_size(&c.key, at, at + 1) + cell_size(&c.value, at, at + 1)
     if c.header_offsets is not NULL:
-        headers = <const int32_t *>c.header_offsets.data
+        headers = <const int32_t *>c.header_offsets.data + c.first
         size += <size_t>HEADER_OBJECTS * (headers[row + 1] - headers[row])
         size += TEXT_FACTOR * cell_size(&c.header_key, headers[row], headers[row + 1])
         size += cell_size(&c.header_value, headers[row], headers[row + 1])
@@ -322,7 +337,10 @@ cdef str unexported(object topic, object partition, int64_t base_offset, int64_t
             "take their batches and iterate over the records")
 
 
+@cython.embedsignature(False)
 cdef class Records:
+    __reduce_ex__ = refuse_copies("they hold memory of the decoder; hand over a list of their records, or to_arrow()")
+
     def __cinit__(self):
         columns_init(&self.columns)
 
@@ -371,15 +389,16 @@ cdef class Records:
     cdef Record made(self, int64_t row):
         cdef Record record = Record.__new__(Record)
         cdef const Columns *c = &self.columns
+        cdef int64_t at = c.first + row
         record.topic = self.topic
         record.partition = self.partition
-        record.offset = (<const int64_t *>c.offset.data)[row] if c.offset is not NULL else -1
-        record.timestamp = (<const int64_t *>c.timestamp.data)[row] if c.timestamp is not NULL else -1
+        record.offset = (<const int64_t *>c.offset.data)[at] if c.offset is not NULL else -1
+        record.timestamp = (<const int64_t *>c.timestamp.data)[at] if c.timestamp is not NULL else -1
         record.kind = c.timestamp_type_all
         if c.timestamp_type is not NULL:
-            record.kind = (<const int8_t *>c.timestamp_type.data)[row]
-        record.key = cell(&c.key, row)
-        record.value = cell(&c.value, row)
+            record.kind = (<const int8_t *>c.timestamp_type.data)[at]
+        record.key = cell(&c.key, at)
+        record.value = cell(&c.value, at)
         record.pairs = header_pairs(c, row) if c.header_offsets is not NULL else None
         return record
 
@@ -465,6 +484,7 @@ cdef class Records:
 
 
 @cython.final
+@cython.embedsignature(False)
 cdef class Batch(Records):
     """Consecutive wire batches of one partition, decoded in one call: a sequence of `Record`.
 
@@ -482,8 +502,9 @@ cdef class Batch(Records):
 
     @property
     def nbytes(self):
-        """Bytes of memory that the columns hold."""
-        return columns_bytes(&self.columns)
+        """Bytes of memory that the columns hold. Batches that share columns count them in proportion to their rows."""
+        cdef size_t size = columns_bytes(&self.columns)
+        return size if not self.columns.total else size * self.columns.length // self.columns.total
 
     @staticmethod
     cdef Batch take(Columns *columns, Layout layout, object topic, object partition, const DecodeSpec *spec):
@@ -512,3 +533,18 @@ cdef class Batch(Records):
 
 
 seal_types(RecordIterator, Records, Batch)
+describe_fields(Record, {
+    "topic": "The topic; None if the record was decoded from bytes alone.",
+    "partition": "The partition; None if the record was decoded from bytes alone.",
+    "offset": "The offset; -1 if the record was not read from a topic.",
+    "key": "The key: bytes, None for null, or the deserializer's result.",
+    "value": "The value: bytes, None for null, or the deserializer's result.",
+})
+describe_fields(Records, {
+    "topic": "The topic of the records; None if they were decoded from bytes alone.",
+    "partition": "The partition of the records; None if they were decoded from bytes alone.",
+})
+describe_fields(Batch, {
+    "base_offset": "The first offset of the first wire batch, or the offset at which reading began.",
+    "next_offset": "The offset at which reading continues after these records.",
+})

@@ -8,7 +8,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset, strcmp
+from libc.string cimport memcmp, memcpy, memset, strcmp
 
 from kafwire.memory._buffer cimport kw_utf8_character
 from kafwire.records._arrow cimport ArrowArray, ArrowSchema
@@ -26,6 +26,7 @@ cdef enum:
     FIELD_VALUE = 6
     FIELD_HEADERS = 7
 
+    FORM_TEXT = -1
     FORM_RAW = 0
     FORM_HEX = 1
     FORM_BASE64 = 2
@@ -37,16 +38,18 @@ cdef enum:
 
     NUMBER_BYTES = 20  # of an int64 at most
     JSON_FACTOR = 6  # \u0000 for a byte
+    TEXT_FACTOR = 4  # \x00 for a byte
     JSON_FIXED = 24  # what stands around a string, be it {"base64":""} and its padding
     STAMP_FIXED = 64  # "tstype":"logappend","ts":-9223372036854775808,
     PIECE_BYTES = 1048576
 
 _FIELDS = {"topic": FIELD_TOPIC, "partition": FIELD_PARTITION, "offset": FIELD_OFFSET, "timestamp": FIELD_TIMESTAMP,
            "key": FIELD_KEY, "value": FIELD_VALUE, "headers": FIELD_HEADERS}
-_FORMS = {"raw": FORM_RAW, "hex": FORM_HEX, "base64": FORM_BASE64, "json": FORM_JSON, "json_hex": FORM_JSON_HEX,
+_FORMS = {"text": FORM_TEXT, "raw": FORM_RAW, "hex": FORM_HEX, "base64": FORM_BASE64, "json": FORM_JSON,
+          "json_hex": FORM_JSON_HEX,
           "json_base64": FORM_JSON_BASE64, "size": FORM_SIZE, "size_binary": FORM_SIZE_BINARY}
 _JSON_FORMS = (FORM_JSON, FORM_JSON_HEX, FORM_JSON_BASE64)
-_BINARY_FORMS = (FORM_RAW, FORM_HEX, FORM_BASE64, *_JSON_FORMS)
+_BINARY_FORMS = (FORM_TEXT, FORM_RAW, FORM_HEX, FORM_BASE64, *_JSON_FORMS)
 _FORMS_OF = {
     FIELD_TOPIC: (FORM_RAW, FORM_JSON),
     FIELD_PARTITION: (FORM_RAW,),
@@ -157,6 +160,29 @@ cdef uint8_t *put_base64(uint8_t *to, const uint8_t *data, int64_t size) noexcep
     return to
 
 
+cdef uint8_t *put_text(uint8_t *to, const uint8_t *data, int64_t size) noexcept nogil:
+    """UTF-8 as it is; as \\xHH the bytes that are none, and control characters, which a terminal may take for commands.
+    Tabs and ends of lines stay."""
+    cdef int64_t i = 0, n, j
+    cdef bint plain
+    while i < size:
+        n = 1
+        if data[i] < 0x80:
+            plain = data[i] >= 32 and data[i] != 127 or data[i] == 9 or data[i] == 10 or (
+                data[i] == 13 and i + 1 < size and data[i + 1] == 10)
+        else:
+            n = kw_utf8_character(data + i, size - i)
+            plain = n > 0 and not (n == 2 and data[i] == 0xC2 and data[i + 1] <= 0x9F)
+            n = max(n, 1)
+        if plain:
+            to = put(to, data + i, n)
+        else:
+            for j in range(i, i + n):
+                to = put_hex(put(to, b"\\x", 2), data + j, 1)
+        i += n
+    return to
+
+
 cdef uint8_t *put_json(uint8_t *to, const uint8_t *data, int64_t size) noexcept nogil:
     """A string, or {"base64": ...} of what is no UTF-8. Control characters are escaped, those of 0x80 to 0x9f too: a
     terminal may take them for commands."""
@@ -203,6 +229,8 @@ cdef uint8_t *put_json(uint8_t *to, const uint8_t *data, int64_t size) noexcept 
 cdef uint8_t *put_bytes(uint8_t *to, int form, const uint8_t *data, int64_t size) noexcept nogil:
     if form == FORM_RAW:
         return put(to, data, size)
+    if form == FORM_TEXT:
+        return put_text(to, data, size)
     if form == FORM_JSON:
         return put_json(to, data, size)
     if form == FORM_HEX:
@@ -241,6 +269,11 @@ cdef inline uint8_t *put_cell(uint8_t *to, int form, const Cells *cells, int64_t
     return put(to, null.data, null.size)
 
 
+cdef inline int name_form(int form) noexcept nogil:
+    """The form of a header's name beside that of its value."""
+    return FORM_JSON if form >= FORM_JSON else FORM_TEXT if form == FORM_TEXT else FORM_RAW
+
+
 cdef uint8_t *put_headers(uint8_t *to, int form, const Rows *rows, int64_t row) noexcept nogil:
     """name=value,name=value; in JSON "headers":["name","value"], as a member of an object, and nothing where there
     are none."""
@@ -257,7 +290,7 @@ cdef uint8_t *put_headers(uint8_t *to, int form, const Rows *rows, int64_t row) 
         if i > first:
             to[0] = 44
             to += 1
-        to = put_cell(to, FORM_JSON if as_json else FORM_RAW, &rows.header_key, i, &null)
+        to = put_cell(to, name_form(form), &rows.header_key, i, &null)
         to[0] = 44 if as_json else 61
         to = put_cell(to + 1, form, &rows.header_value, i, &null)
     return put(to, b"],", 2) if as_json else to
@@ -309,6 +342,8 @@ cdef int64_t form_bound(int form, int64_t size, int64_t count) noexcept nogil:
     """The most that `count` cells of `size` bytes together become, nulls left out."""
     if form == FORM_RAW:
         return size
+    if form == FORM_TEXT:
+        return TEXT_FACTOR * size
     if form == FORM_HEX or form == FORM_JSON_HEX:
         return 2 * size + JSON_FIXED * count
     if form == FORM_BASE64 or form == FORM_JSON_BASE64:
@@ -339,7 +374,7 @@ cdef int64_t rows_bound(const Part *parts, int count, const Rows *rows, int64_t 
             if end > first:
                 total += form_bound(part.form, rows.header_value.offsets[end] - rows.header_value.offsets[first],
                                     end - first)
-                total += form_bound(FORM_JSON if part.form >= FORM_JSON else FORM_RAW,
+                total += form_bound(name_form(part.form),
                                     rows.header_key.offsets[end] - rows.header_key.offsets[first], end - first)
         else:
             cells = &rows.key if part.field == FIELD_KEY else &rows.value
@@ -375,11 +410,11 @@ cdef class Renderer:
 
     - "topic" (raw, json), "partition", "offset", "timestamp" (raw: milliseconds, -1 for none; json: the members tstype
       and ts of an object, with a comma behind, or nothing);
-    - "key", "value" (raw, hex, base64, json, json_hex, json_base64, size, size_binary). In json they are a string, or
-      {"base64": ...} where they are no UTF-8; null is `null` there, and elsewhere the bytes `null`. A size is -1 for
-      null; size_binary is four bytes, big-endian;
-    - "headers" (raw, hex, base64: name=value,name=value with NULL for null; json forms: the member "headers" of an
-      object, a list of names and values in turn, with a comma behind, or nothing).
+    - "key", "value" (raw, text, hex, base64, json, json_hex, json_base64, size, size_binary). In text, bytes that are
+      not UTF-8, and control characters, are \\xHH. In json they are a string, or {"base64": ...} where they are not;
+      null is `null` there, and elsewhere the bytes `null`. A size is -1 for null; size_binary is 4 bytes, big-endian;
+    - "headers" (raw, text, hex, base64: name=value,name=value with NULL for null; json forms: the member "headers" of
+      an object, a list of names and values in turn, with a comma behind, or nothing).
 
     `columns` names the columns that batches need. Raises `ConfigError` for a field or form that does not exist.
     """
@@ -512,6 +547,44 @@ cdef class Pieces:
         if end - start == bound:
             return piece
         return piece[:end - start]
+
+
+def key_runs(batch, keys, int64_t start=0, stop=None):
+    """Return the ranges of the rows [start, stop) of a batch whose keys are one of `keys`, which are bytes.
+
+    The batch needs the column key, as for a `Renderer`.
+    """
+    cdef const ArrowSchema *schema
+    cdef const ArrowArray *array
+    cdef Cells cells
+    cdef list runs = []
+    cdef tuple wanted = tuple(keys)
+    cdef int64_t row, end, begin = -1, size
+    cdef const uint8_t *data
+    cdef bytes key
+    cdef bint found
+    schema_capsule, array_capsule = batch.__arrow_c_array__()
+    schema = <const ArrowSchema *>PyCapsule_GetPointer(schema_capsule, "arrow_schema")
+    array = <const ArrowArray *>PyCapsule_GetPointer(array_capsule, "arrow_array")
+    load(find(schema, array, "key", "z"), &cells)
+    end = array.length if stop is None else min(<int64_t>stop, array.length)
+    for row in range(max(0, start), end):
+        found = False
+        if is_there(cells.validity, row):
+            size = cells.offsets[row + 1] - cells.offsets[row]
+            data = cells.data + cells.offsets[row]
+            for key in wanted:
+                if PyBytes_GET_SIZE(key) == size and memcmp(PyBytes_AS_STRING(key), data, size) == 0:
+                    found = True
+                    break
+        if found and begin < 0:
+            begin = row
+        elif not found and begin >= 0:
+            runs.append((begin, row))
+            begin = -1
+    if begin >= 0:
+        runs.append((begin, end))
+    return runs
 
 
 cdef bytes in_text(object batch, int field, int form):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from kafwire.errors import ConfigError
-from kafwire.records._encode_batch import encode_batch as _encode_batch
 from kafwire.records._record_batches import RecordBatch
 from kafwire.records._record_batches import decode_batches as _decode_batches
 from kafwire.records._records import Batch, Record
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
     from kafwire.arrow import ArrowArrayExportable, ArrowStreamExportable
 
-    Headers = Iterable[tuple[str | bytes, bytes | None]]
+    Headers = Iterable[tuple[str | bytes, bytes | str | None]]
     RecordLike = (
         Record
         | bytes
@@ -142,10 +141,12 @@ def encode_batch(
         >>> kafwire.records.decode_batches(blob)[0][0].key
         b'UA'
     """
+    from kafwire.records import _encode_batch  # three extensions, which readers do not need
+
     if timestamp_type not in _TIMESTAMP_TYPES:
         raise ConfigError(f"timestamp_type {timestamp_type!r}: expected 0 ('create') or 1 ('log_append')")
     try:
-        return _encode_batch(
+        return _encode_batch.encode_batch(
             records_or_arrow,
             compression,
             level,

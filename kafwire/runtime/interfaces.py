@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from kafwire.errors import KafkaError
+from kafwire.lazy_dataclass import dataclass
 from kafwire.memory._buffer import Buffer
 from kafwire.runtime._interfaces import (
     NOT_AUTHENTICATED,

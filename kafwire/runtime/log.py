@@ -13,11 +13,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Any, Final
 
 from kafwire.foreign_text import printable
+from kafwire.lazy_dataclass import dataclass
 from kafwire.runtime.patched import get_ident, thread_local, thread_name
 
 NAME = "kafwire"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kafwire.config import ScanConfig
 from kafwire.consumer.fetch_budget import Budget
 from kafwire.consumer.fetch_strategies import FetchStrategy
 from kafwire.consumer.read_plan import Advice, ReadPlan
+from kafwire.lazy_dataclass import dataclass
 
 _SCAN = ReadPlan(
     # Full requests: an answer then tells where each partition ends. Who was served goes to the back of the next one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +16,7 @@ from kafwire.consumer._fetch_reader import FetchReader
 from kafwire.consumer.arguments import LASTING_LAYOUTS
 from kafwire.consumer.fetcher import Fetcher
 from kafwire.errors import ConfigError
+from kafwire.lazy_dataclass import dataclass
 from kafwire.records._arrow import Layout
 from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.patched import reader_waiter
@@ -127,6 +128,7 @@ class BoundedRead:
 
             self._bar = Bar(title, cursors, fetcher.queue, force=force)
         self._start_fetching: Callable[[], object] | None = fetcher.start
+        self._deserializers = Deserializers.of(reading.config, reading.layout)
         self._reader = FetchReader(
             fetcher.queue,
             reading.layout_of(),
@@ -134,7 +136,7 @@ class BoundedRead:
             max_decompressed=reading.config.max_decompressed,
             verify_crc=reading.config.check_crcs,
             skip_corrupt=reading.config.on_corrupt == "skip",
-            deserializer=Deserializers.of(reading.config, reading.layout),
+            deserializer=self._deserializers,
             timestamps=reading.window,
             waiter=reader_waiter(engine.waiter, lambda timeout_ms: engine.run(fetcher.readable, -1, timeout_ms)),
             on_close=_closer(engine, cluster if owns else None, fetcher, self._bar),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from kafwire.config import ClientConfig
-from kafwire.security.login import Login
-from kafwire.security.tls import Tls
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kafwire.config import ClientConfig
+    from kafwire.security.login import Login
+    from kafwire.security.tls import Tls
 
 
 class ClientSecurity:
@@ -15,6 +18,14 @@ class ClientSecurity:
     """
 
     def __init__(self, config: ClientConfig) -> None:
-        self.tls = Tls(config) if config.has_tls else None
-        timeout_s = config.socket_connection_setup_timeout_ms / 1000
-        self.login = Login(config, timeout_s=timeout_s) if config.has_sasl else None
+        self.tls: Tls | None = None
+        self.login: Login | None = None
+        # Imported here, in the thread that makes the client, and only by clients that need it.
+        if config.has_tls:
+            from kafwire.security.tls import Tls
+
+            self.tls = Tls(config)
+        if config.has_sasl:
+            from kafwire.security.login import Login
+
+            self.login = Login(config, timeout_s=config.socket_connection_setup_timeout_ms / 1000)

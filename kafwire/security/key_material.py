@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from kafwire.errors import ConfigError
+from kafwire.lazy_dataclass import dataclass
 from kafwire.secret import Secret
 from kafwire.security_config import SecurityConfig
 

@@ -7,9 +7,10 @@ import json
 import math
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kafwire.errors import ConfigError
+from kafwire.lazy_dataclass import dataclass
 from kafwire.secret import Secret
 
 __all__ = ["OAuthToken"]
@@ -18,7 +19,7 @@ __all__ = ["OAuthToken"]
 _LATEST = 1e12
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True)
 class OAuthToken:
     """A token for SASL/OAUTHBEARER. A token provider returns it, or a plain text.
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kafwire.errors import AuthenticationError
+from kafwire.lazy_dataclass import dataclass
 
 # The first refusal allows other credentials at once; later ones after a pause that doubles.
 BACKOFF_S, MAX_BACKOFF_S = 0.5, 10.0

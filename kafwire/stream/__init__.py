@@ -81,13 +81,16 @@ _HOMES = {
     "TransactionalSink": "interfaces",
 }
 
+if not TYPE_CHECKING:  # a type checker would take every name for an Any
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'kafwire.stream' has no attribute {name!r}")
-    value = getattr(import_module(f"kafwire.stream.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(
+                f"module 'kafwire.stream' has no attribute {name!r}", name=name, obj=import_module(__name__)
+            )
+        value = getattr(import_module(f"kafwire.stream.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,7 @@ class Message:
     Args:
         value: bytes-like, None for null (a tombstone), or what the producer's `value_serializer` takes.
         key: bytes-like, None for null, or what the producer's `key_serializer` takes.
-        headers: pairs of a str and bytes or None.
+        headers: pairs of a str and bytes, text (sent as UTF-8) or None.
         topic: the topic; None: the sink's.
         partition: the partition; None leaves it to the partitioner.
         timestamp_ms: milliseconds since the epoch; None: now.
@@ -30,7 +30,7 @@ class Message:
     __module__ = "kafwire.stream"
     value: Any = None
     key: Any = None
-    headers: Sequence[tuple[str, bytes | None]] = ()
+    headers: Sequence[tuple[str, bytes | str | None]] = ()
     topic: str | None = None
     partition: int | None = None
     timestamp_ms: int | None = None

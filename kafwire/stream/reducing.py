@@ -64,7 +64,7 @@ class FoldCover(Cover):
     __slots__ = ("_covers",)
 
     def __init__(self, covers: Sequence[Cover], pending: int) -> None:
-        super().__init__(_nothing_else, covers[0].first_offset, covers[-1].next_offset)
+        # No range of its own: others may lie between the values of a fold.
         self._covers = covers
         self.pending = pending
 
@@ -78,10 +78,6 @@ class FoldCover(Cover):
         if self.pending <= 0:
             for cover in self._covers:
                 cover.finish()
-
-
-def _nothing_else(first_offset: int, next_offset: int) -> None:
-    """Each of the covers completes its own offsets."""
 
 
 class Reducer:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kafwire.consumer.arguments import milliseconds
 from kafwire.consumer.core import POLL_BATCHES, POLL_BYTES, ConsumerCore, nothing_assigned
 from kafwire.consumer.offsets.hand import Hand, UnreadRemainder, rests_of
+from kafwire.consumer.silence import Silence
 from kafwire.errors import KafkaError
 from kafwire.runtime.interfaces import Engine
 from kafwire.types import TopicPartition
@@ -33,22 +34,26 @@ class BatchReader:
     def next(self, timeout: float | None) -> Batch | None:
         """The next batch; None when none came in time, or the consumer was closed."""
         timeout_ms = milliseconds(timeout)
-        core, silence = self._core, self._core.silence(timeout_ms)
-        batch = self._next(timeout_ms)
-        while batch is None and timeout_ms >= 0 and not self._reader.ended:
-            left_ms = core.silence_left_ms(silence)
-            if left_ms <= 0:
-                return None
-            batch = self._read(left_ms)
+        silence = self._core.silence(timeout_ms)
+        batch = self._more(self._next(timeout_ms), timeout_ms, silence)
         if batch is not None:
             self.hand.give(batch)
         return batch
 
-    def _next(self, timeout_ms: int) -> Batch | None:
+    def _more(self, batch: Batch | None, timeout_ms: int, silence: Silence, limit: int = -1) -> Batch | None:
+        """The batch that was read, or else one that comes before the silence is over."""
+        while batch is None and timeout_ms >= 0 and not self._reader.ended:
+            left_ms = self._core.silence_left_ms(silence)
+            if left_ms <= 0:
+                return None
+            batch = self._read(left_ms, limit)
+        return batch
+
+    def _next(self, timeout_ms: int, limit: int = -1) -> Batch | None:
         self.ask(timeout_ms)
         self.put_back()
         self._settle()
-        return self._read(timeout_ms)
+        return self._read(timeout_ms, limit)
 
     def _settle(self) -> None:
         """The user asks for more: the rows in hand are processed."""
@@ -57,16 +62,18 @@ class BatchReader:
         self._reader.settle()
         self._core.settled()
 
-    def poll(self, timeout: float) -> list[Batch]:
-        """The batches that are there, once the first is; no more than about `POLL_BYTES`."""
+    def poll(self, timeout: float, limit: int) -> list[Batch]:
+        """The batches that are there, once the first is: about `POLL_BYTES`, and `limit` records (0: any) at most."""
         found: list[Batch] = []
-        size = 0
-        batch = self._first(milliseconds(timeout))
+        size, left = 0, limit
+        batch = self._first(milliseconds(timeout), limit)
         try:
             while batch is not None:
                 found.append(batch)
                 size += batch.nbytes
-                batch = self._reader.read(0) if len(found) < POLL_BATCHES and size < POLL_BYTES else None
+                left -= len(batch)
+                is_full = len(found) >= POLL_BATCHES or size >= POLL_BYTES or (limit and not left)
+                batch = None if is_full else self._reader.read(0, left if limit else 0)
         except KafkaError:
             pass  # it comes again: what was found is not lost for it
         except BaseException:
@@ -77,18 +84,18 @@ class BatchReader:
             self.hand.give(batch)
         return found
 
-    def _first(self, timeout_ms: int) -> Batch | None:
+    def _first(self, timeout_ms: int, limit: int) -> Batch | None:
         """The first batch of a poll. An error that was raised before is raised again when nothing else came in time."""
         until_ms = self._core.cluster.engine.now_ms() + timeout_ms
         try:
-            return self._next(timeout_ms)
+            return self._next(timeout_ms, limit)
         except KafkaError as error:
             left_ms = max(0, round(until_ms - self._core.cluster.engine.now_ms()))
             if error is not self._raised or not left_ms:
                 self._raised = error
                 raise
             with self._core.beside(error):
-                batch = self._read(left_ms)
+                batch = self._read(left_ms, limit)
             if batch is None:
                 raise
             return batch
@@ -100,20 +107,24 @@ class BatchReader:
         return self.hand.records
 
     def next_for_records(self) -> Batch | None:
-        """The batch whose records come next; the one before it is processed."""
-        self.ask()
+        """The batch whose records come next; the one before it is processed. None: `consumer_timeout_ms` is over."""
+        limit_ms = self._core.config.consumer_timeout_ms
+        timeout_ms = -1 if limit_ms is None else limit_ms
+        silence = self._core.silence(timeout_ms)
+        self.ask(timeout_ms)
         self._settle()
-        batch = self._read(-1)
+        batch = self._more(self._read(timeout_ms, 0), timeout_ms, silence, 0)
         if batch is not None:
             self.hand.begin(batch)
         return batch
 
-    def _read(self, timeout_ms: int) -> Batch | None:
+    def _read(self, timeout_ms: int, limit: int = -1) -> Batch | None:
+        """The next batch of `limit` records at most: 0 is any number, -1 as the consumer's option says."""
         core = self._core
         if core.membership is not None:
             core.membership.reads(self, begun=True)
         try:
-            return self._reader.read(timeout_ms)
+            return self._reader.read(timeout_ms, limit)
         except KafkaError as error:
             core.denied.tell(error)
             raise

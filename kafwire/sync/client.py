@@ -14,13 +14,14 @@ from kafwire.cluster.offset_spec import Bound, OffsetSpec, Timestamps
 from kafwire.config import ClientConfig, from_config
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.options import ClientOptions, ScanOptions
+from kafwire.peer_names import ADMIN, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.sync.token_calls import TokenCalls
 from kafwire.types import ClusterMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from kafwire.options import ClientOptions, ScanOptions
     from kafwire.scanner.reader import ProgressOption
     from kafwire.sync.scan import Scan
 
@@ -46,6 +47,8 @@ class Client(TokenCalls):
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(ADMIN, blocking=True)
 
     def __init__(
         self,

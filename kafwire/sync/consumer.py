@@ -10,24 +10,32 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.offset_spec import Bound, OffsetSpec
 from kafwire.config import ConsumerConfig, from_config
-from kafwire.consumer.arguments import Selection, layouts, milliseconds, partitions_of, subscription_of, times_of
+from kafwire.consumer.arguments import (
+    Selection,
+    layouts,
+    milliseconds,
+    partitions_of,
+    servers_first,
+    subscription_of,
+    times_of,
+)
 from kafwire.consumer.arrow_stream import ArrowStream
 from kafwire.consumer.core import CLOSE_SECONDS, ConsumerCore, repr_of
 from kafwire.consumer.offsets.commits import ToCommit
 from kafwire.consumer.rebalance_handlers import Handler, Handlers
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.options import ConsumerOptions
+from kafwire.peer_names import CONSUMER, called_property, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
 from kafwire.sync.batch_reader import BatchReader
-from kafwire.sync.partition_stream import PartitionStream
-from kafwire.sync.stream_threads import run_threads
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
 if TYPE_CHECKING:
+    from kafwire.options import ConsumerOptions
     from kafwire.records import Batch, Record
+    from kafwire.sync.partition_stream import PartitionStream
 
 _ARGUMENTS = (
     *("topics", "pattern", "assign", "start", "columns", "layout"),
@@ -81,12 +89,15 @@ class Consumer:
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(CONSUMER, blocking=True)
 
+    @servers_first
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str],
-        *,
         topics: str | Iterable[str] | None = None,
+        *,
         pattern: str | None = None,
         assign: Iterable[TopicPartition] | None = None,
         start: Bound | None = None,
@@ -141,7 +152,7 @@ class Consumer:
     def batches(self, timeout: float | None = None) -> Iterator[Batch]:
         """Iterate over the records as batches, each of one partition, in the order of its offsets.
 
-        Partitions take turns.
+        Partitions take turns. With `max_poll_records` a batch has no more records than that.
 
         An error ends the iterator: call `batches()` again. The same error comes again, between batches of other
         partitions, until you seek in the partition, pause it or drop it. After an `AuthorizationError` the partition is
@@ -176,7 +187,7 @@ class Consumer:
         """Iterate over single records, for ever. A second loop goes on where the first one stopped.
 
         Returns:
-            An iterator of `Record`.
+            An iterator of `Record`. With `consumer_timeout_ms` it ends when no record came for so long.
 
         Raises:
             KafkaError: as `batches` does.
@@ -192,23 +203,28 @@ class Consumer:
         """
         return self._reading.records()
 
-    def poll(self, timeout: float = 0.0) -> list[Batch]:
+    def poll(self, timeout: float = 0.0, *, max_records: int | None = None) -> list[Batch]:
         """Return the batches that are there, up to about 16 MiB decoded. Partitions take turns.
 
         Args:
             timeout: seconds to wait for the first batch.
+            max_records: how many records all batches have together at most; None: `max_poll_records`, and without that
+                any number. Records beyond it stay unread.
 
         Returns:
             The batches; an empty list if nothing came in time.
 
         Raises:
             KafkaError: as `batches` does, if there is nothing else to return.
+            ConfigError: `max_records` is not a whole number from 1 on.
 
         Example:
+            >>> [batch.next_offset for batch in consumer.poll(timeout=10.0, max_records=2)]
+            [2]
             >>> [batch.next_offset for batch in consumer.poll(timeout=10.0)]
             [3]
         """
-        return self._reading.poll(timeout)
+        return self._reading.poll(timeout, self._core.limit_of_poll(max_records))
 
     def partition_stream(
         self, partition: TopicPartition, timeout: float | None = None, *, explicit: bool = False
@@ -234,6 +250,8 @@ class Consumer:
             >>> [batch.base_offset for batch in consumer.partition_stream(partition, timeout=1.0)]
             [0]
         """
+        from kafwire.sync.partition_stream import PartitionStream
+
         self._check()
         timeout_ms = milliseconds(timeout)
         self._reading.put_back([partition])
@@ -271,6 +289,8 @@ class Consumer:
             ...         consumer.stop()
             0 3
         """
+        from kafwire.sync.partition_stream import PartitionStream
+
         self._check()
         timeout_ms = milliseconds(timeout)
         self._reading.put_back()
@@ -313,6 +333,8 @@ class Consumer:
             >>> consumer.for_each_partition(handle)
             0 3
         """
+        from kafwire.sync.stream_threads import run_threads
+
         run_threads(self.partitions(explicit=explicit), handler, threads, self.stop)
 
     def stop(self) -> None:
@@ -361,12 +383,12 @@ class Consumer:
     @property
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read; of a member of a group, those that it has been assigned so far."""
-        return set(self._core.assignment.partitions)
+        return called_property("assignment", self._core.assignment.partitions)
 
     @property
     def subscription(self) -> set[str]:
         """The topics of `topics=`, `pattern=` or `subscribe`: all their partitions are read, or the group's share."""
-        return self._core.topics
+        return called_property("subscription", self._core.topics)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others. Those that are read already go on where they are.
@@ -556,7 +578,7 @@ class Consumer:
     @property
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
-        return set(self._core.assignment.paused)
+        return called_property("paused", self._core.assignment.paused)
 
     def position(self, partition: TopicPartition) -> int:
         """Return the offset of the next record that will be delivered.
@@ -819,10 +841,10 @@ class Consumer:
         """Return a snapshot of counters and states. docs/fetching.md and docs/consuming.md have names and units.
 
         Returns:
-            `partitions`: position, lag, buffered bytes and others of each `TopicPartition`. `group`: state, protocol,
-            rebalances and heartbeats of a member of a group; None without one. `fetcher`: the memory budget, and
-            `broker_fetchers` with requests, bytes and session of each connection that fetches. `connections`:
-            requests, bytes and latencies of each connection.
+            `partitions`: position, lag, buffered bytes and others of each partition, by its name (`flights-0`).
+            `group`: state, protocol, rebalances and heartbeats of a member of a group; None without one. `fetcher`: the
+            memory budget, and `broker_fetchers` with requests, bytes and session of each connection that fetches.
+            `connections`: requests, bytes and latencies of each connection. `json.dumps` takes all of it.
 
         Raises:
             KafkaError: the consumer is closed.

@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Mapping
+from functools import cache
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ProducerConfig, from_config
 from kafwire.errors import ConfigError, KafkaError, KafkaTimeoutError, UnknownPartition
 from kafwire.handles import refuse_copy
-from kafwire.options import ProducerOptions
+from kafwire.peer_names import ProducerNames
 from kafwire.producer._accumulator import RecordSender
 from kafwire.producer._batch import BatchDelivery, Delivery
 from kafwire.producer.arguments import CLOSED, carry, check_partition, check_topic, given_up, no_room, wrong_argument
 from kafwire.producer.sender import Sender
-from kafwire.producer.transaction_manager import Transactions
 from kafwire.records._arrow_rows import RowsReader
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Serializers
-from kafwire.sync.client import Client
-from kafwire.sync.transaction import TransactionBlock
 from kafwire.timeouts import timeout_of
 from kafwire.types import ConsumerGroupMetadata, TopicPartition, TransactionHandle
 
+if TYPE_CHECKING:
+    from kafwire.options import ProducerOptions
+    from kafwire.producer.transaction_manager import Transactions
+    from kafwire.sync.client import Client
+    from kafwire.sync.transaction import TransactionBlock
 
-class Producer(RecordSender):
+
+class Producer(RecordSender, ProducerNames):
     """Sends records: idempotent, with acks="all", unless configured otherwise. Thread-safe; a context manager.
 
     Records are collected into batches, each of one partition. A batch is sent when it has `batch_size` bytes, or after
@@ -79,7 +83,8 @@ class Producer(RecordSender):
         self._closed = False
         if serializers is not None:
             self._serializers = serializers
-            self.__class__ = _serializing(type(self))
+            kind: Any = type(self)  # mypy takes no class of ours for hashable
+            self.__class__ = _serializing(kind)
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
@@ -255,6 +260,8 @@ class Producer(RecordSender):
             3
         """
         self._transactional()
+        from kafwire.sync.transaction import TransactionBlock
+
         return TransactionBlock(self, timeout)
 
     def init_transactions(self, timeout: float | None = None) -> None:
@@ -430,8 +437,8 @@ class Producer(RecordSender):
 
         Returns:
             `producer`: the totals, requests and the buffer. `partitions`: records, bytes, batches, time in the queue,
-            retries, errors and others of each `TopicPartition`. `connections`: requests, bytes and latencies of each
-            connection.
+            retries, errors and others of each partition, by its name (`flights-0`). `connections`: requests, bytes and
+            latencies of each connection. `json.dumps` takes all of it.
 
         Raises:
             KafkaError: the producer is closed.
@@ -556,15 +563,19 @@ class _SerializingProducer(Producer):
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> Delivery:
-        """`Producer.send`; `value` and `key` are what the serializers take. Raises `SerializationError` too."""
         check_topic(topic)
         value, key, headers = self._serializers.serialize(topic, value, key, headers)
         return super().send(topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition)
+
+    send.__doc__ = Producer.send.__doc__
 
     def _pieces(self, topic: str | None, data: Any) -> Iterable[Any]:
         return self._serializers.chunks(topic, data)
 
 
+@cache
 def _serializing(kind: type[Producer]) -> type[Producer]:
-    """A kind of producer, whose own methods come first, with serializers."""
-    return _SerializingProducer if kind is Producer else type(kind.__name__, (kind, _SerializingProducer), {})
+    """Return a kind of producer with serializers, under its own name. Its own methods come first."""
+    bases = (_SerializingProducer,) if kind is Producer else (kind, _SerializingProducer)
+    same = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    return type(kind.__name__, bases, same)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -14,7 +13,8 @@ from kafwire.error_codes import ErrorCode
 from kafwire.errors import ConfigError, KafkaError, broker_error
 from kafwire.handles import refuse_copy
 from kafwire.integers import natural
-from kafwire.options import ScanOptions
+from kafwire.lazy_dataclass import dataclass
+from kafwire.records._records import RecordIterator
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.scanner.ranges import Range
@@ -25,7 +25,8 @@ from kafwire.serializer_calls import Deserializers
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kafwire.records import Batch
+    from kafwire.options import ScanOptions
+    from kafwire.records import Batch, Record
 
 
 def scan(
@@ -103,7 +104,7 @@ def scan(
 
 
 class Scan(BoundedRead):
-    """A bounded read. Consume it once: as an Arrow stream (`pyarrow.table(scan)`), or by `batches()`.
+    """A bounded read. Consume it once: as an Arrow stream (`pyarrow.table(scan)`), by `batches()`, or record by record.
 
     The records of a partition come in order; partitions are mixed. `ranges` says which offsets are read. `kafwire.scan`
     makes it.
@@ -115,6 +116,8 @@ class Scan(BoundedRead):
     """
 
     __reduce_ex__ = refuse_copy
+
+    _records: RecordIterator | None = None
 
     def __init__(
         self,
@@ -192,6 +195,24 @@ class Scan(BoundedRead):
         """
         self._start()
         yield from self._reader
+
+    def __iter__(self) -> Iterator[Record]:
+        """Iterate over single records. A second loop goes on where the first one stopped.
+
+        Returns:
+            An iterator of `Record`.
+
+        Raises:
+            KafkaError: as `batches` does; a `SerializationError` leaves the record the next one.
+
+        Example:
+            >>> [record.value for record in kafwire.scan(bootstrap, topic)]
+            [b'EWR-IAH', b'JFK-MIA', b'JFK-BQN']
+        """
+        self._start()
+        if self._records is None:
+            self._records = RecordIterator(self._reader)
+        yield from self._records  # in a generator, which keeps the scan alive
 
     def split(self, pieces: int) -> list[Split]:
         """Divide the read into pieces of about the same number of offsets, and close this scan.
@@ -316,6 +337,18 @@ class Split:
         """
         with self.scan() as scan:
             yield from scan.batches()
+
+    def __iter__(self) -> Iterator[Record]:
+        """Iterate over the single records of this part, from its beginning.
+
+        Returns:
+            An iterator of `Record`.
+
+        Raises:
+            KafkaError: as `Split.scan` and `Scan.batches` do.
+        """
+        with self.scan() as scan:
+            yield from scan
 
 
 async def _same_topics(cluster: Cluster, split: Split) -> Found:

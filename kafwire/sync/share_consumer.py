@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from kafwire.cluster.cluster import Cluster
 from kafwire.config import ShareConsumerConfig, from_config
-from kafwire.consumer.arguments import layouts, milliseconds, names_of
+from kafwire.consumer.arguments import layouts, milliseconds, names_of, servers_first
 from kafwire.consumer.core import CLOSE_SECONDS
 from kafwire.consumer.share.records_in_hand import RecordsInHand
 from kafwire.consumer.share.share_batch import ShareBatch
@@ -18,12 +18,13 @@ from kafwire.consumer.share.share_core import ShareCore
 from kafwire.consumer.share.share_fetcher import FetchedRange
 from kafwire.errors import KafkaError
 from kafwire.handles import refuse_copy
-from kafwire.options import ShareConsumerOptions
+from kafwire.peer_names import SHARE_CONSUMER, lookup
 from kafwire.runtime.engine import default_engine
 from kafwire.runtime.interfaces import Engine
 from kafwire.serializer_calls import Deserializers
 
 if TYPE_CHECKING:
+    from kafwire.options import ShareConsumerOptions
     from kafwire.records import Record
 
 _ARGUMENTS = ("topics", "columns", "layout")
@@ -63,12 +64,15 @@ class ShareConsumer:
     """
 
     __reduce_ex__ = refuse_copy
+    if not TYPE_CHECKING:
+        __getattr__ = lookup(SHARE_CONSUMER, blocking=True)
 
+    @servers_first
     def __init__(
         self,
         bootstrap_servers: str | Iterable[str],
-        *,
         topics: str | Iterable[str],
+        *,
         columns: Sequence[str] | None = None,
         layout: Mapping[str, Any] | None = None,
         engine: Engine | None = None,

@@ -6,6 +6,7 @@
 `import kafwire`.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,20 +17,25 @@ if TYPE_CHECKING:
 
 __all__ = ["EmbeddedKafka", "KafkaCluster", "Node", "Security", "run_in_simulated_time"]
 
+if not TYPE_CHECKING:  # a type checker would take every name for an Any
 
-def __getattr__(name: str) -> object:
-    if name == "EmbeddedKafka":  # alone: it needs nothing of what starts real clusters
-        from kafwire.testing.broker.embedded import EmbeddedKafka
+    def __getattr__(name: str) -> object:
+        if name == "EmbeddedKafka":  # alone: it needs nothing of what starts real clusters
+            from kafwire.testing.broker.embedded import EmbeddedKafka
 
-        return EmbeddedKafka
-    if name == "run_in_simulated_time":
-        from kafwire.testing.simulated_time import run_in_simulated_time
+            return EmbeddedKafka
+        if name == "run_in_simulated_time":
+            from kafwire.testing.simulated_time import run_in_simulated_time
 
-        return run_in_simulated_time
-    if name in __all__:
-        # Late, so that `python -m kafwire.testing.cluster` does not find its own module imported already.
-        from kafwire.testing import cluster, security
+            return run_in_simulated_time
+        if name in __all__:
+            # Late, so that `python -m kafwire.testing.cluster` does not find its own module imported already.
+            from kafwire.testing import cluster, security
 
-        return getattr(security if name == "Security" else cluster, name)
-    message = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(message)
+            return getattr(security if name == "Security" else cluster, name)
+        message = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=sys.modules[__name__])
+
+
+def __dir__() -> list[str]:
+    return __all__

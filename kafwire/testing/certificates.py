@@ -1,6 +1,7 @@
 """The certificates of a test cluster: a CA, one for the nodes, one for a client, as PEM files of one folder."""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,23 +62,36 @@ class Certificates:
 
         Returns:
             trustme's CA.
+
+        Raises:
+            SetupError: trustme is missing; `kafwire[testing]` installs it.
         """
-        return _authority().from_pem(self.ca_pem.read_bytes(), self.ca_key.read_bytes())
+        try:
+            import trustme
+        except ImportError as error:
+            raise SetupError("the CA for tests needs the package trustme: pip install 'kafwire[testing]'") from error
+        return trustme.CA.from_pem(self.ca_pem.read_bytes(), self.ca_key.read_bytes())
 
 
-def make_certificates(folder: Path) -> Certificates:
-    """Make a CA and its certificates in a folder. Raises `SetupError` without trustme."""
-    ca = _authority()(organization_name="kafwire test cluster")
+def make_certificates(folder: Path, hosts: Iterable[str] = ()) -> Certificates:
+    """Make a CA and its certificates in a folder; the nodes' is for `HOSTS`, and for these names and addresses too.
+
+    Raises `SetupError` without the package cryptography.
+    """
+    try:
+        from kafwire.testing.certificate_authority import Authority
+    except ImportError as error:
+        raise SetupError("certificates need the package cryptography: pip install 'kafwire[broker]'") from error
+    ca = Authority()
     made = Certificates(folder)
-    server = ca.issue_cert(*HOSTS, common_name="localhost")
-    client = ca.issue_cert("client@kafwire.test", common_name="client")
-    ca.cert_pem.write_to_path(made.ca_pem)
-    write_private(made.ca_key, _pkcs8(ca.private_key_pem.bytes()))
-    for leaf, combined in ((server, made.server_pem), (client, made.client_pem)):
-        chain = b"".join(blob.bytes() for blob in leaf.cert_chain_pems)
-        write_private(combined, _pkcs8(leaf.private_key_pem.bytes()) + chain)
-    write_private(made.client_key, _pkcs8(client.private_key_pem.bytes()))
-    made.client_certificate.write_bytes(b"".join(blob.bytes() for blob in client.cert_chain_pems))
+    server = ca.issue("localhost", dict.fromkeys([*HOSTS, *hosts]))
+    client = ca.issue("client", ["client@kafwire.test"])
+    made.ca_pem.write_bytes(ca.certificate)
+    write_private(made.ca_key, ca.key)
+    write_private(made.server_pem, server.key + server.certificate)
+    write_private(made.client_pem, client.key + client.certificate)
+    write_private(made.client_key, client.key)
+    made.client_certificate.write_bytes(client.certificate)
     return made
 
 
@@ -86,19 +100,3 @@ def write_private(path: Path, data: bytes) -> None:
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
-
-
-def _pkcs8(key: bytes) -> bytes:
-    """A private key as Java reads it; trustme writes OpenSSL's older form."""
-    from cryptography.hazmat.primitives import serialization as forms
-
-    loaded = forms.load_pem_private_key(key, None)
-    return loaded.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
-
-
-def _authority() -> "type[trustme.CA]":
-    try:
-        import trustme
-    except ImportError as error:
-        raise SetupError("certificates are made by trustme: pip install 'kafwire[testing]'") from error
-    return trustme.CA

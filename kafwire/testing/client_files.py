@@ -30,20 +30,23 @@ def _lines(security: ClusterSecurity, listener: Security) -> Iterator[str]:
         for user in listener.users if mechanism in _WITH_PASSWORD else (None,):
             title = ", ".join(part for part in (user, mechanism) if part) or "any client"
             yield f"  {title}:"
-            yield f"    kcat -L -F {_write(security, listener, user, mechanism, java=False)}"
-            path = _write(security, listener, user, mechanism, java=True)
+            path = _write(security, listener, user, mechanism, "kafwire")
+            yield f"    kafwire topics -F {path}"
+            yield f"    kcat -L -F {_write(security, listener, user, mechanism, 'librdkafka')}"
+            path = _write(security, listener, user, mechanism, "java")
             bootstrap = security.bootstrap_of(listener)
             yield f"    kafka-topics.sh --list --bootstrap-server {bootstrap} --command-config {path}"
 
 
 def _write(
-    security: ClusterSecurity, listener: Security, user: str | None, mechanism: str | None, *, java: bool
+    security: ClusterSecurity, listener: Security, user: str | None, mechanism: str | None, dialect: Dialect
 ) -> Path:
     number = list(listener.users).index(user) + 1 if user is not None else 0  # a name may be no name of a file
-    parts = [listener.name, mechanism, f"user-{number}" if number else None, "java" if java else "librdkafka"]
+    parts = [listener.name, mechanism, f"user-{number}" if number else None, dialect]
     path = security.folder / ("-".join(part for part in parts if part).lower() + ".properties")
-    dialect: Dialect = "java" if java else "librdkafka"
     options = security.client_options(user, mechanism, listener=listener, dialect=dialect)
-    text = properties_file(options) if java else "".join(f"{key}={value}\n" for key, value in options.items())
+    text = (
+        properties_file(options) if dialect == "java" else "".join(f"{key}={value}\n" for key, value in options.items())
+    )
     write_private(path, text.encode())
     return path

@@ -31,6 +31,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kafwire.handles import refuse_copies
 from kafwire.testing.client_options import Dialect
 from kafwire.testing.cluster_proxies import ClusterProxies
 from kafwire.testing.cluster_security import ClusterSecurity
@@ -87,6 +88,8 @@ class KafkaCluster:
         ...         own_producer.send("flights", b"EWR-IAH").result(timeout=30).offset
         0
     """
+
+    __reduce_ex__ = refuse_copies("they end the brokers' processes; hand over `bootstrap`, which clients connect to")
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from kafwire.testing.certificates import Certificates, make_certificates, write_
 from kafwire.testing.client_options import Dialect, client_options
 from kafwire.testing.listener_properties import BrokerFiles, jvm_options, listener_properties, secret_properties
 from kafwire.testing.node import Node
+from kafwire.testing.ports import host_and_port
 from kafwire.testing.scram_users import create_scram_users, unverified, wait_for_scram_user
 from kafwire.testing.security import Security, users_of
 from kafwire.testing.tokens import TokenIssuer, make_issuer
@@ -115,7 +116,7 @@ class ClusterSecurity:
             KeyError: there is no such listener.
         """
         wanted = self.listener(listener)
-        return ",".join(f"{wanted.host}:{port}" for port in self.ports[wanted.name])
+        return ",".join(host_and_port(str(wanted.host), port) for port in self.ports[wanted.name])
 
     def token(
         self, subject: str, *, listener: Security | str | None = None, lifetime_s: float = 3600, **claims: object

@@ -163,7 +163,7 @@ def _retrieve(version: str, description: str, target: Path) -> None:
 def _ivy_jar() -> Path:
     spec = importlib.util.find_spec("pyspark")  # the package's place, without importing it
     if spec is None or spec.origin is None:
-        message = "Kafka's jars are fetched by the Ivy inside pyspark: pip install 'kafwire[testing]'"
+        message = "Kafka's jars are fetched by the Ivy inside pyspark: pip install 'kafwire[spark-testing]'"
         raise SetupError(message)
     found = sorted((Path(spec.origin).parent / "jars").glob("ivy-*.jar"))
     if not found:

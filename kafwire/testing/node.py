@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from kafwire.handles import refuse_copies
 from kafwire.testing.launcher import Launcher
 from kafwire.testing.node_properties import properties_file
 from kafwire.testing.ports import HOST, alive_brokers
@@ -65,6 +66,8 @@ class Node:
         >>> node.address == cluster.direct, node.pid is not None
         (True, True)
     """
+
+    __reduce_ex__ = refuse_copies("they end a broker's process; hand over `address`, which clients connect to")
 
     def __init__(
         self,

@@ -55,6 +55,11 @@ def choose_ports(nodes: int, *, proxies: bool, partitions: bool, secured: Sequen
     )
 
 
+def host_and_port(host: str, port: int) -> str:
+    """`host:port`, with brackets around an IPv6 address."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 @contextmanager
 def free_ports(count: int) -> Iterator[list[int]]:
     """Ports that nobody listens on; held until the block ends, so that they differ."""

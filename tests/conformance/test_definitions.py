@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from kafwire.protocol import MESSAGES, Message, Request, Response, Struct
+from kafwire.protocol.coordinator_record import CoordinatorKey, CoordinatorValue
 from kafwire.protocol.spec import Field
 from tests.support.kafka_definitions import definitions, valid_versions, versions
 
@@ -97,7 +98,8 @@ def kafka_fields(
     within = range(version, version + 1)
     for field in fields:
         place, default = path + snake(field["name"]), repr(kafka_default(field, structs))
-        if version not in versions(field["versions"], within):
+        # A tagged field without versions is in those that have the tag.
+        if version not in versions(field.get("versions", field.get("taggedVersions")), within):
             yield place, Absent(default, field.get("ignorable", False))
             continue
         yield (
@@ -169,7 +171,7 @@ def of_class(name: str, cls: type[Message], definition: dict[str, Any]) -> Itera
         "structs": (our_structs(cls), set(kafka_structs(definition))),
         "kind": (
             "request" if issubclass(cls, Request) else "response" if issubclass(cls, Response) else "data",
-            definition["type"].replace("header", "data"),
+            definition["type"] if definition["type"] in ("request", "response") else "data",
         ),
     }
     if issubclass(cls, Request | Response):
@@ -180,6 +182,10 @@ def of_class(name: str, cls: type[Message], definition: dict[str, Any]) -> Itera
         said["latest version unstable"] = (cls.latest_unstable, unstable)
         said["highest stable version"] = (cls.max_stable_version, valid[-1] - unstable)
         said["response"] = (cls.response.name, name.replace("Request", "Response"))
+    if issubclass(cls, CoordinatorKey | CoordinatorValue):
+        said["record type"] = (cls.record_type, definition["apiKey"])
+        side = "coordinator-key" if issubclass(cls, CoordinatorKey) else "coordinator-value"
+        said["side"] = (side, definition["type"])
     for what, (ours, theirs) in said.items():
         if ours != theirs:
             yield f"{name}: {what}: {ours} here, {theirs} in Kafka"

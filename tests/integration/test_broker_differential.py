@@ -30,15 +30,6 @@ LISTED = {
     ("CreateTopics", "topics[].configs[].config_source"): ELR,
     ("DescribeConfigs", "results[].configs[].config_source"): ELR,
     ("DescribeConfigs", "results[].configs[].synonyms[]"): ELR,
-    (
-        "DescribeConfigs",
-        "results[].configs[].synonyms[].name",
-    ): "the default of log.retention.ms is log.retention.hours",
-    (
-        "DescribeConfigs",
-        "results[].configs[].synonyms[].value",
-    ): "the default of log.retention.ms is log.retention.hours",
-    ("DescribeConfigs", "results[].configs[].synonyms[].source"): "the order of the above",
     ("ShareFetch", "responses[]"): "a real broker answers before it has loaded a share partition",
     ("ShareFetch", "responses[].partitions[]"): "the same",
 }

@@ -1,4 +1,4 @@
-"""`kafwire groups` beside Kafka's own tool: groups of both protocols, with members of another client."""
+"""`kafwire groups` beside Kafka's own tools: groups of both protocols with members of another client, share groups."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import confluent_kafka
 import pytest
 
 import kafwire
-from kafwire import TopicPartition
+from kafwire import TopicPartition, protocol
 from kafwire.testing.cluster import KafkaCluster
 from kafwire.testing.kafka import class_path, java
 from tests.support.deadlines import until
 from tests.support.known_topics import fill, make_topic
 
+SHARE_TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 
 
@@ -35,8 +37,8 @@ def ours(cluster: KafkaCluster, *arguments: str) -> list[list[str]]:
     return [line.split() for line in ran.stdout.splitlines()]
 
 
-def theirs(cluster: KafkaCluster, *arguments: str) -> list[list[str]]:
-    command = [java(), "-cp", class_path(), TOOL, "--bootstrap-server", cluster.bootstrap, *arguments]
+def theirs(cluster: KafkaCluster, *arguments: str, tool: str = TOOL) -> list[list[str]]:
+    command = [java(), "-cp", class_path(), tool, "--bootstrap-server", cluster.bootstrap, *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     return [line.split() for line in ran.stdout.splitlines() if line.strip() and not line.startswith("20")]
 
@@ -101,6 +103,41 @@ def test_offsets_are_set_as_by_kafka(cluster: KafkaCluster, topic: str, how: lis
         consumer.commit(dict.fromkeys(places, 9))
     plan = theirs(cluster, "--reset-offsets", "--group", group, "--all-topics", "--dry-run", *kafkas)
     expected = {int(row[2]): row[3] for row in plan if row[0] == group}
-    assert {int(row[2]): row[4] for row in ours(cluster, "reset-offsets", group, *how)[1:]} == expected
+    assert {int(row[2]): row[4] for row in ours(cluster, "reset-offsets", group, *how, "--execute")[1:]} == expected
     with kafwire.Consumer(cluster.bootstrap, assign=places, group_id=group) as consumer:
         assert {where.partition: str(at) for where, at in consumer.committed().items()} == expected
+
+
+def test_a_share_group_is_shown_and_set_as_by_kafka(cluster: KafkaCluster, topic: str) -> None:
+    group = f"{topic}-share"
+    alter: Any = protocol.IncrementalAlterConfigsRequest
+    setting = alter.AlterableConfig(name="share.auto.offset.reset", value="earliest")
+    asked = alter(resources=[alter.AlterConfigsResource(resource_type=32, resource_name=group, configs=[setting])])
+    with kafwire.Client(cluster.bootstrap) as client:
+        assert not client.call(asked).responses[0].error_code
+    with kafwire.ShareConsumer(cluster.bootstrap, topics=[topic], group_id=group) as consumer:
+        read: set[int | None] = set()
+
+        def reads_both() -> bool:
+            read.update(record.partition for record in consumer.poll(timeout=0.5))
+            return len(read) == 2
+
+        until(reads_both, "it has records of both partitions", 60)
+        (row,) = ours(cluster, "describe", group)[1:]
+        assert row == [group, "share", "Stable", "simple", "1", "1"]
+        (member_row,) = theirs(cluster, "--describe", "--members", "--group", group, tool=SHARE_TOOL)[1:]
+        header, row = ours(cluster, "members", group)
+        shown = dict(zip([name for name in header if name != "INSTANCE"], row, strict=True))
+        assert shown["MEMBER"] in member_row
+        assert shown["PARTITIONS"] == f"{topic}:0-1"
+    kafkas = theirs(cluster, "--describe", "--offsets", "--group", group, tool=SHARE_TOOL)
+    expected = {int(line[2]): (line[3], line[4]) for line in kafkas if line[0] == group}
+    rows = ours(cluster, "lag", group)[1:-1]
+    assert {int(line[2]): (line[3], line[5]) for line in rows} == expected
+    way = ["--to-earliest", "--topic", topic]
+    plan = theirs(cluster, "--reset-offsets", "--group", group, *way, "--dry-run", tool=SHARE_TOOL)
+    planned = {int(line[2]): line[3] for line in plan if line[0] == group}
+    assert {int(line[2]): line[4] for line in ours(cluster, "reset-offsets", group, *way, "--execute")[1:]} == planned
+    after = theirs(cluster, "--describe", "--offsets", "--group", group, tool=SHARE_TOOL)
+    assert {int(line[2]): line[3] for line in after if line[0] == group} == planned
+    assert ours(cluster, "delete", group, "--yes") == [["deleted", group]]

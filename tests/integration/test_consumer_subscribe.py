@@ -7,6 +7,7 @@ import datetime as dt
 import inspect
 from collections import Counter
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import pytest
@@ -43,7 +44,8 @@ class Calls:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._client, name)
-        return (lambda *args, **options: self._outcome(found(*args, **options))) if callable(found) else found
+        is_method = callable(found) and not isinstance(found, AbstractSet)  # the sets of properties refuse a call
+        return (lambda *args, **options: self._outcome(found(*args, **options))) if is_method else found
 
     def _outcome(self, result: Any) -> Any:
         async def awaited() -> Any:

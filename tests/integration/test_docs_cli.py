@@ -24,6 +24,7 @@ PLAIN = {str(block): block for block in blocks("") if block.document in {"README
 PARSED = {
     'pip install "kafwire[arrow]"': "tests/integration/test_first_hour.py installs what was built here",
     "make demo": "it is what runs these tests",
+    "$ kafwire consume __consumer_offsets": "records of other tests: tests/unit/cli/test_consume_choice.py",
     "$ kafwire topics create orders": "three brokers, and a question",
     "$ kafwire doctor localhost:9092": "a broker that is badly configured: tests/integration/test_doctor_on_broker.py",
     "$ kafwire decode --connection client.bin server.bin | jq": "jq",
@@ -35,7 +36,7 @@ PARSED = {
     "$ kafwire decode 00000000000000000000.txnindex": "an aborted transaction: tests/integration/test_cli_dump.py",
 }
 
-OTHERS = re.compile(r"(a|b|pictures) +\d")  # topics of other blocks, in a list of all
+OTHERS = re.compile(r"(a|b|pictures|__consumer_offsets) +\d")  # topics of other blocks, in a list of all
 
 
 def commands(block: Block) -> list[tuple[str, list[str]]]:

@@ -206,9 +206,9 @@ def test_a_frame_there_and_back(user: User, address: str, topic_name: str, code:
         (
             (
                 "kafwire.Producer.from_config("
-                "{'bootstrap.servers': 'localhost', 'message.timeout.ms': 5, 'request.timeout.ms': 9})"
+                "{'bootstrap.servers': 'localhost', 'delivery.timeout.ms': 5, 'request.timeout.ms': 9})"
             ),
-            ["message.timeout.ms=5", "linger.ms", "request.timeout.ms"],
+            ["delivery.timeout.ms=5", "linger.ms", "request.timeout.ms"],
         ),
         (
             "kafwire.Producer.from_config({'bootstrap.servers': 'localhost', 'message.timeout': 60000})",

@@ -203,8 +203,9 @@ with kafwire.Producer(bootstrap, metrics_hook=snapshots.append, metrics_interval
         with lock:
             gevent.sleep(0)
     producer.flush(30)
-assert counts.count("callback") == 300
-assert snapshots
+    while not snapshots:
+        gevent.sleep(0.001)
+assert counts.count("callback") == 300, counts.count("callback")
 """
 
 

@@ -214,7 +214,7 @@ def test_a_function_s_nonsense_is_an_error_of_that_record_alone() -> None:
         assert placed(broker) == {0: 1, 2: 1, 3: 1}
 
 
-@pytest.mark.parametrize("options", [{"partitioner": "murmur3"}, {"partitioner": None}, {"partitioner": 3}])
+@pytest.mark.parametrize("options", [{"partitioner": "murmur3"}, {"partitioner": 3}])
 def test_an_unknown_partitioner_is_refused_with_those_that_are_known(options: dict[str, Any]) -> None:
     with pytest.raises(
         ConfigError, match=r"option partitioner=.*: allowed: murmur2_random, .*round_robin, or a function"

@@ -195,7 +195,7 @@ def test_ctrl_c_ends_a_call_that_waits(broker: ScriptedBroker, api: str, step: S
             process.send_signal(signal.SIGINT)
             out, err = process.communicate(timeout=20)
     assert out == "interrupted\n"
-    assert process.returncode == -signal.SIGINT
+    assert process.returncode == -signal.SIGINT, err
     assert "KeyboardInterrupt" in err
     assert "Exception ignored" not in err
     assert "never retrieved" not in err

@@ -294,7 +294,7 @@ def test_0104_a_follower_is_read_and_left_when_it_dies(
             by_node = fetched_from(consumer)
             assert by_node[3] > 20_000, "the records came from the follower in the consumer's rack"
             assert by_node.get(1, 0) < 2_000, "the leader only said where they are"
-            assert consumer.metrics()["partitions"][where]["read_from_replica"] == 3
+            assert consumer.metrics()["partitions"][f"{topic_name}-0"]["read_from_replica"] == 3
         three.node(3).kill()
         try:
             expected = fill(bootstrap, topic_name, 1, 1000, first=1000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from typing import Any
 
@@ -94,7 +95,7 @@ class _Called:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._target, name)
-        return self._called(found) if callable(found) else found
+        return self._called(found) if callable(found) and not isinstance(found, AbstractSet) else found
 
     def _called(self, method: Any) -> Any:
         def call(*args: Any, **options: Any) -> Any:

@@ -294,8 +294,9 @@ class CombinedSchedule:
 
     def _begin_at_offset_0(self) -> None:
         store = self.world.state.part(OffsetStore)
+        at_ms = int((WALL_S + self.world.loop.time()) * 1000)  # the broker removes what is older than its retention
         for partition in self.world.state.topics.by_name[TOPIC].partitions:
-            store.commit(GROUP, (TOPIC, partition.index), Committed(0))
+            store.commit(GROUP, (TOPIC, partition.index), Committed(0, at_ms=at_ms))
 
     async def run(self) -> None:
         """All steps, a calm time, and the results."""

@@ -33,6 +33,7 @@ class GroupSchedule:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
+        self.limits = random.Random(f"limits {seed}")  # of its own: the others draw as they did
         chance = self.chance
         self.protocol = chance.choice([*PROTOCOLS, "migration"])
         self.is_rough = chance.random() < 0.6  # members die, and brokers fail
@@ -101,7 +102,7 @@ class GroupSchedule:
         name = self.protocol
         if name == "migration":
             name = chance.choice(["cooperative", "consumer"])
-        options = PROTOCOLS[name] | self.reading
+        options = PROTOCOLS[name] | self.reading | {"max_poll_records": self.limits.choice([None, None, 1, 2, 7])}
         if chance.random() < 0.2:
             options["auto_commit_interval_ms"] = chance.choice([50, 500])
         return options

@@ -1,4 +1,4 @@
-"""Kafka's own message definitions: the JSON inside the kafka-clients jar, read into plain dictionaries."""
+"""Kafka's own message definitions: the JSON inside Kafka's jars, read into plain dictionaries."""
 
 import json
 import re
@@ -8,17 +8,25 @@ from typing import Any
 
 from kafwire.testing.kafka import DEFAULT_VERSION, resolve
 
+# The jars, and where in them the definitions are. Those of tiered storage are left out: no kafwire command reads them.
+_JARS = {
+    "clients": re.compile(r"common/message/\w+\.json"),
+    "group-coordinator": re.compile(r"common/message/\w+\.json"),
+    "share-coordinator": re.compile(r"common/message/\w+\.json"),
+    "transaction-coordinator": re.compile(r"common/message/\w+\.json"),
+    "storage": re.compile(r"message/ProducerSnapshot\.json"),
+}
 _STRING_OR_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*')
 
 
 @cache
 def definitions() -> dict[str, dict[str, Any]]:
-    """Every definition of the jar, by message name."""
+    """Every definition of the jars, by message name."""
     found = {}
-    with zipfile.ZipFile(resolve() / f"kafka-clients-{DEFAULT_VERSION}.jar") as jar:
-        for path in jar.namelist():
-            if path.startswith("common/message/") and path.endswith(".json"):
-                text = _STRING_OR_COMMENT.sub(lambda match: match[1] or "", jar.read(path).decode())
+    for name, path in _JARS.items():
+        with zipfile.ZipFile(resolve() / f"kafka-{name}-{DEFAULT_VERSION}.jar") as jar:
+            for file in filter(path.fullmatch, jar.namelist()):
+                text = _STRING_OR_COMMENT.sub(lambda match: match[1] or "", jar.read(file).decode())
                 definition = json.loads(text)
                 found[definition["name"]] = definition
     return found

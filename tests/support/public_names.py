@@ -36,13 +36,9 @@ MODULES = (
 )
 # What public calls return, under names of other modules.
 RETURNED = (
-    "kafwire.aio.deliveries.AsyncBatchDelivery",
-    "kafwire.aio.deliveries.AsyncDelivery",
     "kafwire.aio.transaction.AsyncTransactionBlock",
     "kafwire.cluster.metadata.TopicInfo",
     "kafwire.consumer.arrow_stream.ArrowStream",
-    "kafwire.producer._batch.BatchDelivery",
-    "kafwire.producer._batch.Delivery",
     "kafwire.sync.transaction.TransactionBlock",
 )
 # Public where they are described.
@@ -69,9 +65,9 @@ class Documented:
 
     @property
     def doc(self) -> str:
-        """Its docstring, without indentation, and without the signature that Cython writes before it."""
+        """Its docstring, without indentation, and without the signature before that of a compiled class."""
         text = inspect.cleandoc(self.value.__doc__ or "").strip()
-        return re.sub(r"\A[\w.]+\(.*\)\n\n", "", text)
+        return re.sub(r"\A[\w.]+\(.*?\)\n\n", "", text, flags=re.DOTALL)
 
     @property
     def needs_broker(self) -> bool:

@@ -56,7 +56,8 @@ def encode_field(field: Field, value: Any, version: int, flexible: bool) -> byte
         elements = [encode_value(field, element, version, flexible) for element in value]
         return length(len(elements), compact, "int32") + b"".join(elements)
     if field.kind == "struct" and version in field.nullable:
-        return b"\xff" if value is None else b"\1" + encode_value(field, value, version, flexible)
+        null = b"\0" if version in field.tagged else b"\xff"
+        return null if value is None else b"\1" + encode_value(field, value, version, flexible)
     return encode_value(field, value, version, flexible)
 
 

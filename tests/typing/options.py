@@ -31,6 +31,10 @@ def right() -> None:
     kafwire.AsyncProducer(SERVERS, linger_ms=5)
     kafwire.AsyncConsumer(SERVERS, topics=["t"], auto_offset_reset="earliest")
     kafwire.AsyncClient(SERVERS, metadata_max_age_ms=1000)
+    Producer(SERVERS, linger_ms=0.5, compression_type=None, client_id=None, partitioner=None)
+    assert_type(Consumer(SERVERS, "t", consumer_timeout_ms=float("inf")), Consumer)
+    assert_type(kafwire.AsyncConsumer(SERVERS, ["t", "u"]), kafwire.AsyncConsumer)
+    kafwire.ShareConsumer(SERVERS, "t", group_id="workers")
 
 
 def misspelt(client: Client, awaited: kafwire.AsyncClient) -> None:
@@ -43,6 +47,13 @@ def misspelt(client: Client, awaited: kafwire.AsyncClient) -> None:
     kafwire.AsyncProducer(SERVERS, lingr_ms=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     kafwire.AsyncConsumer(SERVERS, topic="t")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     kafwire.AsyncClient(SERVERS, client="me")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def of_other_clients(producer: Producer, client: Client, consumer: kafwire.AsyncConsumer) -> None:
+    producer.produce("t", b"v")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    client.create_topics([])  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    consumer.assignment()  # type: ignore[operator]  # pyright: ignore[reportCallIssue]
+    Consumer("t", bootstrap_servers=SERVERS)  # type: ignore[misc]  # pyright: ignore[reportCallIssue]
 
 
 def of_the_wrong_type() -> None:

@@ -15,6 +15,7 @@ from kafwire.config import (
     ConsumerConfig,
     ProducerConfig,
     ScanConfig,
+    from_config,
     from_dotted,
 )
 from kafwire.errors import ConfigError
@@ -193,7 +194,9 @@ def test_good_values(name: str, value: object, stored: object) -> None:
     ("name", "value", "because"),
     [
         ("linger_ms", -1, "allowed: 0 to 2147483647"),
-        ("linger_ms", 1.5, "whole number"),
+        ("linger_ms", -0.5, "allowed: 0 to"),
+        ("linger_ms", float("inf"), "whole number"),
+        ("batch_size", 1.5, "whole number"),
         ("linger_ms", True, "whole number"),
         ("linger_ms", "five", "whole number"),
         ("linger_ms", 2**31, "allowed"),
@@ -206,7 +209,6 @@ def test_good_values(name: str, value: object, stored: object) -> None:
         ("enable_idempotence", "yes", "allowed: True, False"),
         ("partitioner", "murmur3", "allowed: murmur2_random, murmur2, .*round_robin, or a function"),
         ("partitioner", int, r"or a function \(topic, key, partitions, available\) -> partition"),
-        ("partitioner", None, "allowed: murmur2_random"),
         ("partitioner_availability_timeout_ms", -1, "allowed: 0 to"),
     ],
 )
@@ -322,3 +324,33 @@ def test_new_partitions_begin_as_one_of_the_reset_policies_or_auto() -> None:
 def test_values_of_no_sense_are_told_by_name(option: str) -> None:
     with pytest.raises(ConfigError, match=rf"option {option}=\[\]: .*(allowed|needed)"):
         ConsumerConfig.build({"bootstrap_servers": "h:1", option: []})
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "kept"),
+    [
+        (ProducerConfig, "compression_type", None, "none"),
+        (ProducerConfig, "partitioner", None, "murmur2_random"),
+        (ProducerConfig, "client_id", None, "kafwire"),
+        (ConsumerConfig, "client_rack", None, ""),
+        (ProducerConfig, "linger_ms", 0.5, 1),
+        (ProducerConfig, "linger_ms", "0.5", 1),
+        (ProducerConfig, "linger_ms", 5.0, 5),
+        (ProducerConfig, "linger_ms", "0", 0),
+        (ProducerConfig, "enable_idempotence", "False", False),
+        (ConsumerConfig, "enable_auto_commit", "TRUE", True),
+        (ConsumerConfig, "consumer_timeout_ms", 3000, 3000),
+        (ConsumerConfig, "consumer_timeout_ms", "0", 0),
+        (ConsumerConfig, "consumer_timeout_ms", float("inf"), None),
+        (ConsumerConfig, "consumer_timeout_ms", -1, None),
+    ],
+)
+def test_values_of_other_clients_are_understood(kind: type[ClientConfig], name: str, value: Any, kept: Any) -> None:
+    assert getattr(kind.build({"bootstrap_servers": "h:1", name: value}), name) == kept
+    assert getattr(kind.build(from_config(kind, {"bootstrap.servers": "h:1", name: value})), name) == kept
+
+
+@pytest.mark.parametrize("value", [-2, "soon", float("nan"), True, [3]])
+def test_a_consumer_timeout_is_milliseconds(value: Any) -> None:
+    with pytest.raises(ConfigError, match="option consumer_timeout_ms="):
+        ConsumerConfig.build({"bootstrap_servers": "h:1", "consumer_timeout_ms": value})

@@ -156,8 +156,16 @@ def test_one_warning_names_all_that_has_no_effect(caplog: pytest.LogCaptureFixtu
         (ProducerConfig, {"partitioner.class": "a.b.C"}, "a Java class does not run here: name one of kafwire's"),
         (ProducerConfig, {"interceptor.classes": "a.b.C"}, "a Java class does not run here"),
         (ProducerConfig, {"queuing.strategy": "lifo"}, "in the order in which they were sent"),
-        (ConsumerConfig, {"enable.auto.offset.store": False}, r"set enable\.auto\.commit=False and call commit"),
-        (ConsumerConfig, {"enable_auto_offset_store": "false"}, "set enable_auto_commit=False and call commit"),
+        (
+            ConsumerConfig,
+            {"enable.auto.offset.store": False},
+            r"set enable\.auto\.commit=False, and write consumer.commit",
+        ),
+        (
+            ConsumerConfig,
+            {"enable_auto_offset_store": "false"},
+            "set enable_auto_commit=False, and write consumer.commit",
+        ),
         (ConsumerConfig, {"rebalance_cb": print}, "on_assigned"),
         (ClientConfig, {"bootstrap.controllers": "h:1"}, r"give bootstrap\.servers"),
         (
@@ -184,8 +192,8 @@ def test_what_is_refused_with_the_reason(kind: type[ClientConfig], options: dict
         ({"mesage.timeout.ms": 5}, "unknown option 'mesage.timeout.ms'; did you mean 'delivery.timeout.ms'?"),
         ({"xyzzy": 5}, "unknown option 'xyzzy'; known: "),
         (
-            {"message.timeout.ms": 1000, "request.timeout.ms": 30_000, "linger.ms": 5},
-            r"message.timeout.ms=1000 is below linger.ms \+ request.timeout.ms \(30005\)",
+            {"delivery.timeout.ms": 1000, "request.timeout.ms": 30_000, "linger.ms": 5},
+            r"delivery.timeout.ms=1000 is below linger.ms \+ request.timeout.ms \(30005\)",
         ),
         ({"enable.idempotence": True, "acks": 1}, 'enable.idempotence=True needs acks="all"'),
     ],
@@ -202,7 +210,7 @@ def test_an_error_spells_as_the_user_does(options: dict[str, Any], text: str) ->
         (ProducerConfig, "compression_zstd_level", ": it is 'compression_level' here"),
         (ProducerConfig, "partitioner_class", ": it is 'partitioner' here"),
         (ProducerConfig, "dr_cb", ": it would never be called: use what `send` returns"),
-        (ConsumerConfig, "max_poll_records", ", which would have no effect here: leave it out"),
+        (ProducerConfig, "max_poll_records", ", which would have no effect here: leave it out"),
         (ConsumerConfig, "ssl_truststore_location", ": it is 'ssl_ca_location' here"),
         (ConsumerConfig, "ssl_providers", ": OpenSSL's own configuration file sets it"),
         (ConsumerConfig, "stert", "; did you mean 'start'"),
@@ -232,3 +240,44 @@ def test_other_classes_of_java_are_refused() -> None:
 def test_the_clients_take_them(kind: Any) -> None:
     with pytest.raises(ConfigError, match="option ssl.key.location has no effect with security.protocol=PLAINTEXT"):
         kind.from_config({**SERVERS, "ssl.key.location": "x"})
+
+
+@pytest.mark.parametrize(
+    ("options", "request_timeout_ms"),
+    [
+        ({"message.timeout.ms": 5000}, 4995),
+        ({"message.timeout.ms": 5000, "socket.timeout.ms": 60_000}, 4995),
+        ({"message.timeout.ms": "5000", "request.timeout.ms": "30000"}, 4995),
+        ({"message.timeout.ms": 5000, "socket.timeout.ms": 60_000, "linger.ms": 0.5}, 4999),
+        ({"message.timeout.ms": 5000, "socket.timeout.ms": 1000}, 1000),
+        ({"message_timeout_ms": 5000, "request_timeout_ms": 30_000}, 4995),
+        ({"message.timeout.ms": 0, "socket.timeout.ms": 60_000}, 60_000),
+    ],
+)
+def test_the_time_of_a_request_yields_to_the_message_timeout(options: Any, request_timeout_ms: int) -> None:
+    assert ProducerConfig.build(from_config(ProducerConfig, {**SERVERS, **options})).request_timeout_ms == (
+        request_timeout_ms
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"delivery.timeout.ms": 5000, "request.timeout.ms": 30_000},
+        {"message.timeout.ms": 5000, "linger.ms": 5000, "socket.timeout.ms": 60_000},
+        {"message.timeout.ms": 5000, "socket.timeout.ms": "soon"},
+        {"message.timeout.ms": "soon", "socket.timeout.ms": 60_000},
+    ],
+)
+def test_times_that_cannot_both_hold_are_errors(options: Any) -> None:
+    with pytest.raises(ConfigError, match="timeout.ms"):
+        from_config(ProducerConfig, {**SERVERS, **options})
+
+
+def test_a_program_that_stores_offsets_reads_what_to_write() -> None:
+    options: Any = {"enable_auto_offset_store": False}
+    line = r"write consumer\.commit\(batch\) for store_offsets\(message\)"
+    with pytest.raises(ConfigError, match=line):
+        kafwire.Consumer("127.0.0.1:1", topics="t", **options)
+    with pytest.raises(ConfigError, match=line):
+        kafwire.Consumer.from_config({**SERVERS, **options})

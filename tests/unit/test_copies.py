@@ -12,9 +12,13 @@ import pytest
 
 import kafwire
 import kafwire.stream
+import kafwire.testing.faults
 from kafwire import KafkaError, Producer
-from kafwire.handles import refuse_copy
+from kafwire.consumer.arrow_stream import ArrowStream
+from kafwire.handles import refuse_copies
 from kafwire.outbox import Outbox
+from kafwire.records._records import RecordIterator
+from kafwire.testing import EmbeddedKafka
 
 COPIES: dict[str, Callable[[Any], Any]] = {
     "pickle": lambda value: pickle.loads(pickle.dumps(value)),
@@ -23,24 +27,29 @@ COPIES: dict[str, Callable[[Any], Any]] = {
 }
 PUBLIC: set[type] = {
     each
-    for module in (kafwire, kafwire.stream)
+    for module in (kafwire, kafwire.stream, kafwire.testing, kafwire.testing.faults)
     for name in module.__all__
     if isinstance(each := getattr(module, name), type) and not issubclass(each, BaseException)
 }
-HANDLES: set[type] = {each for each in (*PUBLIC, Outbox) if getattr(each, "__reduce_ex__", None) is refuse_copy}
+HANDLES: set[type] = {
+    each
+    for each in (*PUBLIC, ArrowStream, Outbox, RecordIterator)
+    if getattr(each.__reduce_ex__, "__qualname__", "").startswith(refuse_copies.__name__)
+}
 # Their own tests copy these, or see that their pickles are refused: they have secrets, or memory of the engine.
 ELSEWHERE = {
-    kafwire.Batch, kafwire.CommittedOffset, kafwire.DelegationToken, kafwire.OAuthToken, kafwire.Record,
-    kafwire.RecordBatch, kafwire.Secret, kafwire.ShareBatch,
+    kafwire.CommittedOffset, kafwire.DelegationToken, kafwire.OAuthToken, kafwire.Record,
+    kafwire.Secret,
 }  # fmt: skip
 # The state of a test or of one stream, without fields of its own to lose.
 STATE = {
     kafwire.stream.ConsumerSource, kafwire.stream.FunctionSink, kafwire.stream.MemoryPartition,
     kafwire.stream.MemorySink, kafwire.stream.MemorySource, kafwire.stream.StreamMonitor, kafwire.stream.TopicSink,
+    kafwire.testing.faults.Fault, kafwire.testing.faults.Reset,
 }  # fmt: skip
 VALUES: set[type] = {
     each
-    for each in PUBLIC - ELSEWHERE
+    for each in PUBLIC - ELSEWHERE - STATE
     if dataclasses.is_dataclass(each) or (issubclass(each, tuple) and hasattr(each, "_fields"))
 }
 
@@ -86,6 +95,33 @@ def test_what_owns_connections_refuses_copies(kind: type) -> None:
     for way in COPIES.values():
         with pytest.raises(TypeError, match="Like objects cannot be copied or pickled"):
             way(Like())
+
+
+@pytest.mark.parametrize("kind", [kafwire.Producer, kafwire.AsyncProducer], ids=name_of)
+def test_a_refusal_names_the_class_that_was_called_and_is_one_sentence(kind: Any) -> None:
+    class Mine(kind):  # type: ignore[misc]
+        """One of a user."""
+
+    for each in (kind, Mine):
+        producer = each("127.0.0.1:1", value_serializer="json")
+        with pytest.raises(TypeError) as caught:
+            pickle.dumps(producer.send)
+        said = f"{each.__name__} objects cannot be copied or pickled: they own connections or threads; make one in"
+        assert str(caught.value).startswith(said)
+        assert "\n" not in str(caught.value)
+        assert ". " not in str(caught.value)
+
+
+def test_a_refusal_says_what_to_hand_over() -> None:
+    (batch,) = kafwire.records.decode_batches(kafwire.records.encode_batch([b"v"]))
+    for way in COPIES.values():
+        with pytest.raises(TypeError, match="RecordBatch objects .* hand over a list of their records, or to_arrow"):
+            way(batch)
+        with pytest.raises(TypeError, match="RecordIterator objects .* hand over a list of their records"):
+            way(iter(batch))
+        with pytest.raises(TypeError, match="EmbeddedKafka objects .* hand over `bootstrap`"):
+            way(EmbeddedKafka.__new__(EmbeddedKafka))
+    assert pickle.loads(pickle.dumps(list(batch))) == list(batch)
 
 
 def test_a_copy_does_not_close_a_producer() -> None:

@@ -93,8 +93,8 @@ def parameters(one: Documented) -> list[str]:
     try:
         found = inspect.signature(one.function)
     except ValueError:  # a compiled class
-        written = re.match(r"\w+\((.*)\)\n", one.value.__doc__)
-        found = inspect.signature(eval(f"lambda {written[1]}: 0")) if written else inspect.Signature()
+        written = re.match(r"\w+\((.*?)\)\n\n", one.value.__doc__, re.DOTALL)
+        found = inspect.signature(eval(f"(lambda {written[1]}: 0)")) if written else inspect.Signature()
     return [name for name in found.parameters if name not in {"self", "cls"} and not name.startswith("_")]
 
 

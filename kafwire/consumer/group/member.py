@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from kafwire.lazy_dataclass import dataclass
 
 Partition = tuple[str, int]
 # Of each topic its partitions in order: of each the racks of its replicas, as far as they are known.

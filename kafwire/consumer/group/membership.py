@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kafwire.cluster.backoff import delay_ms
@@ -23,6 +22,7 @@ from kafwire.errors import (
     ProtocolError,
     broker_error,
 )
+from kafwire.lazy_dataclass import dataclass
 from kafwire.types import ConsumerGroupMetadata
 
 NEVER = float("inf")

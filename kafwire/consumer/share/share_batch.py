@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire.consumer.share.acquired import ACCEPT, OPEN, REJECT, RELEASE, RENEW
 from kafwire.errors import ConfigError, KafkaError
+from kafwire.handles import refuse_copies
 from kafwire.records._records import Batch, Record
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class ShareBatch:
         ...     consumer.metrics()["acknowledged"]
         3
     """
+
+    __reduce_ex__ = refuse_copies("their locks are this consumer's; hand over a list of their records, or to_arrow()")
 
     def __init__(self, core: ShareCore, batch: Batch, fetched: FetchedRange) -> None:
         acquired = fetched.acquired

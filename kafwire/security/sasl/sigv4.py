@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from urllib.parse import quote
 
+from kafwire.lazy_dataclass import dataclass
 from kafwire.secret import Secret
 
 ALGORITHM = "AWS4-HMAC-SHA256"

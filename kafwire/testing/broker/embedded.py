@@ -7,10 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from kafwire.handles import refuse_copies
 from kafwire.testing.broker.controls import Controls
+from kafwire.testing.broker.listener_ports import ListenerPorts, advertised_host, parse_advertised
+from kafwire.testing.broker.log.cleaner import Cleaner
 from kafwire.testing.broker.log.retention import Retention
 from kafwire.testing.broker.socket_server import Listener, SocketServer
-from kafwire.testing.broker.state import ClusterState
+from kafwire.testing.broker.state import ClusterState, Node
+from kafwire.testing.ports import host_and_port
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.security.acls import Acl
@@ -30,9 +34,12 @@ class EmbeddedKafka(Controls):
 
     Args:
         nodes: how many brokers.
-        host: the address that they listen on and advertise.
-        port: of the first broker, the others have those behind it; 0: any free ones. Of the plain listener, or where
-            there is none, of the first secured one.
+        host: the address that they listen on, and advertise; `0.0.0.0` and `::` advertise localhost.
+        port: of the first broker's first listener, which is the plain one if it is open; the other brokers have those
+            behind it, and the other listeners those behind them. A mapping has a port by each listener's name
+            (`{"PLAINTEXT": 9092, "SASL_SSL": 9094}`). 0: any free ones.
+        advertised: `host[:port]` that brokers advertise in place of the above, as behind a container's port mapping.
+            With a port, the other listeners advertise those behind it in the same order. Certificates are for it too.
         configs: options of brokers by Kafka's names, such as `{"num.partitions": 3}`.
         security: secured listeners: one or several `Security`, or names of protocols. SASL has
             PLAIN and SCRAM here. With `Security(acls=True)` ACLs are enforced.
@@ -45,7 +52,7 @@ class EmbeddedKafka(Controls):
             by default, as with Kafka. With 1 message, what was acknowledged survives a crash of the machine.
 
     Raises:
-        ValueError: a listener asks for what this broker does not have, or there is none.
+        ValueError: a listener asks for what this broker does not have, there is none, or a port does not exist.
         OSError: from `start`: a port is taken, or the folder is in use, of another version, or not this broker's.
 
     Example:
@@ -55,12 +62,15 @@ class EmbeddedKafka(Controls):
         0
     """
 
+    __reduce_ex__ = refuse_copies("their brokers run in this process; hand over `bootstrap`, which clients connect to")
+
     def __init__(
         self,
         nodes: int = 1,
         *,
         host: str = "127.0.0.1",
-        port: int = 0,
+        port: int | Mapping[str, int] = 0,
+        advertised: str | None = None,
         configs: Mapping[str, object] | None = None,
         security: Security | str | Sequence[Security | str] | None = None,
         plain: bool | None = None,
@@ -74,11 +84,14 @@ class EmbeddedKafka(Controls):
         self._is_plain = not security if plain is None else plain
         if not self._is_plain and not security:
             raise ValueError("plain=False leaves no listener: give EmbeddedKafka(security=...)")
+        advertised, first_port = (advertised_host(host), None) if advertised is None else parse_advertised(advertised)
+        names = [PLAINTEXT] if self._is_plain else []
         self._security: EmbeddedSecurity | None = None
         if security:
             from kafwire.testing.broker.security.embedded_security import EmbeddedSecurity
 
-            self._security = EmbeddedSecurity(security, host)
+            self._security = EmbeddedSecurity(security, host, advertised)
+            names += [each.name for each in self._security.listeners]
             if self._security.has_acls:
                 texts.setdefault("super.users", self._security.superusers)
         has_acls = acls is not None or (self._security is not None and self._security.has_acls)
@@ -87,7 +100,8 @@ class EmbeddedKafka(Controls):
         self._data = None if data is None else Path(data)
         self._storage: Storage | None = None
         self._server = SocketServer(self.state)
-        self._host, self._port = host, port
+        self._host, self._advertised = host, advertised
+        self._ports = ListenerPorts(names, nodes, port, first_port)
         self._is_started = False
 
     def start(self) -> Self:
@@ -106,18 +120,25 @@ class EmbeddedKafka(Controls):
         if self._security is not None:
             self._security.open()
             self._security.add_users(self.state)
-        for node in self.state.nodes.values():
-            port = self._port + node.number - 1 if self._port else 0
-            if self._is_plain:
-                node.addresses[PLAINTEXT] = self._server.listen(Listener(node.number, PLAINTEXT, self._host, port))
-                port = 0
-            for listener in self._security.listeners_of(node.number, port) if self._security else ():
-                _, opened = self._server.listen(listener)
-                node.addresses[listener.name] = self._security.opened(listener, opened)  # type: ignore[union-attr]
+        for index, node in enumerate(self.state.nodes.values()):
+            self._listen(index, node)
         self.state.part(Retention).watch()
+        self.state.part(Cleaner).watch()
         self._server.start()
         self._is_started = True
         return self
+
+    def _listen(self, index: int, node: Node) -> None:
+        ports = self._ports
+        if self._is_plain:
+            listener = Listener(node.number, PLAINTEXT, self._host, ports.opened(PLAINTEXT, index))
+            opened = self._server.listen(listener)[1]
+            node.addresses[PLAINTEXT] = self._advertised, ports.to_advertise(PLAINTEXT, index, opened)
+        if self._security is None:
+            return
+        for listener in self._security.listeners_of(node.number, lambda name: ports.opened(name, index)):
+            advertised = ports.to_advertise(listener.name, index, self._server.listen(listener)[1])
+            node.addresses[listener.name] = self._security.advertise(listener, advertised)
 
     def close(self) -> None:
         """Close all ports and connections. What is in memory is gone, what is in a folder is on disk."""
@@ -126,6 +147,17 @@ class EmbeddedKafka(Controls):
             self._storage.close()
         if self._security is not None:
             self._security.close()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the brokers end, by `close` in another thread or by an error inside of them.
+
+        Args:
+            timeout: in seconds; None: for ever.
+
+        Returns:
+            Whether they have ended.
+        """
+        return self._server.wait(timeout)
 
     def __enter__(self) -> Self:
         return self if self._is_started else self.start()
@@ -154,7 +186,7 @@ class EmbeddedKafka(Controls):
         if not self._is_plain:
             message = "security=... closed the plain listener: use `bootstrap` and `client_options`, or plain=True"
             raise ValueError(message)
-        return ",".join(f"{host}:{port}" for n in self.state.nodes.values() for host, port in [n.address(PLAINTEXT)])
+        return ",".join(host_and_port(*node.address(PLAINTEXT)) for node in self.state.nodes.values())
 
     @property
     def security(self) -> ClusterSecurity:

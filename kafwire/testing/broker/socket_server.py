@@ -26,7 +26,15 @@ from kafwire.testing.broker.frames import has_long_text, read_request, write_pie
 from kafwire.testing.broker.log.log import FileSpan
 from kafwire.testing.broker.request import HANG_UP, NO_ANSWER, Answer, Connection, Request
 from kafwire.testing.broker.security.principals import DEFAULT_RULES, principal_of
-from kafwire.testing.broker.security.server_tls import HANDSHAKE_MS, Step, next_plaintext, shake_hands
+from kafwire.testing.broker.security.server_tls import (
+    HANDSHAKE_MS,
+    Step,
+    begins_tls,
+    has_ended,
+    next_plaintext,
+    refuse_plaintext,
+    shake_hands,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -66,6 +74,8 @@ class _Peer:
     connection: Connection
     listener: Listener
     handshake: Timer | None = None  # of TLS, which is under way: when it has taken too long
+    has_greeted: bool = False  # the handshake has begun with bytes of TLS
+    is_refused: bool = False  # it has not: the client's end is due
     wants_to_write: bool = False  # by the handshake
     head: bytearray = field(default_factory=bytearray)  # of a frame that has begun
     frame: bytearray | None = None  # that is being received
@@ -99,6 +109,8 @@ class SocketServer:
         self._wake_receive.setblocking(False)
         self._selector.register(self._wake_receive, selectors.EVENT_READ, self._on_wake)
         self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._asking = threading.Lock()  # a call enters the queue while the thread still takes it out
+        self._is_closed = False
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._began = time.monotonic()
         self._ends = False
@@ -113,26 +125,42 @@ class SocketServer:
     def close(self) -> None:
         """Close all ports and connections, and end the thread."""
         if self._thread.is_alive():
-            self.ask(self._end)
+            with contextlib.suppress(RuntimeError):  # an error ends it meanwhile
+                self.ask(self._end)
             self._thread.join()
         else:
             self._close_all()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the thread ends, for so many seconds at most. Returns whether it has ended."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def ask(self, function: Callable[[], _T]) -> _T:
         """Call `function` in the server's thread, where it may touch the state, and return what it returns."""
         if threading.current_thread() is self._thread:
             return function()
-        if not self._thread.is_alive():
-            raise RuntimeError("the broker is closed")
         future: Future[_T] = Future()
-        self._asked.append((function, future))
-        self._wake_send.send(b"\0")
+        with self._asking:
+            if self._is_closed or not self._thread.is_alive():
+                raise RuntimeError("the broker is closed")
+            self._asked.append((function, future))
+            self._wake_send.send(b"\0")
         return future.result()
 
     def listen(self, listener: Listener) -> tuple[str, int]:
         """Open a port, before `start` or in the server's thread. Returns where it is."""
         family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
-        opened = socket.create_server((listener.host, listener.port), family=family, backlog=1024)
+        both = listener.host == "::" and socket.has_dualstack_ipv6()
+        try:
+            opened = socket.create_server(
+                (listener.host, listener.port), family=family, backlog=1024, dualstack_ipv6=both
+            )
+        except OSError as error:
+            number = error.errno or 0
+            why = os.strerror(number) if number > 0 else "no address of this machine"
+            where = f"listener {listener.name} cannot listen on {listener.host} port {listener.port}"
+            raise OSError(error.errno, f"{where}: {why}") from None
         opened.setblocking(False)
         self._listeners[opened.fileno()] = opened, listener
         self._selector.register(opened, selectors.EVENT_READ, lambda: self._on_client(opened, listener))
@@ -197,8 +225,8 @@ class SocketServer:
         with contextlib.suppress(BlockingIOError):
             self._wake_receive.recv(4096)
         while self._asked:
+            self.state.advance(self.now_ms)  # an error leaves the call in the queue, where it fails as the thread ends
             function, future = self._asked.popleft()
-            self.state.advance(self.now_ms)
             try:
                 future.set_result(function())
             except BaseException as error:  # noqa: BLE001 - it belongs to who asked
@@ -214,8 +242,10 @@ class SocketServer:
             opened.close()
         self._listeners.clear()
         self._selector.close()
-        self._wake_receive.close()
-        self._wake_send.close()
+        with self._asking:
+            self._is_closed = True
+            self._wake_receive.close()
+            self._wake_send.close()
         while self._asked:
             self._asked.popleft()[1].set_exception(RuntimeError("the broker is closed"))
 
@@ -291,6 +321,17 @@ class SocketServer:
             self._watch(peer)
 
     def _shake_hands(self, peer: _Peer) -> None:
+        if peer.is_refused:
+            if has_ended(peer.socket):
+                self._close(peer)
+            return
+        if not peer.has_greeted:
+            peer.has_greeted = begins_tls(peer.socket)
+            if not peer.has_greeted:
+                _log.info("a connection from %s ends: the client speaks no TLS", peer.connection.peer)
+                refuse_plaintext(peer.socket)
+                peer.is_refused = True
+                return
         step = shake_hands(peer.socket)
         peer.wants_to_write = step is Step.WRITE
         if step is not Step.DONE:

@@ -25,7 +25,7 @@ from kafwire.testing.broker.request_log import RequestLog
 from kafwire.testing.broker.security.acls import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from kafwire.testing.broker.storage.journal import JournalWriter, NoJournal
 from kafwire.testing.broker.timers import Timer, Timers
-from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, COARSER, TOPIC_CONFIGS
 from kafwire.testing.broker.topics.group_configs import GROUP_CONFIGS, broker_option
 from kafwire.testing.broker.topics.topics import Topic, Topics
 
@@ -144,7 +144,13 @@ class ClusterState:
 
     def config(self, name: str) -> str:
         """A broker's option."""
-        return self.configs.get(name, BROKER_CONFIGS[name].default)
+        value = self.configs.get(name)
+        if value is not None:
+            return value
+        for coarser, ms in COARSER.get(name, {}).items():
+            if coarser in self.configs:
+                return str(max(-1, int(self.configs[coarser]) * ms))
+        return BROKER_CONFIGS[name].default
 
     def config_int(self, name: str) -> int:
         """A broker's option that is a number."""

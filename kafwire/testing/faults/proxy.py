@@ -10,6 +10,7 @@ from itertools import count
 from types import TracebackType
 from typing import Self, TypeVar
 
+from kafwire.handles import refuse_copies
 from kafwire.testing.faults.front import Front
 from kafwire.testing.faults.kinds import BlackHole, Fault, Refuse, Reset, Throttle
 from kafwire.testing.faults.reactor import Reactor
@@ -46,6 +47,8 @@ class FaultProxy:
         ...     [event.kind for event in proxy.events]
         ['DropResponse']
     """
+
+    __reduce_ex__ = refuse_copies("they own connections and a thread; hand over `bootstrap`, which clients connect to")
 
     def __init__(
         self,

@@ -20,11 +20,23 @@ import org.apache.kafka.common.record.internal.MemoryRecords;
 
 /** Questions to the message classes, by way of their own reading and writing and of their JSON converters. */
 class Messages {
-    private static final String PACKAGE = "org.apache.kafka.common.message.";
+    private static final List<String> PACKAGES = List.of(
+        "org.apache.kafka.common.message.",
+        "org.apache.kafka.coordinator.group.generated.",
+        "org.apache.kafka.coordinator.share.generated.",
+        "org.apache.kafka.coordinator.transaction.generated.",
+        "org.apache.kafka.server.log.remote.metadata.storage.generated.");
 
     private static Class<?> type(String name) throws ClassNotFoundException {
         boolean suffix = name.endsWith("Request") || name.endsWith("Response") || name.endsWith("Header");
-        return Class.forName(PACKAGE + name + (suffix ? "Data" : ""));
+        for (String each : PACKAGES) {
+            try {
+                return Class.forName(each + name + (suffix ? "Data" : ""));
+            } catch (ClassNotFoundException elsewhere) {
+                continue;
+            }
+        }
+        throw new ClassNotFoundException(name);
     }
 
     private static Class<?> converter(String name) throws ClassNotFoundException {

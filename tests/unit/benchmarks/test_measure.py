@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.measure import ROOT, Bench, converse
 from benchmarks.payload import make_pool, split_pool
+from benchmarks.processes import PROGRAMS, time_processes
 from benchmarks.report import END, START, render, update_readme
 from benchmarks.rounds import ContenderError, Figure, Measured, as_json, judge, run_row
 from benchmarks.row import Contender, Goal, Kind, Row, Topic
@@ -45,6 +46,21 @@ def test_goals_name_contenders_of_their_row() -> None:
         for goal in row.goals:
             assert goal.of in names
             assert not goal.over or goal.over in names
+
+
+def test_rows_of_whole_processes_have_programs() -> None:
+    tasks = {one.task for row in ROWS if row.kind == "start" for one in row.contenders}
+    assert tasks == set(PROGRAMS)
+    for task in PROGRAMS:
+        compile(PROGRAMS[task], task, "exec")
+
+
+def test_a_process_is_timed_from_its_start_to_its_end(tmp_path: Path) -> None:
+    measured = time_processes("floor", "127.0.0.1:1", ROOT, tmp_path, count=2)
+    assert measured.cpu is not None
+    assert 1 < measured.figure < measured.seconds * 1000
+    with pytest.raises(ContenderError, match="bootstrap_servers"):
+        time_processes("kafwire first-send", "", ROOT, tmp_path, count=1)
 
 
 def test_contenders_take_turns_and_each_round_begins_with_another() -> None:

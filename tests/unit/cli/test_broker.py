@@ -85,7 +85,19 @@ def test_a_port_that_is_taken() -> None:
         (["--property", "num.partitions=none"], "num.partitions"),
         (["--topic", "a/b"], "is no name of a topic"),
         (["--topic", "t:0"], "is no number of partitions"),
-        (["--security", "none"], "'none'"),
+        (["--security", "none"], "'none' is not one of ssl, ssl_mtls, sasl_plaintext, sasl_ssl"),
+        (["--security", "ssl:70000"], "'70000' is no port"),
+        (["--security", "ssl", "--security", "SSL:9094"], "--security: ssl is given twice"),
+        (
+            ["--port", "9093", "--security", "ssl", "--security", "sasl_ssl:9093"],
+            "SSL and SASL_SSL have one port",
+        ),
+        (["--port", "65535", "--nodes", "2"], "port 65536 of listener PLAINTEXT does not exist"),
+        (["--advertised", "PLAINTEXT://kafka:9092"], "is not HOST[:PORT]"),
+        (["--advertised", "kafka:port"], "'kafka:port' is not host:port"),
+        (["--advertised", "kafka:65535", "--nodes", "2"], "port 65536 of listener PLAINTEXT does not exist"),
+        (["--topic", "t:1", "--topic", "t:2"], "t is given twice, with 1 and 2 partitions"),
+        (["--topic", "t:1000000"], "is no number of partitions"),
         (["--nodes", "0"], "0"),
         (["--plain"], "--plain goes with --security"),
     ],
@@ -94,13 +106,109 @@ def test_wrong_usage(arguments: list[str], says: str) -> None:
     ran = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=30)
     assert ran.returncode == 2
     assert says in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_a_start_that_fails_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for arguments, says in [
+            (
+                ["--port", f"{port}"],
+                f"listener PLAINTEXT cannot listen on 127.0.0.1 port {port}: Address already in use",
+            ),
+            (["--host", "192.0.2.1"], "listener PLAINTEXT cannot listen on 192.0.2.1 port 0: Cannot assign requested"),
+            (["--host", "no-such-host.invalid"], "on no-such-host.invalid port 0: no address of this machine"),
+            (["--data", str(tmp_path)], f"{tmp_path} is not empty (other)"),
+        ]:
+            ran = subprocess.run(
+                [*COMMAND, "--port", "0", *arguments], capture_output=True, text=True, check=False, timeout=30
+            )
+            assert (ran.returncode, ran.stderr.count("\n")) == (1, 1), ran.stderr
+            assert says in ran.stderr
+
+
+def test_without_cryptography_one_line_names_the_extra() -> None:
+    program = """
+import sys
+sys.modules["cryptography"] = None
+from kafwire.cli import main
+main(["broker", "--port", "0", "--security", "sasl_ssl"])
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=30)
+    assert ran.returncode == 1
+    assert ran.stderr == (
+        "kafwire: the broker cannot start: certificates need the package cryptography: pip install 'kafwire[broker]'\n"
+    )
+
+
+def test_a_property_without_effect_is_reported() -> None:
+    with running("--port", "0", "--property", "num.network.threads=5") as (bootstrap, process):
+        assert bootstrap.startswith("127.0.0.1:")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=30)
+    assert errors.startswith("--property num.network.threads has no effect")
+
+
+def test_an_error_inside_the_broker_ends_the_command_with_one_line() -> None:
+    program = """
+import sys
+from kafwire.cli import main
+from kafwire.testing.broker.state import ClusterState
+def fail(self, now_ms):
+    raise RuntimeError("broken on purpose")
+ClusterState.advance = fail
+main(["broker", "--port", "0"])
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=30)
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].endswith("RuntimeError('broken on purpose')")
+    assert "Traceback" not in ran.stderr
+
+
+def test_each_listener_has_the_port_asked_for() -> None:
+    port = 10_001 + 4 * (os.getpid() % 1_000)
+    arguments = ["--port", f"{port}", "--plain", "--security", "sasl_plaintext", "--security", f"ssl:{port + 2}"]
+    with running(*arguments) as (bootstrap, process):
+        assert process.stdout is not None
+        found = [line.split()[1:] for line in read_until_end(process, "ssl-java") if line.startswith("listener ")]
+        assert bootstrap == f"127.0.0.1:{port + 1}"
+        assert found == [
+            ["PLAINTEXT", f"127.0.0.1:{port}"],
+            ["SASL_PLAINTEXT", f"127.0.0.1:{port + 1}"],
+            ["SSL", f"127.0.0.1:{port + 2}"],
+        ]
+        assert listening_ports(process) == {port, port + 1, port + 2}
+
+
+def test_all_addresses_are_listened_on_and_localhost_is_advertised() -> None:
+    with running("--host", "0.0.0.0", "--port", "0") as (bootstrap, process):
+        assert bootstrap.startswith("localhost:")
+        assert listening_ports(process) == {int(bootstrap.rpartition(":")[2])}
+        with kafwire.Client(bootstrap) as client:
+            assert [each.host for each in client.metadata([]).brokers] == ["localhost"]
+
+
+def test_the_address_for_clients_of_a_container() -> None:
+    with running("--host", "0.0.0.0", "--port", "0", "--advertised", "kafka.test:9092") as (bootstrap, process):
+        assert bootstrap == "kafka.test:9092"
+        with kafwire.Client(f"127.0.0.1:{listening(process)}") as client:
+            (broker,) = client.metadata([]).brokers
+        assert (broker.host, broker.port) == ("kafka.test", 9092)
 
 
 def test_clients_of_a_secured_listener_find_their_options() -> None:
     with running("--port", "0", "--security", "sasl_ssl", "--topic", "t") as (bootstrap, process):
         assert process.stdout is not None
-        told = "".join(process.stdout.readline() for _ in range(5))
-        (path,) = re.findall(r"kcat -L -F (\S+)", told)
+        printed = "".join(process.stdout.readline() for _ in range(6))
+        (path,) = re.findall(r"kcat -L -F (\S+)", printed)
+        (own,) = re.findall(r"kafwire topics -F (\S+)", printed)
+        shown = subprocess.run(
+            [*COMMAND[:-1], "topics", "-F", own], capture_output=True, text=True, check=False, timeout=30
+        )
+        assert shown.returncode == 0, shown.stderr
+        assert shown.stdout.splitlines()[1].split()[0] == "t"
         assert bootstrap.endswith(f":{listening(process)}"), "there is no plain listener beside it"
         options = dict(line.split("=", 1) for line in Path(path).read_text().splitlines() if "=" in line)
         with kafwire.Client.from_config({**options, "bootstrap.servers": bootstrap}) as client:
@@ -117,8 +225,22 @@ def test_the_plain_listener_is_there_when_it_is_asked_for() -> None:
             assert client.topic("t").name == "t"
 
 
+def read_until_end(process: "subprocess.Popen[str]", last: str) -> Iterator[str]:
+    """The lines of the command, up to one that has a text."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        yield line
+        if last in line:
+            return
+
+
+def listening_ports(process: "subprocess.Popen[str]") -> set[int]:
+    """The ports that a process listens on."""
+    found = psutil.Process(process.pid).net_connections("tcp")
+    return {int(each.laddr.port) for each in found if each.status == "LISTEN"}
+
+
 def listening(process: "subprocess.Popen[str]") -> int:
     """The only port that a process listens on."""
-    found = [each.laddr.port for each in psutil.Process(process.pid).net_connections("tcp") if each.status == "LISTEN"]
-    (port,) = found
-    return int(port)
+    (port,) = listening_ports(process)
+    return port

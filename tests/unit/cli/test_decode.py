@@ -610,7 +610,7 @@ def test_wrong_usage_is_code_2_and_one_line(arguments: list[str], message: str) 
         (["--max-frame-bytes", "4"], b"\0" * 13, "more than 12 bytes"),
         (["--message", "EndTxnMarker", "00"], None, "begins with 2 bytes of version; there are 1 bytes"),
         (["--log", "no-such-file"], None, "no-such-file: No such file or directory"),
-        (["--log", "x.timeindex"], None, "x.timeindex: this is an index of timestamps, no log"),
+        (["--log", "x.timeindex"], None, "x.timeindex: No such file or directory"),
     ],
 )
 def test_input_that_cannot_be_read_is_code_1_and_one_line(

@@ -48,8 +48,14 @@ def test_all_groups_are_listed(kafka: EmbeddedKafka) -> None:
     assert result.exit_code == 0
     assert lines(result)[1:] == [["a", "classic", "Empty", "1"], ["b", "classic", "Empty", "1"]]
     found = [json.loads(line) for line in run(kafka, "list", "-J").stdout.splitlines()]
-    assert [each["group_id"] for each in found] == ["a", "b"]
-    assert found[0]["coordinator"] == 1
+    assert found[0] == {
+        "group": "a",
+        "type": "classic",
+        "state": "Empty",
+        "protocolType": None,
+        "coordinator": 1,
+    }
+    assert [each["group"] for each in found] == ["a", "b"]
 
 
 def test_no_group_is_a_header_alone(kafka: EmbeddedKafka) -> None:
@@ -63,8 +69,14 @@ def test_members_and_what_they_read(kafka: EmbeddedKafka) -> None:
         header, row = lines(run(kafka, "members", "g"))
         assert dict(zip(header, row, strict=True))["PARTITIONS"] == "orders:0-2"
         assert member_id in row
-        told = json.loads(run(kafka, "describe", "g", "-J").stdout)
-        assert told["members"][0]["partitions"] == [["orders", 0], ["orders", 1], ["orders", 2]]
+        shown = json.loads(run(kafka, "describe", "g", "-J").stdout)
+        places = [{"topic": "orders", "partition": number} for number in range(3)]
+        assert shown["members"][0]["partitions"] == places
+        (alone,) = [json.loads(line) for line in run(kafka, "members", "g", "-J").stdout.splitlines()]
+        assert alone == {"group": "g", **shown["members"][0]}
+        assert (alone["memberId"], alone["instanceId"], alone["epoch"]) == (member_id, "one", None)
+        (row, *_) = [json.loads(line) for line in run(kafka, "lag", "g", "-J").stdout.splitlines()]
+        assert (row["memberIds"], row["committed"]) == (["one"], None)
         rows = lines(run(kafka, "lag", "g"))
         # Nothing is committed: how far behind it is nobody can tell.
         assert rows[1] == ["g", "orders", "0", "15", "one"]
@@ -132,7 +144,7 @@ def test_lag_is_watched(kafka: EmbeddedKafka) -> None:
         (["--by=-100"], {T0: 0, T1: 0}),
         (["--to-time", "11000"], {T0: 5, T1: 5}),
         (["--to-time", "1970-01-01T00:00:12Z"], {T0: 6, T1: 5}),
-        (["--to-time", "9999999999"], {T0: 15, T1: 15}),
+        (["--to-time", "99999999"], {T0: 15, T1: 15}),
         (["--to-offset", "3", "-t", "orders:1"], {T0: 5, T1: 3}),
     ],
     ids=str,
@@ -140,11 +152,28 @@ def test_lag_is_watched(kafka: EmbeddedKafka) -> None:
 def test_offsets_are_set(kafka: EmbeddedKafka, how: list[str], after: dict[TopicPartition, int]) -> None:
     commit(kafka, "g", {T0: 5, T1: 10})
     planned = run(kafka, "reset-offsets", "g", *how, "--dry-run")
+    shown = run(kafka, "reset-offsets", "g", *how)
     assert committed(kafka, "g") == {T0: 5, T1: 10}
-    done = run(kafka, "reset-offsets", "g", *how)
-    assert (planned.exit_code, done.exit_code) == (0, 0)
-    assert planned.stdout == done.stdout
+    assert (planned.stderr, shown.stderr) == (
+        "",
+        "kafwire groups: this is the plan, and nothing is changed: add --execute\n",
+    )
+    done = run(kafka, "reset-offsets", "g", *how, "--execute")
+    assert (planned.exit_code, shown.exit_code, done.exit_code, done.stderr) == (0, 0, 0, "")
+    assert planned.stdout == shown.stdout == done.stdout
     assert committed(kafka, "g") == after
+
+
+def test_a_time_that_looks_like_seconds_gets_a_warning(kafka: EmbeddedKafka) -> None:
+    commit(kafka, "g", {T0: 5})
+    result = run(kafka, "reset-offsets", "g", "--to-time", "1764331200", "--dry-run")
+    assert (result.exit_code, "write --to-time 1764331200000" in result.stderr) == (0, True)
+
+
+def test_a_plan_as_json(kafka: EmbeddedKafka) -> None:
+    commit(kafka, "g", {T0: 5})
+    result = run(kafka, "reset-offsets", "g", "--by", "-3", "-J")
+    assert json.loads(result.stdout) == {"group": "g", "topic": "orders", "partition": 0, "before": 5, "after": 2}
 
 
 def committed(kafka: EmbeddedKafka, group: str) -> dict[TopicPartition, int | None]:
@@ -153,7 +182,7 @@ def committed(kafka: EmbeddedKafka, group: str) -> dict[TopicPartition, int | No
 
 
 def test_a_group_is_made_by_setting_its_offsets(kafka: EmbeddedKafka) -> None:
-    assert run(kafka, "reset-offsets", "new", "--to-latest", "--topic", "orders").exit_code == 0
+    assert run(kafka, "reset-offsets", "new", "--to-latest", "--topic", "orders", "--execute").exit_code == 0
     assert committed(kafka, "new") == {T0: 15, T1: 15}
     result = run(kafka, "reset-offsets", "newer", "--to-latest")
     assert (result.exit_code, "GROUP_ID_NOT_FOUND" in result.stderr) == (1, True)
@@ -206,6 +235,7 @@ def test_the_brokers_reason_is_shown_with_a_group_that_is_not_deleted(kafka: Emb
         ["reset-offsets", "g", "--to-time", "noon"],
         ["reset-offsets", "g", "--to-time", "2026-01-31T12:00:00"],
         ["reset-offsets", "g", "--to-latest", "-t", "orders:x"],
+        ["reset-offsets", "g", "--to-latest", "--execute", "--dry-run"],
         ["lag"],
     ],
     ids=str,
@@ -218,23 +248,6 @@ def test_wrong_usage(kafka: EmbeddedKafka, arguments: list[str]) -> None:
 def test_by_without_a_committed_offset_says_so(kafka: EmbeddedKafka) -> None:
     result = run(kafka, "reset-offsets", "new", "--by", "1", "-t", "orders:0")
     assert (result.exit_code, "orders-0: nothing is committed" in result.stderr) == (1, True)
-
-
-def test_a_share_group_is_named_as_one_and_has_no_offsets_to_reset(kafka: EmbeddedKafka) -> None:
-    with kafwire.ShareConsumer(kafka.bootstrap, topics="orders", group_id="packers") as consumer:
-        consumer.poll(timeout=0.1)
-        for arguments in (
-            ["describe", "packers"],
-            ["lag", "packers"],
-            ["members", "packers"],
-            ["reset-offsets", "packers", "--to-earliest", "-t", "orders", "--dry-run"],
-        ):
-            result = run(kafka, *arguments)
-            assert (result.exit_code, "packers is a group of the type share" in result.stderr) == (1, True)
-        commit(kafka, "g", {T0: 5})
-        others = run(kafka, "lag", "packers", "g")
-        assert (others.exit_code, "packers is a group" in others.stderr) == (1, True)
-        assert others.stdout.endswith("10 record(s) behind\n")
 
 
 def test_a_coordinator_that_is_not_there_yet_is_waited_for(kafka: EmbeddedKafka) -> None:
@@ -261,7 +274,7 @@ def test_a_partition_without_a_leader_hides_no_other_lag() -> None:
         assert third.split() == ["g", "orders", "2", "2", "-", "-"]
         assert total == "6 record(s) behind, 1 partition(s) without a known end"
         assert "orders-2 has no known end: LEADER_NOT_AVAILABLE" in result.stderr
-        result = run(kafka, "reset-offsets", "g", "--to-earliest", "-X", "default.api.timeout.ms=5000")
+        result = run(kafka, "reset-offsets", "g", "--to-earliest", "--execute", "-X", "default.api.timeout.ms=5000")
         assert result.exit_code == 1
         assert "orders-2 is left as it is: LEADER_NOT_AVAILABLE" in result.stderr
         assert {number: offset for (_, number), offset in kafka.committed("g").items()} == {0: 0, 1: 0, 2: 2}

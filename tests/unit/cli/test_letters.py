@@ -209,9 +209,9 @@ def test_other_records_are_told_and_left(kafka: EmbeddedKafka) -> None:
 
 
 def test_times(kafka: EmbeddedKafka) -> None:
-    written = [one["written"] for one in listed(kafka)]
-    assert len(listed(kafka, "--since", min(written))) == 20
-    assert listed(kafka, "--until", min(written)) == []
+    written = [one["ts"] for one in listed(kafka)]
+    assert len(listed(kafka, "--since", str(min(written)))) == 20
+    assert listed(kafka, "--until", str(min(written))) == []
     assert run(kafka, "list", "--since", "yesterday").exit_code == 2
 
 

@@ -41,6 +41,14 @@ def test_text_is_utf_8_whatever_the_locale() -> None:
     assert '"clientId":"größer"' in ran.stdout.decode()
 
 
+def test_a_word_longer_than_a_file_name_is_utf_8_whatever_the_locale() -> None:
+    word = "ö" * 200
+    environment = {**os.environ, "LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    ran = subprocess.run([*COMMAND, "messages", word], capture_output=True, check=False, env=environment)
+    assert (ran.returncode, "File name too long" in ran.stderr.decode()) == (2, False)
+    assert word in ran.stderr.decode()
+
+
 def test_codes_and_errors_of_a_process() -> None:
     failed = run("decode", "7fff00000000000500016dff")
     assert failed.returncode == 1

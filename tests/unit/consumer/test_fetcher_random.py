@@ -48,6 +48,7 @@ class Schedule:
         if self.committed_only:
             options["isolation_level"] = "read_committed"
         age = self.chance.choice([300_000, 3_000])
+        options["max_poll_records"] = random.Random(f"limit {seed}").choice([None, None, 1, 2, 5])
         self.consuming = Consuming(self.world, topics="t", request_timeout_ms=2000, metadata_max_age_ms=age, **options)
         self.world.on("Metadata", self._metadata)
 

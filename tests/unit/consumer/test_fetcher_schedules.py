@@ -56,6 +56,7 @@ class Schedule:
             "auto_offset_reset": "earliest",
             "request_timeout_ms": 2_000,
             "metadata_max_age_ms": chance.choice([3_000, 300_000]),
+            "max_poll_records": chance.choice([None, None, 1, 2, 5]),
         }
         if racks:
             self.options["client_rack"] = "r2"

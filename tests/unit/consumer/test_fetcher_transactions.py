@@ -94,13 +94,15 @@ def shuffled(world: World, chance: random.Random) -> None:
 @pytest.mark.parametrize("level", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("size", [100, 1 << 20])
 def test_random_transactions(size: int, level: str, strategy: dict[str, Any]) -> None:
-    for seed in range(5):
+    for seed in range(8):
         chance = random.Random(seed)
         with World(seed=seed) as world:
             world.create_topic("t")
             shuffled(world, chance)
             written = Transactions(world)
             options: dict[str, Any] = {"isolation_level": level, "max_partition_fetch_bytes": size} | strategy
+            if seed >= 2:  # parts of chunks, and of such that have many wire batches
+                options |= {"max_poll_records": chance.choice([1, 2, 7]), "chunk_bytes": chance.choice([1, 1000])}
             with Consuming(world, topics="t", **options) as consuming:
                 for _ in range(80):
                     what = chance.random()

@@ -272,15 +272,15 @@ def test_errors_that_nobody_explains(
             assert f"({code})" in warnings[0]
             assert where in warnings[0]
             metrics = consuming.core.metrics()
-            assert metrics["partitions"]["t", 0]["failing_ms"] > 55_000
-            assert metrics["partitions"]["t", 1]["failing_ms"] is None or whole
+            assert metrics["partitions"]["t-0"]["failing_ms"] > 55_000
+            assert metrics["partitions"]["t-1"]["failing_ms"] is None or whole
             ((told, counts),) = metrics["fetcher"]["errors"].items()
             assert told == where
             assert sum(counts.values()) >= least
             world.off("Fetch")
             log_of(world).error = 0
             consuming.until_read(rows)
-            assert consuming.core.metrics()["partitions"]["t", 0]["failing_ms"] is None
+            assert consuming.core.metrics()["partitions"]["t-0"]["failing_ms"] is None
 
 
 @few_partitions

@@ -302,7 +302,7 @@ def test_threads_of_the_blocking_face_are_bounded() -> None:
         seen: list[int] = []
         with kafwire.Consumer(kafka.bootstrap, topics="t", group_id="g", auto_offset_reset="earliest") as consumer:
 
-            def handle(stream: kafwire.sync.partition_stream.PartitionStream) -> None:
+            def handle(stream: kafwire.PartitionStream) -> None:
                 nonlocal most
                 running.add(stream.partition)
                 most = max(most, len(running))
@@ -351,7 +351,7 @@ def test_a_handler_of_the_blocking_face_that_raises_is_raised() -> None:
             producer.send("t", b"")
         with kafwire.Consumer(kafka.bootstrap, topics="t", group_id="g", auto_offset_reset="earliest") as consumer:
 
-            def handle(stream: kafwire.sync.partition_stream.PartitionStream) -> None:
+            def handle(stream: kafwire.PartitionStream) -> None:
                 for _ in stream:
                     raise ValueError("no")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import math
 import uuid
@@ -72,7 +73,9 @@ def test_batches_of_one_response_keep_their_locks_while_they_wait() -> None:
         assert found == [(0, 2), (BATCH, 1)]
         assert len(world.made("ShareFetch")) == fetches + 1, "one response has both"
         consumer.commit()
-        assert consumer.metrics()["acknowledged"] == 2 * BATCH + 1
+        metrics = consumer.metrics()
+        assert metrics["acknowledged"] == 2 * BATCH + 1
+        assert json.loads(json.dumps(metrics, allow_nan=False)) == metrics
         assert consumer.metrics()["expired"] == 0
 
 

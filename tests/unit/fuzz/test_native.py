@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fuzz import __main__ as fuzzing
-from fuzz.native import build, seeds
+from fuzz.native import build, choice, seeds
 from fuzz.native import run as native
 from fuzz.native.replay import REPLAY
 from fuzz.targets import TARGETS, Broken
@@ -40,6 +40,15 @@ def test_target_holds(name: str) -> None:
 
 def test_every_target_is_run() -> None:
     assert set(EXECUTIONS) == set(TARGETS)
+
+
+def test_an_input_names_each_version_of_each_message() -> None:
+    known = choice.runs()
+    for name, message in protocol.MESSAGES.items():
+        for version in range(message.min_version, message.max_version + 1):
+            found = choice.chosen(choice.head(name, version - message.min_version) + b"\0", known)
+            assert found is not None
+            assert (found[0].message, found[1]) == (message, version)
 
 
 class Escaping:

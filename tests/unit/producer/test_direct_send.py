@@ -19,7 +19,6 @@ from kafwire.errors import ErrorCode, KafkaError
 from kafwire.producer import direct_send as net_direct_send
 from kafwire.records import decode_batches
 from kafwire.testing.simulation.log import HANGUP, NEVER, Call
-from kafwire.types import TopicPartition
 from tests.support.deadlines import until
 from tests.support.served_kafka import ServedKafka
 from tests.support.simulated_producer import errors
@@ -56,7 +55,7 @@ def values(kafka: ServedKafka, partition: int = 0) -> list[bytes | None]:
 
 
 def counted(producer: Any) -> dict[str, Any]:
-    found: dict[str, Any] = producer.metrics()["partitions"][TopicPartition("t", 0)]
+    found: dict[str, Any] = producer.metrics()["partitions"]["t-0"]
     return found
 
 

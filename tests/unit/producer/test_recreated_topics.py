@@ -359,8 +359,8 @@ def test_metrics_tell_of_records_to_a_partition_that_was_gone_before_anything_wa
         work.flush()
         assert gone.exception(0) is not None
         partitions = work.sender.metrics()["partitions"]
-        assert partitions["t", 5]["records_failed"] == 1
-        assert partitions["t", 5]["batches_in_flight"] == 0
+        assert partitions["t-5"]["records_failed"] == 1
+        assert partitions["t-5"]["batches_in_flight"] == 0
 
 
 @pytest.mark.parametrize("attempts", [0, 1])

@@ -546,7 +546,7 @@ def test_messages_by_name() -> None:
     with pytest.raises(KeyError):
         MESSAGES["NoSuchRequest"]
     with pytest.raises(AttributeError):
-        protocol.NoSuchRequest  # noqa: B018
+        protocol.NoSuchRequest  # type: ignore[attr-defined]  # noqa: B018
     assert set(protocol.__all__) <= set(dir(protocol))
 
 

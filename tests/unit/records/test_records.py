@@ -198,7 +198,7 @@ def test_exported_columns_live_as_long_as_somebody_holds_them() -> None:
         ([("text", b"")], "must be bytes"),
         ([(None, b"", None, [("h",)])], r"\(key, value\) pair"),
         ([(None, b"", None, [(None, b"")])], "header key"),
-        ([(None, b"", None, [("h", "text")])], "header value"),
+        ([(None, b"", None, [("h", 5)])], "header value"),
         ([(None, b"", 1 << 63)], "does not fit"),
     ],
 )

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import kafwire
+import kafwire.testing
 from kafwire.aio.bridge import on_engine
 from kafwire.errors import KafkaError
 from kafwire.runtime.engine import NativeEngine, default_engine

@@ -71,7 +71,7 @@ def test_each_theme_has_seeds_of_its_own() -> None:
 
 def test_a_mistake_that_nothing_can_be_imported_with_is_found() -> None:
     mistake = Mistake(
-        "kafwire/cluster/backoff.py", before="from dataclasses import", after="from nowhere import", what=""
+        "kafwire/cluster/backoff.py", before="from kafwire.lazy_dataclass import", after="from nowhere import", what=""
     )
     trial = advance(Trial(mistake), [5], limit_s=20)
     assert (trial.seed, trial.tried) == (5, 1)

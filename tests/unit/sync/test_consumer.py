@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import inspect
+import json
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import kafwire
 from kafwire.consumer.core import ConsumerCore
 from kafwire.errors import BrokerError, ConfigError, KafkaError
 from kafwire.records import Record, encode_batch
 from kafwire.testing.simulation.log import NEVER
 from kafwire.types import Offset, TopicPartition
+from tests.support.simulated import World
 from tests.support.simulated_consumer import fill, log_of, write
 from tests.support.simulated_flavours import Flavour, never, rows
 
@@ -358,6 +362,13 @@ def test_lag_and_the_end_need_no_request(flavour: Flavour, filled: Any) -> None:
     assert filled.lag() == {T0: 0, T1: 0}
 
 
+def test_json_carries_the_metrics(flavour: Flavour, filled: Any) -> None:
+    flavour.get(filled.poll())
+    metrics = flavour.get(filled.metrics())
+    assert metrics["partitions"].keys() == {"t-0", "t-1"}
+    assert json.loads(json.dumps(metrics, allow_nan=False)) == metrics
+
+
 def test_a_topic_is_subscribed_to_and_left(flavour: Flavour) -> None:
     fill(flavour.world, "t", partitions=2, batches=1, records=2)
     fill(flavour.world, "u", batches=1, records=2)
@@ -541,3 +552,82 @@ def test_a_scan_that_is_closed_reads_no_more(flavour: Flavour) -> None:
     assert flavour.all(scan.batches()) == []
     flavour.world.pass_time(1)
     assert not flavour.world.made("Fetch")
+
+
+# --- what programs of other clients write
+
+
+@pytest.mark.parametrize("topics", ["t", ["t", "u"]])
+def test_topics_come_after_the_servers(flavour: Flavour, topics: Any) -> None:
+    for name in ("t", "u"):
+        fill(flavour.world, name)
+    consumer = flavour._make("consumer", topics)
+    assert flavour.get(consumer.poll()) == []
+    assert consumer.subscription == {"t", "u"}.intersection([topics] if isinstance(topics, str) else topics)
+
+
+@pytest.mark.parametrize(
+    ("topics", "shown"), [(["t"], "'t'"), (["t", "u"], r"\['t', 'u'\]"), (["a@h:1"], r"'\*\*\*@h:1'")]
+)
+@pytest.mark.parametrize("name", ["Consumer", "AsyncConsumer", "ShareConsumer", "AsyncShareConsumer"])
+def test_topics_before_the_servers_are_an_error_with_the_line(name: str, topics: list[str], shown: str) -> None:
+    with pytest.raises(ConfigError, match=rf"write {name}\(bootstrap_servers, topics={shown}\)"):
+        getattr(kafwire, name)(*topics, bootstrap_servers="127.0.0.1:1")
+    if len(topics) > 1:
+        with pytest.raises(ConfigError, match=rf"write {name}\(bootstrap_servers, topics={shown}\)"):
+            getattr(kafwire, name)("127.0.0.1:1", *topics)
+
+
+def test_the_order_of_arguments_does_not_hide_the_signature() -> None:
+    class Mine(kafwire.Consumer):
+        def __init__(self, topic: str, bootstrap_servers: str) -> None:
+            super().__init__(bootstrap_servers, topic)
+
+    assert list(inspect.signature(kafwire.Consumer).parameters)[:3] == ["bootstrap_servers", "topics", "pattern"]
+    assert list(inspect.signature(Mine).parameters) == ["topic", "bootstrap_servers"]
+    with pytest.raises(KafkaError, match="option default_api_timeout_ms|within"):
+        kafwire.Consumer(bootstrap_servers="127.0.0.1:1", topics="t", default_api_timeout_ms=1)
+    with pytest.raises(TypeError, match="bootstrap_servers"):
+        kafwire.Consumer(topics="t")  # type: ignore[call-arg]
+
+
+def test_properties_say_so_when_they_are_called(flavour: Flavour, filled: Any) -> None:
+    for name in ("assignment", "subscription", "paused"):
+        with pytest.raises(TypeError, match=f"{name} is a property, not a method: write consumer.{name}"):
+            getattr(filled, name)()
+
+
+def test_a_loop_over_records_ends_after_the_consumer_timeout_and_another_goes_on() -> None:
+    with World() as world:
+        fill(world, "t", records=3)
+        with kafwire.Consumer(
+            world.bootstrap, "t", start="earliest", consumer_timeout_ms=3000, engine=world.engine
+        ) as consumer:
+            assert [record.offset for record in consumer] == list(range(log_of(world).end))
+            before = world.engine.now_ms()
+            assert list(consumer) == []
+            assert world.engine.now_ms() - before == pytest.approx(3000, abs=50)
+            ((_, value),) = write(world, "t")
+            assert [record.value for record in consumer] == [value]
+            assert consumer.poll() == [], "the time of a poll is its own"
+
+
+def test_an_async_consumer_says_that_it_has_no_consumer_timeout(caplog: pytest.LogCaptureFixture) -> None:
+    consumer = kafwire.AsyncConsumer("127.0.0.1:1", "t", consumer_timeout_ms=200)
+    assert caplog.messages == ["consumer_timeout_ms has no effect here: batches(timeout=seconds) ends after a silence"]
+    del consumer
+
+
+def test_stop_is_not_awaited() -> None:
+    with World() as world:
+        fill(world, "t")
+
+        async def main() -> None:
+            consumer = kafwire.AsyncConsumer(world.bootstrap, "t", engine=world.engine)
+            await consumer.start()
+            with pytest.raises(TypeError, match="write `await consumer.close\\(\\)`"):
+                await consumer.stop()  # type: ignore[func-returns-value, misc]
+            assert not consumer.stop()  # type: ignore[func-returns-value]
+            await consumer.close()
+
+        world.run(main())

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
 import logging
+import pydoc
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+import kafwire
 from kafwire.errors import (
     BrokerError,
     ConfigError,
+    KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     PurgedError,
@@ -24,6 +29,7 @@ from kafwire.records import decode_batches
 from kafwire.testing.simulation.log import NEVER, Call, Log
 from kafwire.testing.simulation.transactions import committed_values
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
+from tests.support.simulated import World
 from tests.support.simulated_consumer import log_of
 from tests.support.simulated_flavours import Flavour, never
 
@@ -247,7 +253,8 @@ def test_partitions_and_metrics(flavour: Flavour) -> None:
     flavour.get(producer.send("t", b"v", partition=1))
     flavour.get(producer.flush())
     metrics = flavour.get(producer.metrics())
-    assert metrics["partitions"].keys() == {TopicPartition("t", 1)}
+    assert metrics["partitions"].keys() == {"t-1"}
+    assert json.loads(json.dumps(metrics, allow_nan=False)) == metrics
 
 
 # --- transactions
@@ -425,6 +432,34 @@ def test_options_in_kafkas_spelling(flavour: Flavour) -> None:
         flavour.get(producer.send(5, "x"))
 
 
+@pytest.mark.parametrize("is_derived", [False, True])
+def test_help_and_names_are_the_same_with_serializers(flavour: Flavour, is_derived: bool) -> None:
+    plain = flavour.class_of("producer")
+
+    class Derived(plain):  # type: ignore[misc, valid-type]
+        """One of a user."""
+
+    kind = Derived if is_derived else plain
+    made = [
+        kind(flavour.world.bootstrap, engine=flavour.engine, key_serializer=str, value_serializer=str) for _ in range(2)
+    ]
+    flavour.made.extend(made)
+    for producer in made:
+        assert producer.send.__doc__ == plain.send.__doc__ != ""
+        assert "Buffer one record" in pydoc.plain(pydoc.render_doc(producer.send))
+        for name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            assert getattr(type(producer), name) == getattr(kind, name)
+        assert list(inspect.signature(producer.send).parameters) == list(inspect.signature(plain.send).parameters)[1:]
+    assert isinstance(made[0], kind)
+    assert type(made[0]) is type(made[1]), "a class of each producer's own"
+
+
+def test_help_for_send_names_no_class_of_kafwires_own(flavour: Flavour) -> None:
+    shown = pydoc.plain(pydoc.render_doc(flavour.producer().send))
+    assert "RecordSender.send" not in shown
+    assert "Buffer one record, and return the handle of its delivery" in shown
+
+
 @pytest.mark.parametrize("flavour", ["aio"], indirect=True)
 def test_who_is_cancelled_while_a_thread_encodes_leaves_when_it_has_come_to_a_stop(flavour: Flavour) -> None:
     producer = flavour.producer()
@@ -582,3 +617,34 @@ def test_partitions_for_asks_for_metadata(flavour: Flavour) -> None:
     assert flavour.get(producer.partitions_for("t")) == {0, 1}
     grow(flavour)
     assert flavour.get(producer.partitions_for("t")) == {0, 1, 2}
+
+
+def test_an_async_producer_is_started_as_a_consumer_is() -> None:
+    with World() as world:
+        world.create_topic("t")
+
+        async def main() -> None:
+            producer = kafwire.AsyncProducer(world.bootstrap, engine=world.engine, value_serializer="json")
+            await producer.start()
+            assert world.made("Metadata")
+            calls = len(world.calls)
+            await producer.start()
+            assert len(world.calls) == calls, "it is started"
+            assert (await producer.send_and_wait("t", 1)).offset == 0
+            await producer.close()
+            with pytest.raises(KafkaError, match="closed"):
+                await producer.start()
+
+        world.run(main())
+
+
+def test_a_start_without_a_broker_fails_in_time() -> None:
+    with World() as world:
+
+        async def main() -> None:
+            producer = kafwire.AsyncProducer("nowhere:1", engine=world.engine, default_api_timeout_ms=3000)
+            with pytest.raises(KafkaConnectionError, match="connecting did not succeed within 3 s.*nowhere"):
+                await producer.start()
+            await producer.close()
+
+        world.run(main())

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kafwire.consumer.fetcher import Fetcher
-from kafwire.errors import BrokerError, ConfigError, KafkaError
+from kafwire.errors import BrokerError, ConfigError, KafkaError, SerializationError
 from kafwire.sync import scan as sync_scan
 from tests.support.simulated_consumer import fill
 from tests.support.simulated_flavours import Flavour, rows
@@ -47,6 +47,50 @@ def test_a_block_ends_the_read(flavour: Flavour) -> None:
     fetched(flavour, scan)
     flavour.leave(scan)
     assert flavour.all(scan.batches()) == []
+
+
+def test_records_come_one_by_one_and_a_second_loop_goes_on(flavour: Flavour) -> None:
+    scan = scanned(flavour)
+    first = flavour.some(aiter(scan) if hasattr(scan, "__aiter__") else iter(scan), 4)
+    rest = flavour.all(scan)
+    found: dict[int, list[int]] = {}
+    for record in (*first, *rest):
+        found.setdefault(record.partition, []).append(record.offset)
+    assert found == ALL
+    assert flavour.all(scan) == []
+
+
+def test_a_record_that_cannot_be_deserialized_stays_the_next_one(flavour: Flavour) -> None:
+    failing = [3]
+
+    def deserialize(data: bytes) -> bytes:
+        if failing and data.startswith(b"t-0-4"):
+            failing.pop()
+            raise ValueError("not now")
+        return data
+
+    scan = scanned(flavour, partitions=[0], value_deserializer=deserialize)
+    records = aiter(scan) if hasattr(scan, "__aiter__") else iter(scan)
+    found = flavour.some(records, 4)
+    with pytest.raises(SerializationError, match="the value of t-0 at offset 4"):
+        flavour.some(records, 1)
+    found += flavour.all(scan)
+    assert [record.offset for record in found] == ALL[0]
+
+
+@awaited
+def test_async_deserializers_are_awaited_record_by_record(flavour: Flavour) -> None:
+    async def deserialize(data: bytes) -> str:
+        await asyncio.sleep(0)
+        return data.decode()
+
+    scan = scanned(flavour, partitions=[0], value_deserializer=deserialize)
+    assert [record.value[:5] for record in flavour.all(scan)] == [f"t-0-{n}" for n in range(6)]
+
+
+@blocking
+def test_a_running_iterator_keeps_its_scan_alive(flavour: Flavour) -> None:
+    assert [record.offset for record in scanned(flavour, partitions=[0])] == ALL[0]
 
 
 @pytest.mark.parametrize("end", ["read", "closed", "block"])

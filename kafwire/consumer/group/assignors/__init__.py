@@ -7,10 +7,10 @@ what Java's give; the sticky ones keep what members had, and are at least as eve
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from kafwire.consumer.group.assignors import range_assignor, round_robin, sticky, user_data
 from kafwire.consumer.group.member import Assignment, GroupMember, Topics
+from kafwire.lazy_dataclass import dataclass
 
 __all__ = ["ASSIGNORS", "Assignor"]
 

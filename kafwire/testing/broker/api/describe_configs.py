@@ -7,16 +7,29 @@ from typing import TYPE_CHECKING, Any
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.request import Answer, Request
-from kafwire.testing.broker.topics.config_def import BOOLEAN, DOUBLE, INT, LIST, LONG, STRING, ConfigDef
+from kafwire.testing.broker.topics.config_def import (
+    BOOLEAN,
+    CLASS,
+    DOUBLE,
+    INT,
+    LIST,
+    LONG,
+    PASSWORD,
+    SHORT,
+    STRING,
+    UNKNOWN,
+    ConfigDef,
+)
 from kafwire.testing.broker.topics.config_store import ConfigStore, Refusal, ResourceType, Source, Synonym
-from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from kafwire.testing.broker.topics.configs import DESCRIBED_CONFIGS, OF_AUTHORIZER, TOPIC_CONFIGS
 from kafwire.testing.broker.topics.group_configs import GROUP_CONFIGS
 from kafwire.testing.broker.topics.topics import name_problem
+from kafwire.testing.ports import host_and_port
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-_TYPES = {BOOLEAN: 1, STRING: 2, INT: 3, LONG: 5, DOUBLE: 6, LIST: 7}
+_TYPES = {UNKNOWN: 0, BOOLEAN: 1, STRING: 2, INT: 3, SHORT: 4, LONG: 5, DOUBLE: 6, LIST: 7, CLASS: 8, PASSWORD: 9}
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -52,16 +65,17 @@ def _describe(state: ClusterState, request: Request, asked: Any) -> list[Any]:
     if asked.resource_type == ResourceType.BROKER:
         if name:
             store.check_broker(name, request.node)
-            names = dict.fromkeys([*BROKER_CONFIGS, *store.static, *store.of_all, *store.of_one.get(request.node, ())])
-            found = {each: store.of_broker(each, request.node) for each in names}
+            listed = [each for each, known in DESCRIBED_CONFIGS.items() if not known.is_internal]
+            names = dict.fromkeys([*listed, *store.static, *store.of_all, *store.of_one.get(request.node, ())])
+            found = {each: store.of_broker(each, request.node) for each in names} | _own(state, request.node)
         else:
             found = {
                 each: [Synonym(each, value, Source.DYNAMIC_DEFAULT_BROKER)] for each, value in store.of_all.items()
             }
         return [
-            _entry(request, known, places[0].value, places, is_fixed=not known.is_dynamic)
+            _entry(request, known, _value(each, places), places, is_fixed=not known.is_dynamic)
             for each, places in found.items()
-            for known in [BROKER_CONFIGS.get(each) or ConfigDef(each, STRING, "", "", is_dynamic=True)]
+            for known in [_described(each)]
             if _is_wanted(asked, each)
         ]
     if asked.resource_type == ResourceType.GROUP:
@@ -70,21 +84,51 @@ def _describe(state: ClusterState, request: Request, asked: Any) -> list[Any]:
         return [
             _entry(request, known, places[0].value, places)
             for each, known in GROUP_CONFIGS.items()
-            if _is_wanted(asked, each)
             for places in [store.of_group(name, each)]
+            if _is_wanted(asked, each) and (not known.is_internal or places[0].source == Source.GROUP)
         ]
     raise Refusal(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {asked.resource_type}")
+
+
+def _own(state: ClusterState, number: int) -> dict[str, list[Synonym]]:
+    """Options that say which broker it is, and where."""
+    node = state.nodes[number]
+    addresses = ",".join(f"{name}://{host_and_port(*place)}" for name, place in node.addresses.items())
+    given = {"node.id": f"{number}", "broker.id": f"{number}", "process.roles": "broker,controller"}
+    if addresses:
+        given |= {"advertised.listeners": addresses, "listeners": addresses}
+    found = {}
+    for name, value in given.items():
+        known = DESCRIBED_CONFIGS[name]
+        found[name] = [Synonym(name, value, Source.STATIC_BROKER)]
+        if known.has_default:
+            found[name].append(Synonym(name, known.default, Source.DEFAULT))
+    return found
+
+
+def _value(name: str, places: list[Synonym]) -> str | None:
+    """The value; None where only another option that holds in its place has one."""
+    return places[0].value if places and places[0].name == name else None
+
+
+def _described(name: str) -> ConfigDef:
+    """A broker's option; one that Kafka does not know, as those of its authorizer, is of no type, and hidden."""
+    known = DESCRIBED_CONFIGS.get(name)
+    return ConfigDef(name, UNKNOWN, "", "") if known is None or name in OF_AUTHORIZER else known
 
 
 def _is_wanted(asked: Any, name: str) -> bool:
     return not asked.configuration_keys or name in asked.configuration_keys
 
 
-def _entry(request: Request, known: ConfigDef, value: str, places: list[Synonym], *, is_fixed: bool = False) -> Any:
+def _entry(
+    request: Request, known: ConfigDef, value: str | None, places: list[Synonym], *, is_fixed: bool = False
+) -> Any:
     response = protocol.DescribeConfigsResponse
     entry = response.DescribeConfigsResourceResult(
         name=known.name,
-        value=value,
+        value=None if known.is_sensitive else value,
+        is_sensitive=known.is_sensitive,
         read_only=is_fixed,
         config_source=places[0].source if places else Source.DEFAULT,
         config_type=_TYPES[known.kind],
@@ -92,6 +136,9 @@ def _entry(request: Request, known: ConfigDef, value: str, places: list[Synonym]
     )
     if request.message.include_synonyms:
         entry.synonyms = [
-            response.DescribeConfigsSynonym(name=each.name, value=each.value, source=each.source) for each in places
+            response.DescribeConfigsSynonym(
+                name=each.name, value=None if known.is_sensitive else each.value, source=each.source
+            )
+            for each in places
         ]
     return entry

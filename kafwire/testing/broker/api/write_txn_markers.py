@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire import protocol
 from kafwire.errors import ErrorCode
-from kafwire.testing.broker.groups.offsets import OFFSETS_TOPIC, OffsetStore
+from kafwire.testing.broker.groups.offsets import OffsetStore
+from kafwire.testing.broker.groups.offsets_topic import OFFSETS_TOPIC
 from kafwire.testing.broker.request import Answer, Request
 
 if TYPE_CHECKING:
@@ -42,8 +43,12 @@ def handle(state: ClusterState, request: Request) -> Answer:
 def _write(state: ClusterState, request: Request, marker: Any, name: str, index: int) -> int:
     """Write one marker. Returns an error code."""
     if name == OFFSETS_TOPIC:
+        if state.topics.partition(name, index) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         offsets: OffsetStore = state.part(OffsetStore)
-        offsets.end_transaction(marker.producer_id, index, commit=marker.transaction_result)
+        offsets.end_transaction(
+            marker.producer_id, index, commit=marker.transaction_result, epoch=marker.producer_epoch
+        )
         return 0
     partition = state.topics.partition(name, index)
     if partition is None or (request.node not in partition.replicas and request.node != partition.leader):

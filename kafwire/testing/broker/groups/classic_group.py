@@ -15,6 +15,7 @@ from kafwire.errors import ErrorCode
 from kafwire.testing.broker.groups.classic_member import Joined, Member, OnJoin, OnSync, Protocols, subscribed_topics
 from kafwire.testing.broker.groups.classic_offsets import CONSUMER, ClassicOffsets
 from kafwire.testing.broker.groups.group import GroupState, GroupType
+from kafwire.testing.broker.groups.offsets_topic import OffsetsTopic
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
@@ -410,6 +411,8 @@ class ClassicGroup(ClassicOffsets):
         members = [member.stored(self.protocol_name) for member in self.members.values()]
         chosen = self.protocol_type, self.protocol_name
         self._stored = Stored(self.generation, *chosen, self.leader, self.since_ms, members)
+        topic: OffsetsTopic = self._cluster.part(OffsetsTopic)
+        topic.write_group(self.group_id, self._stored)
 
     def unload(self, *, tell: bool) -> None:
         """Its coordinator is so no more. `tell`: it is there to say so to those who wait."""

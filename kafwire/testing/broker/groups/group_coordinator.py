@@ -14,6 +14,7 @@ from kafwire.testing.broker.groups.consumer_group import ConsumerGroup
 from kafwire.testing.broker.groups.group import MEMBER_EPOCHS, Group, GroupState
 from kafwire.testing.broker.groups.mixed_members import MixedMembers, downgraded, upgraded
 from kafwire.testing.broker.groups.offsets import OffsetStore, Place
+from kafwire.testing.broker.groups.offsets_topic import OffsetsTopic
 from kafwire.testing.broker.groups.share_group import ShareGroup
 from kafwire.testing.broker.groups.streams_group import StreamsGroup
 from kafwire.testing.broker.groups.streams_topology import InternalTopic
@@ -255,6 +256,9 @@ class GroupCoordinator:
             found.unload(tell=False)
             del self.groups[group_id]
             del self._owners[group_id]
+            if isinstance(found, ClassicGroup):
+                topic: OffsetsTopic = self._state.part(OffsetsTopic)
+                topic.forget_group(group_id)
 
     def delete(self, group_id: str) -> int:
         """Delete a group with its offsets. Returns an error code."""

@@ -1,7 +1,7 @@
 """Offsets that groups have committed, and those that open transactions are about to commit. See KIP-98, KIP-447.
 
-Kafka keeps them in `__consumer_offsets`: here that topic has no log, but its partitions are what transactions take part
-in, so that a group is in the same one as in Kafka.
+Kafka keeps them in `__consumer_offsets`. `offsets_topic.py` writes that topic for readers, and the
+broker goes by this module.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafwire.testing.broker.expiry import Expiry
-from kafwire.testing.broker.state import java_hash
+from kafwire.testing.broker.groups.offsets_topic import OFFSETS_TOPIC, OffsetsTopic
 
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 Place = tuple[str, int]  # a topic's name and a partition's number
 
 
@@ -47,6 +46,7 @@ class OffsetStore:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self._topic: OffsetsTopic = state.part(OffsetsTopic)
         self._committed: dict[str, dict[Place, Committed]] = {}
         self._order: dict[tuple[str, Place], int] = {}
         self._pending: dict[str, dict[int, Pending]] = {}  # by group and producer id
@@ -58,7 +58,7 @@ class OffsetStore:
 
     def place_of(self, group: str) -> Place:
         """The partition of `__consumer_offsets` that has a group's offsets."""
-        return OFFSETS_TOPIC, java_hash(group) % self._state.config_int("offsets.topic.num.partitions")
+        return OFFSETS_TOPIC, self._topic.partition_of(group)
 
     def of(self, group: str) -> Mapping[Place, Committed]:
         """What a group has committed."""
@@ -67,6 +67,7 @@ class OffsetStore:
     def commit(self, group: str, place: Place, committed: Committed) -> None:
         """Commit an offset."""
         self._keep(group, place, committed, next(self._numbers))
+        self._topic.commit(group, place, committed)
 
     def _keep(self, group: str, place: Place, committed: Committed, number: int) -> None:
         if number > self._order.get((group, place), 0):
@@ -85,9 +86,11 @@ class OffsetStore:
         number = next(self._numbers)
         its.offsets[place] = committed, number
         self._state.journal.write("pending", [group, producer_id, *place], [*committed, number, epoch])
+        self._topic.commit_pending(group, producer_id, epoch, place, committed)
 
-    def end_transaction(self, producer_id: int, partition: int, *, commit: bool) -> None:
+    def end_transaction(self, producer_id: int, partition: int, *, commit: bool, epoch: int = 0) -> None:
         """A producer's transaction has ended, for all groups in one partition of `__consumer_offsets`."""
+        self._topic.end_transaction(partition, producer_id, epoch, commit=commit)
         for group in [group for group, pending in self._pending.items() if producer_id in pending]:
             if self.place_of(group)[1] != partition:
                 continue
@@ -129,6 +132,7 @@ class OffsetStore:
     def delete(self, group: str, place: Place) -> None:
         """Forget an offset, what is pending too."""
         if self._committed.get(group, {}).pop(place, None) is not None:
+            self._topic.forget(group, [place])
             self._state.journal.write("offset", [group, *place], None)
         self._order.pop((group, place), None)
         for producer_id, its in self._pending.get(group, {}).items():
@@ -137,7 +141,9 @@ class OffsetStore:
 
     def delete_group(self, group: str) -> None:
         """Forget all of a group."""
-        for place in self._committed.pop(group, {}):
+        gone = self._committed.pop(group, {})
+        self._topic.forget(group, gone)
+        for place in gone:
             self._order.pop((group, place), None)
             self._state.journal.write("offset", [group, *place], None)
         for producer_id, its in self._pending.pop(group, {}).items():

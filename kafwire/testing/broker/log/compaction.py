@@ -217,10 +217,10 @@ class Compaction:
                     freed += self.run_partition(partition)
         return freed
 
-    def run_partition(self, partition: Partition) -> int:
-        """Compact one partition up to its last stable offset. Returns by how many bytes it shrinks."""
+    def run_partition(self, partition: Partition, end: int | None = None) -> int:
+        """Compact one partition up to `end`, or its last stable offset. Returns by how many bytes it shrinks."""
         log, size = partition.log, partition.log.size
-        batches = self._batches(partition)
+        batches = self._batches(partition, end)
         if not batches:
             return 0
         retention_ms = int(self._state.topic_config(partition.topic, "delete.retention.ms"))
@@ -239,10 +239,11 @@ class Compaction:
         partition.notify(-1)
         return size - log.size
 
-    def _batches(self, partition: Partition) -> list[tuple[BatchHeader, bytes]]:
-        """What may be compacted: nothing that is younger than `min.compaction.lag.ms`, or of an open transaction."""
-        log, end = partition.log, partition.last_stable_offset
-        lag_ms = int(self._state.topic_config(partition.topic, "min.compaction.lag.ms"))
+    def _batches(self, partition: Partition, end: int | None) -> list[tuple[BatchHeader, bytes]]:
+        """The batches to compact: none of an open transaction; without `end` none within `min.compaction.lag.ms`."""
+        log, stable = partition.log, partition.last_stable_offset
+        lag_ms = int(self._state.topic_config(partition.topic, "min.compaction.lag.ms")) if end is None else 0
+        end = stable if end is None else min(end, stable)
         youngest = self._state.wall_ms - lag_ms
         found: list[tuple[BatchHeader, bytes]] = []
         for header in list(log.headers(log.start_offset, end)):

@@ -7,9 +7,9 @@ A log stores batches as they came. It knows nothing of leaders, producers or tra
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kafwire.records import decode_batches
 from kafwire.testing.broker.log.batch_header import BatchHeader
@@ -29,6 +29,33 @@ class FileSpan:
 
 # Consecutive batches, the last perhaps cut off.
 Records = bytes | FileSpan
+
+
+class Extent(NamedTuple):
+    """One segment as the cleaner sees it; a log in memory is divided as one on disk would be."""
+
+    base_offset: int
+    size: int
+    first_timestamp: int  # of the first batch; -1: it has none
+    largest_timestamp: int
+
+
+def divided(headers: Iterable[BatchHeader], segment_bytes: int, segment_ms: int) -> list[Extent]:
+    """The segments that these batches would be written to. The last one is the active segment."""
+    found: list[Extent] = []
+    for header in headers:
+        stamp, active = header.max_timestamp, found[-1] if found else None
+        is_full = active is None or (
+            active.size > segment_bytes - header.size
+            or (active.first_timestamp >= 0 and stamp - active.first_timestamp > segment_ms)
+        )
+        if active is None or is_full:
+            found.append(Extent(header.base_offset, header.size, stamp, stamp))
+        else:
+            first = active.first_timestamp if active.first_timestamp >= 0 else stamp
+            largest = max(active.largest_timestamp, stamp)
+            found[-1] = Extent(active.base_offset, active.size + header.size, first, largest)
+    return found
 
 
 class PartitionLog(Protocol):
@@ -61,6 +88,9 @@ class PartitionLog(Protocol):
 
     def replace(self, data: bytes, headers: Sequence[BatchHeader], end: int) -> None:
         """Have these batches instead of all below `end`: compaction. Offsets stay."""
+
+    def extents(self, offset: int, segment_bytes: int, segment_ms: int) -> list[Extent]:
+        """The segments from the one that holds `offset` on, the active one last; a log in memory begins one there."""
 
     def index_offset(self, end: int) -> int:
         """The offset of the first entry of the offset index that is at `end` or behind, else the log's end.
@@ -163,6 +193,10 @@ class MemoryLog:
             position += header.size
         for header, its in rest:
             self._add(header, its)
+
+    def extents(self, offset: int, segment_bytes: int, segment_ms: int) -> list[Extent]:
+        """See `PartitionLog`."""
+        return divided(self.headers(offset), segment_bytes, segment_ms)
 
     def index_offset(self, end: int) -> int:
         """See `PartitionLog`."""

@@ -1,13 +1,13 @@
 """The secured listeners of an `EmbeddedKafka`: from `Security`, as `KafkaCluster` has it, to TLS contexts and users.
 
-Nothing of it is imported where no listener is secured, and trustme only where one speaks TLS.
+Nothing of it is imported where no listener is secured, and cryptography only where one speaks TLS.
 """
 
 from __future__ import annotations
 
 import ssl
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,14 +34,15 @@ class EmbeddedSecurity:
     Args:
         security: listeners, or protocols, as `EmbeddedKafka` is given them.
         host: where they listen.
+        advertised: the host that listeners advertise.
     """
 
-    def __init__(self, security: Security | str | Sequence[Security | str], host: str) -> None:
+    def __init__(self, security: Security | str | Sequence[Security | str], host: str, advertised: str) -> None:
         listeners = as_listeners(security)
         for listener in listeners:
             _check(listener)
         # A listener that says nothing else is where the brokers are.
-        self.listeners = tuple(replace(its, host=host) if its.host == "127.0.0.1" else its for its in listeners)
+        self.listeners = tuple(replace(its, host=advertised) if its.host == "127.0.0.1" else its for its in listeners)
         self._host = host
         self._ports: dict[str, list[int]] = {listener.name: [] for listener in listeners}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -63,7 +64,8 @@ class EmbeddedSecurity:
         if any(listener.has_tls for listener in self.listeners):
             from kafwire.testing.certificates import make_certificates
 
-            make_certificates(Path(self._folder.name))
+            hosts = [listener.host or self._host for listener in self.listeners]
+            make_certificates(Path(self._folder.name), hosts)
 
     def close(self) -> None:
         """Remove them."""
@@ -78,23 +80,23 @@ class EmbeddedSecurity:
                 lasts_ms = listener.connections_max_reauth_ms or None
                 credentials.add_users(listener.name, listener.mechanisms, listener.users, lasts_ms)
 
-    def listeners_of(self, node: int, port: int = 0) -> list[Listener]:
-        """The secured listeners of a broker: the first one on `port`, or with 0 on a free one, as all others."""
+    def listeners_of(self, node: int, port_of: Callable[[str], int]) -> list[Listener]:
+        """The secured listeners of a broker; `port_of` is each one's port by its name, 0 for a free one."""
         return [
             Listener(
                 node,
                 listener.name,
                 self._host,
-                0 if number else port,
+                port_of(listener.name),
                 self._context(listener) if listener.has_tls else None,
                 listener.has_sasl,
                 _text(listener.properties, "ssl.principal.mapping.rules", _PRINCIPAL_RULES),
             )
-            for number, listener in enumerate(self.listeners)
+            for listener in self.listeners
         ]
 
-    def opened(self, listener: Listener, port: int) -> tuple[str, int]:
-        """A broker listens at this port. Returns what clients are told."""
+    def advertise(self, listener: Listener, port: int) -> tuple[str, int]:
+        """Keep the port that a broker's listener advertises. Returns its host and port."""
         self._ports[listener.name].append(port)
         return self.for_clients.listener(listener.name).host or self._host, port
 

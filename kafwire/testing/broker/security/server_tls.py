@@ -1,4 +1,4 @@
-"""What the broker's side of TLS needs beside plain sockets: a handshake in steps, and what is encrypted next."""
+"""The broker's side of TLS beside plain sockets: a handshake in steps, an alert for plaintext, the next plaintext."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from typing import Any
 
 from kafwire.testing.broker.log.log import FileSpan, read_span
 
+_HANDSHAKE = b"\x16"  # the type of a record of TLS
+_HEAD_BYTES = 3
+_NO_TLS_ALERT = bytes((0x15, 3, 3, 0, 2, 2, 80))  # fatal, internal_error: Java's TLS sends it
 HANDSHAKE_MS = 10_000  # a client whose handshake takes longer is let go
 _RECORD_BYTES = 16 << 10
 _FILE_BYTES = 64 << 10  # of a file that are encrypted at a time
@@ -33,6 +36,32 @@ def shake_hands(socket: Any) -> Step:
     except ssl.SSLWantWriteError:
         return Step.WRITE
     return Step.DONE
+
+
+def begins_tls(socket: Any) -> bool:
+    """Whether a client's first bytes may begin a handshake of TLS. It leaves them unread."""
+    import socket as sockets
+
+    head = sockets.socket.recv(socket, _HEAD_BYTES, sockets.MSG_PEEK)  # not the socket's own, which would decrypt
+    if not head or head[:1] == _HANDSHAKE:
+        return True
+    # A hello as of SSL 2; the handshake judges one that arrives in smaller pieces.
+    return head[0] & 0x80 != 0 and head[2:3] in (b"", b"\x01")
+
+
+def refuse_plaintext(socket: Any) -> None:
+    """Send the alert that Kafka sends to a client that speaks no TLS, and the end of the stream."""
+    import socket as sockets
+
+    sockets.socket.send(socket, _NO_TLS_ALERT)
+    sockets.socket.shutdown(socket, sockets.SHUT_WR)
+
+
+def has_ended(socket: Any) -> bool:
+    """Drop what a refused client sends; True at its end. A socket that is closed before resets the connection."""
+    import socket as sockets
+
+    return not sockets.socket.recv(socket, _FILE_BYTES)
 
 
 def next_plaintext(outgoing: Iterable[memoryview | FileSpan]) -> bytes | memoryview:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kafwire.testing.broker.log.batch_header import BatchHeader
-from kafwire.testing.broker.log.log import FileSpan, Records
+from kafwire.testing.broker.log.log import Extent, FileSpan, Records
 from kafwire.testing.broker.storage.files import FilePool, read_file, write_file
 from kafwire.testing.broker.storage.segment import SUFFIXES, Segment, base_offsets, rebuild, remove, segment_path
 
@@ -219,6 +219,14 @@ class FileLog:
                 break
         return found[0] if len(found) == 1 else b"".join(found)
 
+    def extents(self, offset: int, segment_bytes: int, segment_ms: int) -> list[Extent]:
+        """See `PartitionLog`: the segments as they are, whatever the options are now."""
+        del segment_bytes, segment_ms
+        return [
+            Extent(each.base_offset, each.size, _known(each.begins()), each.largest_timestamp)
+            for each in self._segments[self._at(offset) :]
+        ]
+
     def index_offset(self, end: int) -> int:
         """See `PartitionLog`."""
         number = self._at(end)
@@ -383,3 +391,7 @@ class FileLog:
             segment.close()
         self._pool.forget(f"{self.folder}/{_EPOCHS}")
         remove(self._pool, self.folder)
+
+
+def _known(timestamp: int | None) -> int:
+    return -1 if timestamp is None else timestamp

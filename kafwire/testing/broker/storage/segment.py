@@ -163,6 +163,11 @@ class Segment:
             self.first_timestamp = header.max_timestamp if header.max_timestamp >= 0 else None
         return self.first_timestamp
 
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of a record; -1: there is none."""
+        return self._largest[0]
+
     def flush(self, *, indexes: bool) -> None:
         """Have it survive a crash of the machine."""
         self._pool.files.fsync(self._file.descriptor)

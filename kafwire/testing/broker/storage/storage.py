@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafwire.testing.broker.log.cleaner import segment_ms
 from kafwire.testing.broker.log.log import PartitionLog
 from kafwire.testing.broker.log.partition import Partition
 from kafwire.testing.broker.log.producer_state import REMEMBERED
@@ -84,7 +85,7 @@ class Storage:
 
         return LogOptions(
             number("segment.bytes"),
-            number("segment.ms"),
+            segment_ms(self._state, topic),
             number("index.interval.bytes"),
             number("flush.messages"),
             number("flush.ms"),

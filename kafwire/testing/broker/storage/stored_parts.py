@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 from kafwire.testing.broker.groups.offsets import Committed, OffsetStore
+from kafwire.testing.broker.log.cleaner import JOURNAL as CLEAN_OFFSET
+from kafwire.testing.broker.log.cleaner import Cleaner
 from kafwire.testing.broker.quotas import Quotas
 from kafwire.testing.broker.security.acls import Acl
 from kafwire.testing.broker.security.credentials import Credentials, ScramCredential
@@ -34,6 +36,8 @@ def dump_parts(state: ClusterState) -> Iterator[Entry]:
     yield from transactions.dump()
     shared: ShareStates = state.part(ShareStates)
     yield from shared.entries()
+    cleaner: Cleaner = state.part(Cleaner)
+    yield from cleaner.entries()
     credentials: Credentials = state.part(Credentials)
     for (mechanism, user), credential in credentials.scram.items():
         yield "scram", [mechanism, user], credential.dump()
@@ -74,6 +78,9 @@ def load_parts(state: ClusterState, journal: Journal) -> None:
         transactions.restore_ids(value)
     for transactional_id, value in journal.of("transaction"):
         transactions.restore(transactional_id, value)
+    cleaner: Cleaner = state.part(Cleaner)
+    for (topic, partition), value in journal.of(CLEAN_OFFSET):
+        cleaner.restore(topic, partition, value)
     credentials: Credentials = state.part(Credentials)
     for (mechanism, user), value in journal.of("scram"):
         credentials.scram[mechanism, user] = load_scram(value)

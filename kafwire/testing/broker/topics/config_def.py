@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 INT, LONG, BOOLEAN, STRING, LIST, DOUBLE = "int", "long", "boolean", "string", "list", "double"
-_RANGES = {INT: 1 << 31, LONG: 1 << 63}
+SHORT, CLASS, PASSWORD, UNKNOWN = "short", "class", "password", "unknown"
+_RANGES = {SHORT: 1 << 15, INT: 1 << 31, LONG: 1 << 63}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,9 @@ class ConfigDef:
         is_listed: whether Kafka names the broker's option where it describes a topic's that nobody has set. It does not
             where it finds the default by another option, such as `log.retention.hours`.
         special: a value below `least` that is taken too.
+        has_default: whether Kafka describes a default; without one the value is null until it is set.
+        kafka_default: Kafka's own default, where this broker is started with another value.
+        is_internal: whether Kafka describes it only where it is set.
     """
 
     name: str
@@ -34,6 +38,14 @@ class ConfigDef:
     is_dynamic: bool = False
     is_listed: bool = True
     special: int | None = None
+    has_default: bool = True
+    kafka_default: str = ""
+    is_internal: bool = False
+
+    @property
+    def is_sensitive(self) -> bool:
+        """Whether its value is never shown."""
+        return self.kind in (PASSWORD, UNKNOWN)
 
     def problem(self, value: str | None) -> str | None:
         """What is wrong with a value, in words; None: nothing."""
@@ -41,7 +53,7 @@ class ConfigDef:
             return f"Null value not supported for topic configs: {self.name}"
         value = value.strip()
         where = f"Invalid value {value} for configuration {self.name}"
-        if self.kind in (INT, LONG, DOUBLE):
+        if self.kind in (SHORT, INT, LONG, DOUBLE):
             number = self._number(value)
             if number is None:
                 return f"{where}: Not a number of type {self.kind.upper()}"
@@ -83,7 +95,7 @@ class ConfigDef:
             return value.lower()
         if self.kind == LIST:
             return ",".join(elements(value))
-        if self.kind in (INT, LONG):
+        if self.kind in (SHORT, INT, LONG):
             return str(int(value))
         return str(float(value)) if self.kind == DOUBLE else value
 
@@ -96,3 +108,37 @@ def elements(value: str) -> list[str]:
 def by_name(*configs: ConfigDef) -> Mapping[str, ConfigDef]:
     """Options by their names."""
     return {config.name: config for config in configs}
+
+
+def from_table(table: str, doc: str = "") -> Iterator[ConfigDef]:
+    """Options of a table, a row each: name, type, flags, default, description.
+
+    The flags have commas between them: `fixed` or `dynamic`; `internal`; the bounds `least..most`, where one of them
+    may be missing. A default of `""` is empty, and `-` or none at all says that Kafka has no default.
+
+    Args:
+        table: the rows.
+        doc: the description of a row without one.
+
+    Example:
+        >>> (config,) = from_table("share.delivery.count.limit int dynamic,2..10 5 deliveries of a record")
+        >>> config.least, config.most, config.default, config.is_dynamic
+        (2, 10, '5', True)
+    """
+    for row in table.strip().splitlines():
+        parts = row.split(maxsplit=4)
+        name, kind, flags, default, text = [*parts, *("-", doc)[len(parts) - 3 :]]
+        when, *more = flags.split(",")
+        bounds = next((each for each in more if ".." in each), "..")
+        least, most = (int(end) if end else None for end in bounds.split(".."))
+        yield ConfigDef(
+            name,
+            kind,
+            "" if default in ("-", '""') else default,
+            text,
+            least=least,
+            most=most,
+            is_dynamic=when == "dynamic",
+            has_default=default != "-",
+            is_internal="internal" in more,
+        )

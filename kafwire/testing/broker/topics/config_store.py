@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.topics.config_def import LIST, ConfigDef, elements
-from kafwire.testing.broker.topics.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from kafwire.testing.broker.topics.configs import COARSER, DESCRIBED_CONFIGS, TOPIC_CONFIGS
 from kafwire.testing.broker.topics.group_configs import GROUP_CONFIGS, broker_option, group_problem
 from kafwire.testing.broker.topics.topic_configs import topic_problem
 from kafwire.testing.broker.topics.topics import name_problem
@@ -69,6 +69,8 @@ class Refusal(Exception):
         self.message = message
 
 
+_SHARING = ("log.retention.ms",)  # described with the coarser options that hold in its place
+
 # An operation on the option of a name.
 Change = tuple[str, Operation, str | None]
 
@@ -88,11 +90,11 @@ class ConfigStore:
         """A topic's value of an option, and where it comes from; `configs` are the topic's own."""
         known = TOPIC_CONFIGS[name]
         found = self.of_broker(known.broker_name) if known.broker_name else []
-        if found and found[-1].source == Source.DEFAULT and not known.is_listed:
-            found.pop()
+        value = self._state.config(known.broker_name) if known.broker_name else known.default
         if name in configs:
-            found.insert(0, Synonym(name, known.normalized(configs[name]), Source.TOPIC))
-        return found[0].value if found else known.default, found
+            value = configs[name]
+            found.insert(0, Synonym(name, known.normalized(value), Source.TOPIC))
+        return known.normalized(value), found
 
     def effective(self, configs: Mapping[str, str]) -> dict[str, str]:
         """All options that a topic with these of its own has."""
@@ -110,13 +112,16 @@ class ConfigStore:
         nodes = self.of_one if node is None else [node]
         places = [(self.of_one.get(each, {}), Source.DYNAMIC_BROKER) for each in nodes]
         places += [(self.of_all, Source.DYNAMIC_DEFAULT_BROKER), (self.static, Source.STATIC_BROKER)]
-        known = BROKER_CONFIGS.get(name)
-        found = [
-            Synonym(name, known.normalized(place[name]) if known else place[name], source)
-            for place, source in places
-            if name in place
-        ]
-        return found if known is None else [*found, Synonym(name, known.default, Source.DEFAULT)]
+        names = [name, *COARSER.get(name, ())] if name in _SHARING else [name]
+        found = []
+        for place, source in places:
+            found += [Synonym(each, _normalized(each, place[each]), source) for each in names if each in place]
+        known = DESCRIBED_CONFIGS.get(name)
+        if known is not None and known.kafka_default and not found:
+            found = [Synonym(name, known.default, Source.STATIC_BROKER)]
+        defaults = [DESCRIBED_CONFIGS[each] for each in names if each in DESCRIBED_CONFIGS]
+        found += [Synonym(k.name, k.kafka_default or k.default, Source.DEFAULT) for k in defaults if k.has_default]
+        return found
 
     # --- changes
 
@@ -157,13 +162,13 @@ class ConfigStore:
         if name and self._node(name, "Node id") != asked:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {asked}, but received {name}")
         old = self.of_one.get(asked, {}) if name else self.of_all
-        values = {each: found[0].value for each in BROKER_CONFIGS for found in [self.of_broker(each, asked)]}
-        new = changed({} if replace else old, changes, BROKER_CONFIGS, values)
-        fixed = [each for each in new if (known := BROKER_CONFIGS.get(each)) is not None and not known.is_dynamic]
+        values = {each: found[0].value for each in DESCRIBED_CONFIGS if (found := self.of_broker(each, asked))}
+        new = changed({} if replace else old, changes, DESCRIBED_CONFIGS, values)
+        fixed = [each for each in new if (known := DESCRIBED_CONFIGS.get(each)) is not None and not known.is_dynamic]
         if fixed:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
         for each, value in new.items():
-            known = BROKER_CONFIGS.get(each)
+            known = DESCRIBED_CONFIGS.get(each)
             if known is not None and (problem := known.problem(value)):
                 raise Refusal(ErrorCode.INVALID_REQUEST, problem)
         if validate_only:
@@ -224,6 +229,11 @@ class ConfigStore:
         return [*places, *self.of_broker(option)]
 
 
+def _normalized(name: str, value: str) -> str:
+    known = DESCRIBED_CONFIGS.get(name)
+    return value if known is None else known.normalized(value)
+
+
 def changed(
     old: Mapping[str, str], changes: list[Change], known: Mapping[str, ConfigDef], values: Mapping[str, str]
 ) -> dict[str, str]:
@@ -242,7 +252,7 @@ def changed(
                 ErrorCode.INVALID_CONFIG,
                 f"Can't {operation.name} to key {name} because its type is not LIST.",
             )
-        now = elements(new.get(name, values[name]))
+        now = elements(new.get(name, values.get(name, "")))
         if operation == Operation.APPEND:
             now += [each for each in dict.fromkeys(elements(value)) if each not in now]
         else:

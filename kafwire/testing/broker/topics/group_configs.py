@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from kafwire.testing.broker.topics.config_def import BOOLEAN, INT, LIST, LONG, STRING, ConfigDef, by_name, elements
+from kafwire.testing.broker.topics.config_def import INT, STRING, ConfigDef, by_name, elements, from_table
 from kafwire.testing.broker.topics.configs import BROKER_CONFIGS
 
 EARLIEST, LATEST, BY_DURATION = "earliest", "latest", "by_duration:"
@@ -16,18 +16,35 @@ _SCOPES = ("consumer", "share", "streams")
 TAGS = "streams.rack.aware.assignment.tags"
 ASSIGNOR = "streams.assignor.name"
 ASSIGNORS = ("sticky",)
+_TABLE = """
+consumer.assignment.interval.ms int dynamic,0.. 1000 time between two assignments
+consumer.assignor.offload.enable boolean dynamic,internal true whether assignors run on threads of their own
+consumer.heartbeat.interval.ms int dynamic,1.. 5000 time between a member's heartbeats
+consumer.session.timeout.ms int dynamic,1.. 45000 how long a member is waited for
+errors.deadletterqueue.copy.record.enable boolean dynamic false whether dead letters have the record
+errors.deadletterqueue.topic.name string dynamic "" the topic of dead letters
+share.assignment.interval.ms int dynamic,0.. 1000 time between two assignments
+share.assignor.offload.enable boolean dynamic,internal true whether assignors run on threads of their own
+share.auto.offset.reset string dynamic latest where a share group begins: earliest, latest, by_duration:P1DT2H
+share.delivery.count.limit int dynamic,2..10 5 how often a record is delivered
+share.heartbeat.interval.ms int dynamic,1.. 5000 time between a member's heartbeats
+share.partition.max.record.locks int dynamic,100..10000 2000 records in flight
+share.record.lock.duration.ms int dynamic,1000..3600000 30000 how long a member has a record
+share.renew.acknowledge.enable boolean dynamic true whether members may ask for more time
+share.session.timeout.ms int dynamic,1.. 45000 how long a member is waited for
+streams.acceptable.recovery.lag long dynamic,internal,0.. 10000 how far a warm task's state may be behind
+streams.assignment.interval.ms int dynamic,0.. 1000 time between two assignments
+streams.assignor.offload.enable boolean dynamic,internal true whether assignors run on threads of their own
+streams.heartbeat.interval.ms int dynamic,1.. 5000 time between a member's heartbeats
+streams.initial.rebalance.delay.ms int dynamic,0.. 3000 how long a new group waits for members
+streams.num.standby.replicas int dynamic,0.. 0 standby replicas of each task with a state
+streams.num.warmup.replicas int dynamic,internal,0.. 2 warm-up replicas of tasks
+streams.rack.aware.assignment.tags list dynamic "" tags that standby replicas are spread by
+streams.session.timeout.ms int dynamic,1.. 45000 the longest time between heartbeats
+streams.task.offset.interval.ms int dynamic,internal,1.. 60000 time between reports of tasks' offsets
+"""
 GROUP_CONFIGS = by_name(
-    ConfigDef("consumer.assignment.interval.ms", INT, "1000", "time between two assignments", least=0),
-    ConfigDef("consumer.assignor.offload.enable", BOOLEAN, "true", "whether assignors run on threads of their own"),
-    ConfigDef("consumer.heartbeat.interval.ms", INT, "5000", "time between a member's heartbeats", least=1),
-    ConfigDef("consumer.session.timeout.ms", INT, "45000", "how long a member is waited for", least=1),
-    ConfigDef("errors.deadletterqueue.copy.record.enable", BOOLEAN, "false", "whether dead letters have the record"),
-    ConfigDef("errors.deadletterqueue.topic.name", STRING, "", "the topic of dead letters"),
-    ConfigDef("share.assignment.interval.ms", INT, "1000", "time between two assignments", least=0),
-    ConfigDef("share.assignor.offload.enable", BOOLEAN, "true", "whether assignors run on threads of their own"),
-    ConfigDef(RESET, STRING, LATEST, "where a share group begins: earliest, latest, by_duration:P1DT2H"),
-    ConfigDef("share.delivery.count.limit", INT, "5", "how often a record is delivered", least=2, most=10),
-    ConfigDef("share.heartbeat.interval.ms", INT, "5000", "time between a member's heartbeats", least=1),
+    *from_table(_TABLE),
     ConfigDef(
         "share.isolation.level",
         STRING,
@@ -35,23 +52,7 @@ GROUP_CONFIGS = by_name(
         "whether a share group gets records of open and aborted transactions",
         choices=(READ_COMMITTED, READ_UNCOMMITTED),
     ),
-    ConfigDef("share.partition.max.record.locks", INT, "2000", "records in flight", least=100, most=10000),
-    ConfigDef(
-        "share.record.lock.duration.ms", INT, "30000", "how long a member has a record", least=1000, most=3600000
-    ),
-    ConfigDef("share.renew.acknowledge.enable", BOOLEAN, "true", "whether members may ask for more time"),
-    ConfigDef("share.session.timeout.ms", INT, "45000", "how long a member is waited for", least=1),
-    ConfigDef("streams.acceptable.recovery.lag", LONG, "10000", "how far a warm task's state may be behind", least=0),
-    ConfigDef("streams.assignment.interval.ms", INT, "1000", "time between two assignments", least=0),
     ConfigDef(ASSIGNOR, STRING, "sticky", "the assignor of a streams group", broker_name="group.streams.assignors"),
-    ConfigDef("streams.assignor.offload.enable", BOOLEAN, "true", "whether assignors run on threads of their own"),
-    ConfigDef("streams.heartbeat.interval.ms", INT, "5000", "time between a member's heartbeats", least=1),
-    ConfigDef("streams.initial.rebalance.delay.ms", INT, "3000", "how long a new group waits for members", least=0),
-    ConfigDef("streams.num.standby.replicas", INT, "0", "standby replicas of each task with a state", least=0),
-    ConfigDef("streams.num.warmup.replicas", INT, "2", "warm-up replicas of tasks", least=0),
-    ConfigDef(TAGS, LIST, "", "tags that standby replicas are spread by"),
-    ConfigDef("streams.session.timeout.ms", INT, "45000", "the longest time between heartbeats", least=1),
-    ConfigDef("streams.task.offset.interval.ms", INT, "60000", "time between reports of tasks' offsets", least=1),
 )
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from kafwire.errors import ErrorCode
 from kafwire.producer.sequencer import Identity
 from kafwire.testing.broker.expiry import Expiry
-from kafwire.testing.broker.groups.offsets import OFFSETS_TOPIC, OffsetStore
+from kafwire.testing.broker.groups.offsets import OffsetStore
+from kafwire.testing.broker.groups.offsets_topic import OFFSETS_TOPIC
 from kafwire.testing.broker.topics.placement import has_enough_replicas
 from kafwire.testing.broker.transactions.transaction_coordinator import NOBODY, Coordinator, Place, State
 
@@ -215,7 +216,7 @@ class Transactions:
         coordinator = its.coordinator
         commit = coordinator.state is State.PREPARE_COMMIT
         if place[0] == OFFSETS_TOPIC:
-            self._offsets.end_transaction(coordinator.producer_id, place[1], commit=commit)
+            self._offsets.end_transaction(coordinator.producer_id, place[1], commit=commit, epoch=coordinator.epoch)
             return True
         partition = self._state.topics.partition(*place)
         if partition is None:

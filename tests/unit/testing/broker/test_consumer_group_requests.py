@@ -287,7 +287,6 @@ def test_a_group_has_options_of_its_own() -> None:
     group = ConsumerMembers()
     assert {name: value for name, value in described(group).items() if name.startswith("consumer.")} == {
         "consumer.assignment.interval.ms": ("0", 4),
-        "consumer.assignor.offload.enable": ("true", 5),
         "consumer.heartbeat.interval.ms": ("5000", 5),
         "consumer.session.timeout.ms": ("45000", 5),
     }

@@ -11,7 +11,8 @@ import pytest
 from kafwire import protocol
 from kafwire.errors import ErrorCode
 from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
-from kafwire.testing.broker.groups.offsets import OFFSETS_TOPIC, Committed, OffsetStore
+from kafwire.testing.broker.groups.offsets import Committed, OffsetStore
+from kafwire.testing.broker.groups.offsets_topic import OFFSETS_TOPIC
 from kafwire.testing.broker.state import ClusterState
 from tests.support.broker_driver import BrokerDriver
 from tests.support.broker_transactions import Place, TransactionalClient

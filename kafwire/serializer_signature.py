@@ -1,0 +1,207 @@
+"""How a serializer or a deserializer is called: chosen once, by its signature, for both directions.
+
+A function is called by how many parameters it requires, a method `serialize` or `deserialize` by their names. Both
+have what the idioms of confluent-kafka, aiokafka and kafka-python need; docs/producing.md has the table. May not hold:
+the serialization itself, or the handling of errors.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from inspect import Parameter
+from typing import Any, NamedTuple
+
+__all__ = ["Arguments", "SerializationContext", "arguments_of_function", "arguments_of_method"]
+
+DATA, TOPIC, HEADERS, CTX = "data", "topic", "headers", "ctx"
+_NAMED = (TOPIC, HEADERS, CTX)
+_OURS = (DATA, TOPIC, HEADERS)
+_THEIRS = (TOPIC, HEADERS, DATA)  # kafka-python's
+_NAMES_OF_DATA = ("data", "value", "key", "obj", "object", "payload", "message", "msg")
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class SerializationContext:
+    """Where a key or value belongs, for serializers that have a parameter `ctx`, such as confluent-kafka's.
+
+    Args:
+        topic: the record's topic.
+        field: "key" or "value".
+        headers: a list of the record's headers. A serializer may append to it.
+
+    Example:
+        >>> def serialize(value, ctx):
+        ...     ctx.headers.append(("part", ctx.field.encode()))
+        ...     return f"{ctx.topic}: {value}".encode()
+        >>> kafwire.Producer("localhost:9092", value_serializer=serialize).close()
+    """
+
+    __slots__ = ("field", "headers", "topic")
+
+    def __init__(self, topic: str, field: str, headers: list[tuple[str, bytes | None]]) -> None:
+        self.topic = topic
+        self.field = field
+        self.headers = headers
+
+    def __repr__(self) -> str:
+        return f"SerializationContext(topic={self.topic!r}, field={self.field!r}, headers={self.headers!r})"
+
+
+class Arguments(NamedTuple):
+    """The arguments of a function: by position, and by name. Each is DATA, TOPIC, HEADERS or CTX."""
+
+    positions: tuple[str, ...]
+    names: tuple[tuple[str, str], ...] = ()
+
+    def is_data_alone(self) -> bool:
+        """Return whether the function is called with the key or value and nothing else."""
+        return self.positions == (DATA,) and not self.names
+
+    def adapted(self, function: Callable[..., Any], part: str) -> Callable[[Any, str, Any], Any]:
+        """Return a function (data, topic, headers) that calls `function`, for records' keys or values (`part`)."""
+        if self.positions == _OURS and not self.names:
+            return function
+        if self.is_data_alone():
+            return lambda data, topic, headers: function(data)  # noqa: ARG005
+        if self.positions == (DATA, CTX) and not self.names:
+            return lambda data, topic, headers: function(data, SerializationContext(topic, part, headers))
+        if self.positions == _THEIRS and not self.names:
+            return lambda data, topic, headers: function(topic, headers, data)
+        positions, names = self
+
+        def call(data: Any, topic: str, headers: Any) -> Any:
+            given = {DATA: data, TOPIC: topic, HEADERS: headers}
+            if CTX in positions or any(role == CTX for _, role in names):
+                given[CTX] = SerializationContext(topic, part, headers)
+            return function(*[given[role] for role in positions], **{name: given[role] for name, role in names})
+
+        return call
+
+
+def arguments_of_function(function: Callable[..., Any]) -> Arguments:
+    """Return how a function is called; `ValueError` for one that cannot be.
+
+    With a parameter `ctx`: (data, ctx). With three required ones, or `*args`: (data, topic, headers). With one
+    required: (data), and so without a signature, as functions written in C may be.
+    """
+    parameters = _parameters(function)
+    if parameters is None:
+        return Arguments((DATA,))
+    required = [each for each in parameters if _is_required(each)]
+    if any(each.name == CTX and not _is_variadic(each) for each in parameters):
+        roles = {each.name: CTX if each.name == CTX else DATA for each in parameters if each in required}
+        roles[CTX] = CTX
+        found = _arranged(parameters, roles) if sum(role == DATA for role in roles.values()) == 1 else None
+    elif any(each.kind not in _POSITIONAL for each in required):
+        found = None
+    elif any(each.kind is Parameter.VAR_POSITIONAL for each in parameters):
+        found = Arguments(_OURS) if len(required) <= len(_OURS) else None
+    else:
+        found = {1: Arguments((DATA,)), len(_OURS): Arguments(_OURS)}.get(len(required))
+    if found is None:
+        raise ValueError(_refusal(parameters, "(value), (value, topic, headers) and (value, ctx)"))
+    return found
+
+
+def arguments_of_method(owner: Any, name: str) -> Arguments:
+    """Return how a method `serialize` or `deserialize` of an object is called; `ValueError` if it cannot be.
+
+    Parameters named `topic`, `headers` and `ctx` get these, and the remaining one gets the data. If the names decide
+    nothing, the names of the overridden method decide.
+    """
+    parameters = _parameters(getattr(owner, name))
+    if parameters is None:
+        return Arguments((DATA,))
+    found = _by_names(parameters) or _by_order(parameters, _overridden(owner, name))
+    if found is None:
+        raise ValueError(_refusal(parameters, f"{name}(data, topic, headers), each of the three by its name"))
+    return found
+
+
+def _parameters(function: Callable[..., Any]) -> list[Parameter] | None:
+    """The parameters of a function; None for a function without a signature."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return None
+
+
+def _is_variadic(parameter: Parameter) -> bool:
+    return parameter.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+
+def _is_required(parameter: Parameter) -> bool:
+    return parameter.default is Parameter.empty and not _is_variadic(parameter)
+
+
+def _role(name: str) -> str | None:
+    """The role that a parameter's name says; None for other names. Underscores around the name mark an unused one."""
+    plain = name.strip("_").lower()
+    return plain if plain in _NAMED else DATA if plain in _NAMES_OF_DATA else None
+
+
+def _by_names(parameters: Sequence[Parameter]) -> Arguments | None:
+    """Each parameter by its name, and one other as the data. None if there is not exactly one other."""
+    plain = [each for each in parameters if not _is_variadic(each)]
+    roles = {each.name: str(_role(each.name)) for each in plain if _role(each.name) in _NAMED}
+    others = [each for each in plain if each.name not in roles]
+    data = [each for each in others if _is_required(each)] or others
+    if len(data) != 1 or len(set(roles.values())) < len(roles):
+        return None
+    return _arranged(parameters, {**roles, data[0].name: DATA})
+
+
+def _by_order(parameters: Sequence[Parameter], overridden: Iterable[Sequence[Parameter]]) -> Arguments | None:
+    """Three parameters with other names: in the order of the overridden method, or in ours."""
+    required = [each for each in parameters if _is_required(each)]
+    is_open = any(each.kind is Parameter.VAR_POSITIONAL for each in parameters)
+    if any(each.kind not in _POSITIONAL for each in required) or len(required) > len(_OURS):
+        return None
+    if len(required) < len(_OURS) and not is_open:
+        return None
+    roles = [_role(each.name) for each in required]
+    for definition in overridden:
+        known = _by_names(definition)
+        if known is not None and _agrees(roles, known.positions):
+            return known
+    return next((Arguments(order) for order in (_OURS, _THEIRS) if _agrees(roles, order)), None)
+
+
+def _agrees(roles: Sequence[str | None], order: Sequence[str]) -> bool:
+    return len(roles) <= len(order) and all(role in (None, order[i]) for i, role in enumerate(roles))
+
+
+def _overridden(owner: Any, name: str) -> Iterable[Sequence[Parameter]]:
+    """The parameters of the definitions of a method in the base classes of its object."""
+    for kind in type(owner).__mro__[1:]:
+        function = vars(kind).get(name)
+        if inspect.isfunction(function) and (parameters := _parameters(function)):
+            yield parameters[1:]
+
+
+def _arranged(parameters: Sequence[Parameter], roles: dict[str, str]) -> Arguments | None:
+    """Arguments for these parameters: by position up to the first parameter without a role, by name behind it."""
+    positions: list[str] = []
+    names: list[tuple[str, str]] = []
+    gap = False
+    for each in parameters:
+        if _is_variadic(each):
+            continue
+        role = roles.get(each.name)
+        if role is None:
+            if _is_required(each):
+                return None
+            gap = True
+        elif each.kind in _POSITIONAL and not gap:
+            positions.append(role)
+        elif each.kind is Parameter.POSITIONAL_ONLY:
+            return None
+        else:
+            names.append((each.name, role))
+    return Arguments(tuple(positions), tuple(names))
+
+
+def _refusal(parameters: Sequence[Parameter], forms: str) -> str:
+    shown = ", ".join(str(each.replace(annotation=Parameter.empty)) for each in parameters)
+    return f"it takes ({shown}), and is called as one of {forms}"
