@@ -22,6 +22,7 @@
 # make format   apply ruff's automatic fixes
 # make loc      print lines of code by package: library, tests, the rest
 # make dist     build the source distribution and the wheel in build/dist, and test the wheel in an empty environment
+#               (KAFWIRE_SOURCE_URL=https://...: the repository, for a package index; without it, links of README are text)
 # make wheels   build the wheels of all targets for each installed CPython in build/wheels, and test each as it can be here
 # make build    create the environment in .venv, and compile the extensions
 # make clean    remove everything that was made here (the jars in the user's cache stay)

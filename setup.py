@@ -3,6 +3,7 @@
 KAFWIRE_EXT=_codec,_io builds only those; KAFWIRE_TRACE=1 builds for line coverage; KAFWIRE_DEBUG=1 keeps debug symbols.
 KAFWIRE_SANITIZE=address,undefined builds with sanitizers, for `fuzz/chaos`.
 KAFWIRE_BUILD_CACHE names a folder where built extensions are kept by a hash of all that they are made from.
+KAFWIRE_SOURCE_URL is the address of the repository, for the links that a package index shows: no file here names one.
 """
 
 import copy
@@ -17,7 +18,6 @@ import sys
 import sysconfig
 import tempfile
 import time
-import tomllib
 from pathlib import Path
 
 import Cython
@@ -30,6 +30,7 @@ PACKAGE = Path("kafwire")
 TRACE = os.environ.get("KAFWIRE_TRACE") == "1"
 DEBUG = os.environ.get("KAFWIRE_DEBUG") == "1"
 SANITIZE = os.environ.get("KAFWIRE_SANITIZE")
+SOURCE_URL = os.environ.get("KAFWIRE_SOURCE_URL", "").rstrip("/")
 LINKING = ["-pthread"]
 if "linux" in sysconfig.get_platform():
     # Full RELRO: every symbol is bound when the extension is loaded, and its table is read-only from then on.
@@ -196,15 +197,25 @@ class BuildExtensions(build_ext):
 
 
 FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
-RELATIVE_LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)")
+RELATIVE_LINK = re.compile(r"!?\[([^\]]*)\]\((?!\w+:|#|/)([^)\s]+)\)")
 
 
 def long_description() -> str:
-    """README.md for a package index, which has none of the files beside it: links are made absolute."""
-    source = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Source"]
+    """README.md for a package index, which has none of the files beside it: links lead to the source, or are text."""
+    link = rf"[\1]({SOURCE_URL}/blob/HEAD/\2)" if SOURCE_URL else r"\1"
     parts = FENCED.split(Path("README.md").read_text(encoding="utf-8"))
-    absolute = (part if part.startswith("```") else RELATIVE_LINK.sub(f"{source}/blob/HEAD/", part) for part in parts)
-    return "".join(absolute)
+    return "".join(part if part.startswith("```") else RELATIVE_LINK.sub(link, part) for part in parts)
+
+
+def project_urls() -> dict[str, str]:
+    """What a package index shows beside the description."""
+    if not SOURCE_URL:
+        return {}
+    return {
+        "Source": SOURCE_URL,
+        "Documentation": f"{SOURCE_URL}/tree/HEAD/docs",
+        "Changelog": f"{SOURCE_URL}/blob/HEAD/CHANGELOG.md",
+    }
 
 
 setup(
@@ -212,4 +223,5 @@ setup(
     ext_modules=extensions,
     long_description=long_description(),
     long_description_content_type="text/markdown",
+    project_urls=project_urls(),
 )

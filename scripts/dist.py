@@ -58,7 +58,8 @@ def packaged_files() -> list[Path]:
 
 
 def _key() -> str:
-    digest = hashlib.sha256(f"{sys.version}\0{wheels.available()}\0".encode())
+    source = os.environ.get("KAFWIRE_SOURCE_URL", "")
+    digest = hashlib.sha256(f"{sys.version}\0{wheels.available()}\0{source}\0".encode())
     for file in [*packaged_files(), *(ROOT / "scripts").glob("wheels.py")]:
         digest.update(f"{file.relative_to(ROOT)}\0".encode())
         digest.update(file.read_bytes())

@@ -57,16 +57,33 @@ def test_the_extensions_of_this_tree_are_hardened() -> None:
     assert {name: found for name, found in weak.items() if found} == {}
 
 
-def test_the_long_description_has_links_that_an_index_can_follow(tmp_path: Path) -> None:
-    command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(tmp_path)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env={**os.environ, "KAFWIRE_BUILD_CACHE": ""})
-    text = (tmp_path / "kafwire.egg-info" / "PKG-INFO").read_text()
-    assert links_to_nothing(text) == []
-    assert links_to_nothing((ROOT / "README.md").read_text()), "README has links to files beside it"
-    (source,) = re.findall(r"^Project-URL: Source, (\S+)$", text, re.MULTILINE)
-    design = f"]({source}/blob/HEAD/docs/design.md)"
-    assert design in text
-    assert (ROOT / "README.md").read_text() == text.split("\n\n", 1)[1].replace(f"]({source}/blob/HEAD/", "](")
+def described(folder: Path, source: str) -> tuple[str, str]:
+    """What an index gets of this tree: the headers, and the long description."""
+    command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", str(folder)]
+    environment = {**os.environ, "KAFWIRE_BUILD_CACHE": "", "KAFWIRE_SOURCE_URL": source}
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=environment)
+    headers, description = (folder / "kafwire.egg-info" / "PKG-INFO").read_text().split("\n\n", 1)
+    return headers, description
+
+
+def test_the_long_description_leads_to_the_source(tmp_path: Path) -> None:
+    headers, description = described(tmp_path, "https://example.org/kafwire/")
+    readme = (ROOT / "README.md").read_text()
+    assert links_to_nothing(readme), "README has links to files beside it"
+    assert links_to_nothing(description) == []
+    assert readme == description.replace("](https://example.org/kafwire/blob/HEAD/", "](")
+    assert "](https://example.org/kafwire/blob/HEAD/docs/design.md)" in description
+    assert re.findall(r"^Project-URL: Source, (\S+)$", headers, re.MULTILINE) == ["https://example.org/kafwire"]
+
+
+def test_without_a_source_the_long_description_has_no_links_to_it(tmp_path: Path) -> None:
+    headers, description = described(tmp_path, "")
+    readme = (ROOT / "README.md").read_text()
+    assert "Project-URL" not in headers
+    assert links_to_nothing(description) == []
+    assert "- docs/design.md: " in description
+    examples = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+    assert examples.findall(description) == examples.findall(readme)
 
 
 @pytest.mark.parametrize(
