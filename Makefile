@@ -109,6 +109,7 @@ bench-spark: build $(VENV)/has-test $(VENV)/has-bench jars
 
 dist: ready $(VENV)/has-dist $(if $(filter x86_64,$(shell uname -m)),$(VENV)/has-wheel)
 	$(BIN)/python -m scripts.dist
+	$(BIN)/python -m benchmarks.wheel build/dist/*.whl --least 0.9
 	KAFKA=real $(BIN)/python -m pytest -q --long tests/integration/test_first_hour.py
 
 wheels: ready $(VENV)/has-dist $(VENV)/has-wheel

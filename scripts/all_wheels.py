@@ -7,28 +7,28 @@
 |---|---|
 | manylinux, x86-64 | an empty environment of its CPython, and a user's first hour in it |
 | manylinux, aarch64 | the CPython of Debian's packages under qemu-user, for that CPython's version |
-| musllinux, x86-64 | musl's loader, which binds every symbol that is not the interpreter's |
-| musllinux, aarch64 | auditwheel alone |
+| musllinux | the loader of Debian's musl, for aarch64 under qemu-user: it binds each symbol that is not Python's |
 
 auditwheel and the checks of `scripts/wheels.py` judge every one.
 """
 
 import argparse
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from scripts import dist, foreign_python, wheels
+from scripts import debian, dist, foreign_python, wheels
 from scripts.other_pythons import interpreters, prepare
 from scripts.wheels import DistError, Target
 
 WHEELS = dist.ROOT / "build" / "wheels"
+FOREIGN = dist.ROOT / "build" / "foreign"
 FIRST_HOUR = "tests/integration/test_first_hour.py"
 OLDEST = (3, 11)
-MUSL = Path("/lib/ld-musl-x86_64.so.1")
 NOT_FOUND = re.compile(r"Error relocating [^:]*: (\S+): symbol not found")
 INTERPRETERS = re.compile(r"_?Py[A-Z_]")
 
@@ -43,11 +43,9 @@ def attempt(wheel: Path, target: Target, builder: Path) -> str:
     """Try a wheel, and return how. Raises `DistError` where it fails."""
     if target == wheels.MANYLINUX:
         return first_hour(wheel, builder)
-    if target.libc == "musl" and target.machine == "x86_64":
-        return load_by_musl(wheel, MUSL)
-    if target.libc == "gnu":
-        return foreign_python.attempt(wheel, target.machine, WHEELS / "foreign")
-    return "not run: no musl for this processor here"
+    if target.libc == "musl":
+        return load_by_musl(wheel, target.machine)
+    return foreign_python.attempt(wheel, target.machine, FOREIGN)
 
 
 def first_hour(wheel: Path, builder: Path) -> str:
@@ -61,18 +59,21 @@ def first_hour(wheel: Path, builder: Path) -> str:
     return "a new user's first hour"
 
 
-def load_by_musl(wheel: Path, loader: Path) -> str:
+def load_by_musl(wheel: Path, machine: str) -> str:
     """Load each extension by musl's loader: the interpreter's symbols are all that may be missing."""
-    if not loader.exists():
-        return f"not run: no {loader} (Debian: apt-get install musl)"
+    if not debian.available():
+        return "not run: no apt-get, whose package musl has the loader"
+    root = debian.unpacked("musl", FOREIGN / f"musl-{machine}", debian.ARCHITECTURES[machine])
+    command = [] if machine == platform.machine() else [debian.emulator(machine, FOREIGN)]
+    command.append(root / f"lib/ld-musl-{machine}.so.1")
     with wheels.unpacked(wheel) as extensions:
         for extension in extensions:
-            done = subprocess.run([loader, "--list", extension], capture_output=True, text=True, check=False)
+            done = subprocess.run([*command, "--list", extension], capture_output=True, text=True, check=False)
             missing = NOT_FOUND.findall(done.stdout + done.stderr)
             foreign = sorted({name for name in missing if not INTERPRETERS.match(name)})
             if foreign or not missing:
                 raise DistError(f"{wheel.name}: musl does not load {extension.name}: {foreign or done.stderr}")
-    return "loaded by musl"
+    return f"loaded by musl for {machine}"
 
 
 def main() -> int:

@@ -1,7 +1,4 @@
-"""A CPython for another processor, from Debian's packages, run by qemu-user: to import a wheel that is built for it.
-
-Nothing is installed on the machine: apt has lists and a cache of its own, packages are unpacked into a folder.
-"""
+"""A CPython for another processor, from Debian's packages, run by qemu-user: to import a wheel that is built for it."""
 
 import os
 import re
@@ -12,10 +9,10 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+from scripts import debian
 from scripts.wheels import DistError
 
 ROOT = Path(__file__).resolve().parent.parent
-DEBIAN = {"aarch64": "arm64"}
 # Everything compiled is imported, and a batch goes through each codec and back. The emulator has ARMv8's CRC.
 TRY = """
 import importlib, pathlib, platform, sys, kafwire
@@ -36,10 +33,10 @@ print(f"{len(files)} extensions on {platform.machine()}")
 
 def attempt(wheel: Path, machine: str, folder: Path) -> str:
     """Import all of a wheel by the CPython of Debian's packages, and return how; `DistError` where that fails."""
-    emulator = shutil.which(f"qemu-{machine}-static") or shutil.which(f"qemu-{machine}")
-    if not emulator or not shutil.which("apt-get"):
-        return f"not run: no qemu-{machine} or no apt-get (Debian: apt-get install qemu-user-static)"
-    root = _unpacked(DEBIAN[machine], folder / machine)
+    if not debian.available():
+        return "not run: no apt-get, whose packages bring the emulator and its CPython"
+    root = debian.unpacked("python3", folder / machine, debian.ARCHITECTURES[machine])
+    emulator = debian.emulator(machine, folder)
     (python,) = (path for path in (root / "usr/bin").iterdir() if re.fullmatch(r"python3\.\d+", path.name))
     minor = python.name.removeprefix("python3.")
     if f"-cp3{minor}-" not in wheel.name:
@@ -54,33 +51,7 @@ def attempt(wheel: Path, machine: str, folder: Path) -> str:
     done = subprocess.run(command, cwd=site, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise DistError(f"{wheel.name} fails under {emulator}: {done.stderr}")
-    return f"{done.stdout.strip()}, CPython 3.{minor} under {Path(emulator).name}"
-
-
-def _unpacked(architecture: str, folder: Path) -> Path:
-    """The root of a file system that has Debian's python3 of an architecture, and what it needs."""
-    root = folder / "root"
-    if root.exists():
-        return root
-    for name in ("state/lists/partial", "cache/archives/partial"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    status = folder / "state/status"
-    status.touch()
-    settings = {
-        "APT::Architecture": architecture,
-        "APT::Architectures": architecture,
-        "APT::Sandbox::User": "root",
-        "Dir::State": folder / "state",
-        "Dir::State::status": status,
-        "Dir::Cache": folder / "cache",
-    }
-    apt = ["apt-get", "-qq", *(word for name, value in settings.items() for word in ("-o", f"{name}={value}"))]
-    subprocess.run([*apt, "update"], check=True)
-    subprocess.run([*apt, "-y", "--no-install-recommends", "--download-only", "install", "python3"], check=True)
-    unpacking = folder / "unpacking"
-    for package in sorted((folder / "cache/archives").glob("*.deb")):
-        subprocess.run(["dpkg", "-x", package, unpacking], check=True)
-    return unpacking.rename(root)
+    return f"{done.stdout.strip()}, CPython 3.{minor} under {emulator.name}"
 
 
 def _dependencies(site: Path, machine: str, minor: str) -> None:

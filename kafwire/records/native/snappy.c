@@ -14,11 +14,6 @@ static uint32_t little(const uint8_t *p, unsigned bytes) {
     for (unsigned i = 0; i < bytes; i++) v |= (uint32_t)p[i] << (8 * i);
     return v;
 }
-static void copy16(uint8_t *to, const uint8_t *from) {
-    uint8_t both[16]; /* the places may overlap */
-    memcpy(both, from, 16);
-    memcpy(to, both, 16);
-}
 
 size_t kw_snappy_length(const uint8_t *source, size_t size, size_t *length) {
     uint32_t value;
@@ -48,7 +43,7 @@ int kw_snappy_decode(const uint8_t *source, size_t size, uint8_t *out, size_t le
             if ((size_t)(in_end - in) <= count || (size_t)(out_end - to) <= count) return -1;
             count++;
             if (count <= 16 && in_end - in >= 16) {
-                copy16(to, in); /* up to 15 bytes too many: they land in output still to come, or in the slack */
+                kw_copy16(to, in); /* up to 15 bytes too many: they land in output still to come, or in the slack */
             } else {
                 memcpy(to, in, count);
             }
@@ -79,11 +74,11 @@ int kw_snappy_decode(const uint8_t *source, size_t size, uint8_t *out, size_t le
         /* A copy may overlap itself: it repeats a pattern of `distance` bytes. Each short step is right for its first
          * `distance` bytes and doubles what is there, until 16-byte steps no longer overlap. */
         while (distance < 16 && to < next) {
-            copy16(to, from);
+            kw_copy16(to, from);
             to += distance;
             distance *= 2;
         }
-        for (; to < next; to += 16, from += 16) copy16(to, from);
+        for (; to < next; to += 16, from += 16) kw_copy16(to, from);
         to = next;
     }
     return to == out_end ? 0 : -1;
