@@ -21,7 +21,7 @@
 # make lint     run ruff, cython-lint, mypy, basedpyright, import-linter
 # make format   apply ruff's automatic fixes
 # make loc      print lines of code by package: library, tests, the rest
-# make dist     build the source distribution and the wheel in build/dist, and test the wheel in an empty environment
+# make dist     build the source distribution and the wheel in build/dist, test the wheel in an empty environment, and its speed
 #               (KAFWIRE_SOURCE_URL=https://...: the repository, for a package index; without it, links of README are text)
 # make wheels   build the wheels of all targets for each installed CPython in build/wheels, and test each as it can be here
 # make build    create the environment in .venv, and compile the extensions
@@ -114,6 +114,7 @@ dist: ready $(VENV)/has-dist $(if $(filter x86_64,$(shell uname -m)),$(VENV)/has
 
 wheels: ready $(VENV)/has-dist $(VENV)/has-wheel
 	$(BIN)/python -m scripts.all_wheels
+	$(BIN)/python -m benchmarks.wheel build/dist/*.whl
 
 fuzz: build $(VENV)/has-fuzz
 	$(BIN)/python -m pytest -q tests/fuzz

@@ -2,7 +2,8 @@
 
 Two processes, one with each library, repeat the rows of `workers/compiled.py` in turns. A row's figure is the least
 processor time of a repeat, so other work on the machine moves it little, and more turns can only bring it nearer to
-the truth: a row that looks slow gets them before it is called so.
+the truth. Where memory lies moves it by some hundredths, which differs by process: a row has the turns of several
+pairs of processes, and one that looks slow those of more, before it is called so.
 """
 
 import argparse
@@ -10,8 +11,9 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from benchmarks.base_tree import BaseTreeError, check_library, link_sides
@@ -20,9 +22,10 @@ from benchmarks.ratios import LEAST
 from benchmarks.run import BUILD
 from benchmarks.workers.compiled import ROWS
 
-TURNS, MOST_TURNS = 10, 60
+PAIRS, MOST_PAIRS, TURNS = 2, 8, 6
 SLICE_S = 0.02
 Measure = Callable[[str], float]
+Open = Callable[[], AbstractContextManager[Measure]]
 
 
 @dataclass(slots=True)
@@ -47,13 +50,17 @@ class Figures:
                 self.wheel = min(self.wheel, wheel(self.name))
 
 
-def compare(names: Sequence[str], tree: Measure, wheel: Measure, least: float) -> list[Figures]:
-    """Measure the rows in turns: `TURNS` of each, and up to `MOST_TURNS` of those that are below `least`."""
+def compare(names: Sequence[str], tree: Open, wheel: Open, least: float) -> list[Figures]:
+    """Measure the rows by `PAIRS` pairs of processes, and those that are below `least` by up to `MOST_PAIRS`."""
     found = [Figures(name) for name in names]
-    for turn in range(MOST_TURNS):
-        left = [one for one in found if turn < TURNS or one.ratio < least]
-        for one in left:
-            one.turn(tree, wheel, tree_first=turn % 2 == 0)
+    for pair in range(MOST_PAIRS):
+        left = [one for one in found if pair < PAIRS or one.ratio < least]
+        if not left:
+            break
+        with tree() as of_tree, wheel() as of_wheel:
+            for turn in range(TURNS):
+                for one in left:
+                    one.turn(of_tree, of_wheel, tree_first=turn % 2 == 0)
     return found
 
 
@@ -112,8 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name, library in (("tree", ROOT), ("wheel", unpacked))
         ]
         check_library(sides[1], unpacked)
-        with worker(sides[0]) as tree, worker(sides[1]) as wheel:
-            found = compare(chosen.rows or list(ROWS), tree, wheel, chosen.least)
+        found = compare(chosen.rows or list(ROWS), *(partial(worker, side) for side in sides), chosen.least)
     except BaseTreeError as error:
         print(error, file=sys.stderr)
         return 1
