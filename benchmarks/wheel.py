@@ -114,12 +114,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with zipfile.ZipFile(chosen.wheel) as archive:
         archive.extractall(unpacked)
     try:
-        sides = [
-            link_sides(ROOT, library, chosen.folder / "sides" / name)
-            for name, library in (("tree", ROOT), ("wheel", unpacked))
-        ]
-        check_library(sides[1], unpacked)
-        found = compare(chosen.rows or list(ROWS), *(partial(worker, side) for side in sides), chosen.least)
+        tree = link_sides(ROOT, ROOT, chosen.folder / "sides" / "tree")
+        wheel = link_sides(ROOT, unpacked, chosen.folder / "sides" / "wheel")
+        check_library(wheel, unpacked)
+        found = compare(chosen.rows or list(ROWS), partial(worker, tree), partial(worker, wheel), chosen.least)
     except BaseTreeError as error:
         print(error, file=sys.stderr)
         return 1

@@ -47,7 +47,7 @@ def attempt(wheel: Path, machine: str, folder: Path) -> str:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
     environment = {"PYTHONPATH": str(site), "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [emulator, "-L", str(root), str(python), "-W", "error", "-c", TRY]
+    command = [str(emulator), "-L", str(root), str(python), "-W", "error", "-c", TRY]
     done = subprocess.run(command, cwd=site, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise DistError(f"{wheel.name} fails under {emulator}: {done.stderr}")

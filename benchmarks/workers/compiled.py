@@ -75,10 +75,10 @@ def _avro() -> Once:
 
 ROWS: dict[str, Callable[[], Once]] = {
     "crc32c": _crc32c,
-    **{f"encode-{codec}": lambda codec=codec: _encode(codec) for codec in CODECS},
+    **{f"encode-{codec}": functools.partial(_encode, codec) for codec in CODECS},
     "encode-table-none": lambda: _encode_table("none"),
-    **{f"decode-{codec}": lambda codec=codec: _decode(codec) for codec in CODECS},
-    **{f"records-{codec}": lambda codec=codec: _records(codec) for codec in CODECS},
+    **{f"decode-{codec}": functools.partial(_decode, codec) for codec in CODECS},
+    **{f"records-{codec}": functools.partial(_records, codec) for codec in CODECS},
     "message-metadata": lambda: _message(MetadataResponse, answers.metadata(), answers.METADATA_VERSION),
     "message-fetch": lambda: _message(FetchResponse, answers.fetch(), answers.FETCH_VERSION),
     "fetch-answer": _fetched,
