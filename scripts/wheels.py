@@ -91,7 +91,9 @@ def build(sdist: Path, python: Path, target: Target, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         with tarfile.open(sdist) as archive:
-            archive.extractall(scratch, filter="data")
+            if hasattr(tarfile, "data_filter"):  # not in every CPython 3.11
+                archive.extraction_filter = tarfile.data_filter
+            archive.extractall(scratch)
         (source,) = Path(scratch).iterdir()
         out = Path(scratch) / "wheel"
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
