@@ -86,6 +86,24 @@ def compiler(target: Target, python: Path) -> dict[str, str]:
     }
 
 
+def headers(python: Path, target: Target, folder: Path) -> dict[str, str]:
+    """The variable by which the compiler finds the header that Debian's CPython keeps beside its others.
+
+    Its `pyconfig.h` includes one of a folder that the processor's name is in. A compiler for other systems does not look
+    there, as libc's headers of this machine lie beside it; those of all 64-bit processors are alike.
+    """
+    ask = "import sysconfig; print(sysconfig.get_path('include')); print(sysconfig.get_config_var('MULTIARCH') or '')"
+    done = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
+    include, multiarch = done.stdout.split("\n")[:2]
+    kept = Path(include).parent / multiarch / Path(include).name / "pyconfig.h"
+    if not multiarch or not kept.exists():
+        return {}
+    own = folder / f"{target.machine}-linux-gnu" / kept.parent.name
+    own.mkdir(parents=True)
+    shutil.copy(kept, own)
+    return {"CPATH": str(folder)}
+
+
 def build(sdist: Path, python: Path, target: Target, folder: Path) -> Path:
     """The wheel for a target, built from the source distribution by an interpreter that has Cython and setuptools."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -97,8 +115,9 @@ def build(sdist: Path, python: Path, target: Target, folder: Path) -> Path:
         (source,) = Path(scratch).iterdir()
         out = Path(scratch) / "wheel"
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        environment |= compiler(target, python) | headers(python, target, Path(scratch) / "headers")
         command = [str(python), "-c", BUILD, str(out), target.tag]
-        subprocess.run(command, cwd=source, env=environment | compiler(target, python), check=True)
+        subprocess.run(command, cwd=source, env=environment, check=True)
         (wheel,) = out.iterdir()
         if target.libc == "musl":
             name_musl(wheel, target.machine)

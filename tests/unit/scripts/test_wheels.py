@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scripts.dist import ROOT, links_to_nothing
-from scripts.wheels import weaknesses
+from scripts.wheels import TARGETS, headers, weaknesses
 
 SOURCE = "#include <string.h>\nint f(const char *s) { char own[9]; strcpy(own, s); return own[3]; }\n"
 pytestmark = pytest.mark.skipif(sys.platform != "linux" or not shutil.which("readelf"), reason="ELF, and its reader")
@@ -92,3 +92,25 @@ def test_without_a_source_the_long_description_has_no_links_to_it(tmp_path: Path
 )
 def test_a_link_to_nothing(link: str, bad: bool) -> None:
     assert bool(links_to_nothing(f"See {link}.")) == bad
+
+
+def interpreter(folder: Path, multiarch: str) -> Path:
+    """A program that says where its headers lie, as an interpreter does."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\necho {folder}/include/python3.99\necho {multiarch}\n")
+    python.chmod(0o755)
+    return python
+
+
+def test_the_compiler_finds_the_header_that_debian_keeps_elsewhere(tmp_path: Path) -> None:
+    kept = tmp_path / "include/some-linux-gnu/python3.99/pyconfig.h"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("here")
+    found = headers(interpreter(tmp_path, "some-linux-gnu"), TARGETS[1], tmp_path / "own")
+    assert found == {"CPATH": str(tmp_path / "own")}
+    assert (tmp_path / "own/aarch64-linux-gnu/python3.99/pyconfig.h").read_text() == "here"
+
+
+@pytest.mark.parametrize("multiarch", ["", "some-linux-gnu"])
+def test_other_interpreters_keep_their_headers_together(tmp_path: Path, multiarch: str) -> None:
+    assert headers(interpreter(tmp_path, multiarch), TARGETS[0], tmp_path / "own") == {}
