@@ -2,6 +2,7 @@
 
     python -m scripts.all_wheels                     # all; they are left in build/wheels
     python -m scripts.all_wheels --only musllinux    # the targets whose platform tag has this in it
+    python -m scripts.all_wheels --python 3.13       # for this CPython
 
 | target | tried by |
 |---|---|
@@ -33,10 +34,16 @@ NOT_FOUND = re.compile(r"Error relocating [^:]*: (\S+): symbol not found")
 INTERPRETERS = re.compile(r"_?Py[A-Z_]")
 
 
-def builders() -> dict[tuple[int, int], Path]:
-    """An interpreter with Cython, setuptools and what the tests import, for each version here."""
-    found = {(sys.version_info.major, sys.version_info.minor): Path(sys.executable)}
-    return found | {version: prepare(version, path) for version, path in interpreters(OLDEST).items()}
+def builders(only: str | None) -> dict[tuple[int, int], Path]:
+    """An interpreter with Cython, setuptools and what the tests import, for each version here, or for one."""
+
+    def chosen(version: tuple[int, int]) -> bool:
+        return only in {None, f"{version[0]}.{version[1]}"}
+
+    own = sys.version_info.major, sys.version_info.minor
+    found = {own: Path(sys.executable)} if chosen(own) else {}
+    others = {version: path for version, path in interpreters(OLDEST).items() if chosen(version)}
+    return found | {version: prepare(version, path) for version, path in others.items()}
 
 
 def attempt(wheel: Path, target: Target, builder: Path) -> str:
@@ -80,6 +87,7 @@ def main() -> int:
     """Build and try what the command line chooses; 1 if any wheel fails."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="TAG", default="", help="targets whose platform tag has this in it")
+    parser.add_argument("--python", metavar="3.N", help="this CPython only, if it is here")
     options = parser.parse_args()
     if not wheels.available():
         print("zig and auditwheel are needed, on Linux: pip install --group wheel", file=sys.stderr)
@@ -87,7 +95,7 @@ def main() -> int:
     sdist, _ = dist.build()
     shutil.rmtree(WHEELS, ignore_errors=True)
     failed = False
-    for version, builder in builders().items():
+    for version, builder in builders(options.python).items():
         for target in (target for target in wheels.TARGETS if options.only in target.tag):
             name = f"CPython {version[0]}.{version[1]}, {target.tag}"
             try:

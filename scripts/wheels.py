@@ -89,8 +89,8 @@ def compiler(target: Target, python: Path) -> dict[str, str]:
 def headers(python: Path, target: Target, folder: Path) -> dict[str, str]:
     """The variable by which the compiler finds the header that Debian's CPython keeps beside its others.
 
-    Its `pyconfig.h` includes one of a folder that the processor's name is in. A compiler for other systems does not look
-    there, as libc's headers of this machine lie beside it; those of all 64-bit processors are alike.
+    Its `pyconfig.h` includes one of a folder that the processor's name is in. A compiler for other systems does not
+    look there, as libc's headers of this machine lie beside it; those of all 64-bit processors are alike.
     """
     ask = "import sysconfig; print(sysconfig.get_path('include')); print(sysconfig.get_config_var('MULTIARCH') or '')"
     done = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
