@@ -23,7 +23,9 @@
 # make lint     run ruff, cython-lint, mypy, basedpyright, import-linter
 # make format   apply ruff's automatic fixes
 # make loc      print lines of code by package: library, tests, the rest
-# make dist     build the source distribution and the wheel in build/dist, and test the wheel in an empty environment
+# make dist     build the source distribution and the wheel in build/dist, test the wheel in an empty environment, and its speed
+#               (KAFWIRE_SOURCE_URL=https://...: the repository, for a package index; without it, links of README are text)
+# make wheels   build the wheels of all targets for each installed CPython in build/wheels, and test each as it can be here
 # make build    create the environment in .venv, and compile the extensions
 # make clean    remove everything that was made here (the jars in the user's cache stay)
 #
@@ -68,7 +70,7 @@ KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*ke
 POSTGRESQL_TESTS := $(shell find tests -name 'test_*postgresql*.py')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all test-kerberos test-postgresql test-kcat test-arrow demo bench bench-strategies bench-sweep bench-spark dist fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc jars ready clean
+.PHONY: build test test-all test-kerberos test-postgresql test-kcat test-arrow demo bench bench-strategies bench-sweep bench-spark dist wheels fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -113,9 +115,14 @@ bench-sweep: build $(VENV)/has-bench jars
 bench-spark: build $(VENV)/has-test $(VENV)/has-bench jars
 	$(BIN)/python -m benchmarks.spark $(BENCH) --rounds $(ROUNDS) --output benchmarks/spark/results.json
 
-dist: ready $(VENV)/has-dist
-	$(BIN)/python scripts/dist.py
+dist: ready $(VENV)/has-dist $(if $(filter x86_64,$(shell uname -m)),$(VENV)/has-wheel)
+	$(BIN)/python -m scripts.dist
+	$(BIN)/python -m benchmarks.wheel build/dist/*.whl --least 0.9
 	KAFKA=real $(BIN)/python -m pytest -q --long tests/integration/test_first_hour.py
+
+wheels: ready $(VENV)/has-dist $(VENV)/has-wheel
+	$(BIN)/python -m scripts.all_wheels
+	$(BIN)/python -m benchmarks.wheel build/dist/*.whl
 
 fuzz: build $(VENV)/has-fuzz
 	$(BIN)/python -m pytest -q tests/fuzz

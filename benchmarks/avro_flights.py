@@ -27,11 +27,11 @@ def four_fields() -> dict[str, Any]:
     return {**schema(), "fields": [each for each in schema()["fields"] if each["name"] in FOUR]}
 
 
-def values() -> list[bytes]:
+def values(rows: int = ROWS) -> list[bytes]:
     """The first flights as values."""
     parsed = fastavro.parse_schema(schema())
     out = []
-    for row in load_flights().slice(0, ROWS).to_pylist():
+    for row in load_flights().slice(0, rows).to_pylist():
         file = io.BytesIO()
         file.write(b"\0" + SCHEMA_ID.to_bytes(4, "big"))
         fastavro.schemaless_writer(file, parsed, row)

@@ -1,8 +1,10 @@
 """Build the source distribution, from it the wheel, and use the wheel in an empty environment.
 
-    python scripts/dist.py
+    python -m scripts.dist
 
-Both are left in build/dist. They are built again only when a file that goes into them has changed.
+Both are left in build/dist. They are built again only when a file that goes into them has changed. Where zig and
+auditwheel are installed (the dependency group `wheel`), the wheel is one that a package index takes
+(`scripts/wheels.py`); elsewhere this machine's compiler makes it.
 """
 
 import hashlib
@@ -12,9 +14,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import venv
 import zipfile
 from pathlib import Path, PurePosixPath
+
+from kafwire._codec import crc32c_implementations
+from scripts import wheels
+from scripts.wheels import MANYLINUX, DistError
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "build" / "dist"
@@ -25,22 +30,23 @@ WHEEL_SUFFIXES = {".py", ".pyi", ".pxd", ".h", ".so", ".typed"}
 # The extensions take 4 MB without debug symbols and 22 MB with them.
 WHEEL_LIMIT_BYTES = 8 << 20
 
-# Everything compiled is imported, and a batch goes through the codecs and back.
+# Everything compiled is imported, a batch goes through the codecs and back, and the CRCs are those of the arguments.
 TRY = """
-import importlib, pkgutil, kafwire
+import importlib, pkgutil, sys, kafwire
+from kafwire._codec import crc32c_implementations
+from kafwire.records._compress import origin
 from kafwire.records import decode_batches, encode_batch
 modules = [name for _, name, _ in pkgutil.walk_packages(kafwire.__path__, "kafwire.") if "._" in name]
 compiled = [name for name in modules if "__" not in name and importlib.import_module(name).__file__.endswith(".so")]
 assert len(compiled) >= 20, compiled
+for codec, package in {"gzip": "isal", "lz4": "lz4", "zstd": "zstandard"}.items():
+    assert origin(codec).startswith(f"package {package}: "), f"{origin(codec)}: no symbols for {codec} in {package}"
 for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
     (batch,) = decode_batches(encode_batch([b"value"], compression=codec))
     assert [record.value for record in batch] == [b"value"], codec
+assert crc32c_implementations() == sys.argv[1:], crc32c_implementations()
 print(f"{len(compiled)} extensions of {kafwire.__file__}")
 """
-
-
-class DistError(Exception):
-    """What is wrong with the distribution."""
 
 
 def packaged_files() -> list[Path]:
@@ -52,8 +58,9 @@ def packaged_files() -> list[Path]:
 
 
 def _key() -> str:
-    digest = hashlib.sha256(sys.version.encode())
-    for file in packaged_files():
+    source = os.environ.get("KAFWIRE_SOURCE_URL", "")
+    digest = hashlib.sha256(f"{sys.version}\0{wheels.available()}\0{source}\0".encode())
+    for file in [*packaged_files(), *(ROOT / "scripts").glob("wheels.py")]:
         digest.update(f"{file.relative_to(ROOT)}\0".encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()
@@ -67,11 +74,16 @@ def build() -> tuple[Path, Path]:
         shutil.rmtree(DIST, ignore_errors=True)
         # Its list of sources survives from build to build, and would hide a file that is no longer named.
         shutil.rmtree(ROOT / "kafwire.egg-info", ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "build", "--outdir", str(DIST), str(ROOT)], check=True)
+        command = [sys.executable, "-m", "build", *(["--sdist"] if wheels.available() else []), "--outdir", str(DIST)]
+        subprocess.run([*command, str(ROOT)], check=True)
+        if wheels.available():
+            wheels.build(next(DIST.glob("*.tar.gz")), Path(sys.executable), MANYLINUX, DIST)
     (sdist,) = DIST.glob("*.tar.gz")
     (wheel,) = DIST.glob("*.whl")
     check_sdist(sdist)
     check_wheel(wheel)
+    if wheels.available():
+        wheels.check(wheel, MANYLINUX)
     stamp.write_text(key)
     return sdist, wheel
 
@@ -87,6 +99,22 @@ def check_sdist(sdist: Path) -> None:
     foreign = [str(n) for n in names if n.parts[0] not in {*PACKAGED, *TOP_FILES, *made, "kafwire.egg-info"}]
     if foreign:
         raise DistError(f"{sdist.name} has {sorted(foreign)}: leave them out by MANIFEST.in")
+    if links := links_to_nothing(long_description(sdist)):
+        raise DistError(f"{sdist.name}: an index would show README with links to nothing: {links}")
+
+
+def long_description(sdist: Path) -> str:
+    """The metadata of the source distribution, which end with what a package index shows."""
+    with tarfile.open(sdist) as archive:
+        (member,) = (m for m in archive.getmembers() if re.fullmatch(r"[^/]+/PKG-INFO", m.name))
+        text = archive.extractfile(member)
+        assert text is not None, "a regular file"
+        return text.read().decode()
+
+
+def links_to_nothing(text: str) -> list[str]:
+    """Links that are neither addresses nor anchors: a package index has no files beside the text."""
+    return re.findall(r"\]\((?!https://|#)([^)\s]*)\)", text)
 
 
 def check_wheel(wheel: Path) -> None:
@@ -112,9 +140,9 @@ def check_wheel(wheel: Path) -> None:
         raise DistError(f"{wheel.name}: its extensions have {compiled:,} bytes: debug symbols?")
 
 
-def install(wheel: Path, folder: Path, *extras: str) -> Path:
+def install(wheel: Path, folder: Path, *extras: str, interpreter: Path = Path(sys.executable)) -> Path:
     """The interpreter of a new, empty environment in `folder` into which the wheel was installed."""
-    venv.create(folder, clear=True, with_pip=True)
+    subprocess.run([interpreter, "-m", "venv", "--clear", folder], check=True)
     python = folder / "bin" / "python"
     what = f"kafwire[{','.join(extras)}] @ {wheel.as_uri()}" if extras else str(wheel)
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet", what]
@@ -135,10 +163,14 @@ def main() -> int:
         return 1
     for file in (sdist, wheel):
         print(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes")
-    folder = DIST.parent / "empty"
-    python = install(wheel, folder)
-    done = subprocess.run([python, "-c", TRY], cwd=folder, env=_outside(), check=False)
-    return done.returncode
+    return 0 if attempt(wheel, DIST.parent / "empty") else 1
+
+
+def attempt(wheel: Path, folder: Path, interpreter: Path = Path(sys.executable)) -> bool:
+    """Install the wheel into an empty environment in `folder`, and use all that is compiled; False where that fails."""
+    python = install(wheel, folder, interpreter=interpreter)
+    command = [str(python), "-c", TRY, *crc32c_implementations()]
+    return subprocess.run(command, cwd=folder, env=_outside(), check=False).returncode == 0
 
 
 if __name__ == "__main__":

@@ -52,24 +52,24 @@ ASK = (
 )
 
 
-def candidates() -> list[Path]:
+def candidates(oldest: tuple[int, int]) -> list[Path]:
     """All files that may be an interpreter, found by name only."""
-    found = [Path(path) for minor in range(OLDEST[1], 40) if (path := shutil.which(f"python3.{minor}"))]
+    found = [Path(path) for minor in range(oldest[1], 40) if (path := shutil.which(f"python3.{minor}"))]
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     found += sorted(pyenv.glob("versions/*/bin/python3"))
     return found
 
 
-def interpreters() -> dict[tuple[int, int], Path]:
+def interpreters(oldest: tuple[int, int] = OLDEST) -> dict[tuple[int, int], Path]:
     """The newest interpreter of each minor version, but for the one that runs this script."""
     found: dict[tuple[int, int], tuple[int, Path]] = {}
-    for path in candidates():
+    for path in candidates(oldest):
         answer = subprocess.run([path, "-c", ASK], capture_output=True, text=True, check=False)
         if answer.returncode:  # a shim of pyenv for a version that is not switched on
             continue
         name, major, minor, micro, level, free_threaded, executable = answer.stdout.split(maxsplit=6)
         version = int(major), int(minor)
-        if name != "cpython" or version < OLDEST or version == sys.version_info[:2]:
+        if name != "cpython" or version < oldest or version == sys.version_info[:2]:
             continue
         if level != "final" or free_threaded == "1":
             kind = "free-threaded" if free_threaded == "1" else level

@@ -37,6 +37,8 @@ cdef extern from "kafwire/memory/native/buf.h" nogil:
 
 # How numbers and text lie in bytes. What takes no `end` or `left` checks nothing.
 cdef extern from "kafwire/memory/native/bytes.h" nogil:
+    void kw_copy16(uint8_t *to, const uint8_t *source)
+    void kw_copy32(uint8_t *to, const uint8_t *source)
     int16_t kw_be16(const uint8_t *p)
     int32_t kw_be32(const uint8_t *p)
     int64_t kw_be64(const uint8_t *p)

@@ -13,7 +13,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from kafwire.memory._buffer cimport (
-    DISCARD_STEP, kw_be16, kw_buf_discard, kw_is_utf8, kw_varint, kw_varlong, move_out,
+    DISCARD_STEP, kw_be16, kw_buf_discard, kw_copy32, kw_is_utf8, kw_varint, kw_varlong, move_out,
 )
 from kafwire.records._columns cimport (
     COLUMN_HEADERS, COLUMN_KEY, COLUMN_OFFSET, COLUMN_TIMESTAMP, COLUMN_TIMESTAMP_TYPE, COLUMN_VALUE, Bytes, Columns,
@@ -45,9 +45,9 @@ cdef inline void copy(uint8_t *to, const uint8_t *source, size_t size, const uin
     if size > 512 or <size_t>(readable - source) < size + 32:
         memcpy(to, source, size)
         return
-    memcpy(to, source, 32)
+    kw_copy32(to, source)
     while i < size:
-        memcpy(to + i, source + i, 32)
+        kw_copy32(to + i, source + i)
         i += 32
 
 

@@ -10,8 +10,8 @@ from libc.string cimport memcpy, memset
 
 from kafwire._codec cimport BATCH_HEADER, CRC_AT, CRC_FROM, LOG_OVERHEAD, crc32c
 from kafwire.memory._buffer cimport (
-    kw_be64, kw_buf, kw_buf_new, kw_buf_reserve, kw_buf_unref, kw_put_be16, kw_put_be32, kw_put_be64, kw_put_uvarint,
-    kw_unzigzag, kw_uvarint_size, kw_uvarlong, kw_zigzag, process_pool,
+    kw_be64, kw_buf, kw_buf_new, kw_buf_reserve, kw_buf_unref, kw_copy16, kw_put_be16, kw_put_be32, kw_put_be64,
+    kw_put_uvarint, kw_unzigzag, kw_uvarint_size, kw_uvarlong, kw_zigzag, process_pool,
 )
 from kafwire.records._arrow_rows cimport FORM_ABSENT, RowsView, bytes_at, number_at
 from kafwire.records._compress cimport CODEC_NONE, CODEC_OK, SLACK, compress
@@ -30,9 +30,9 @@ cdef inline void copy(uint8_t *to, const uint8_t *source, size_t size) noexcept 
         memcpy(to, source, size)
         return
     while i + 16 <= size:
-        memcpy(to + i, source + i, 16)
+        kw_copy16(to + i, source + i)
         i += 16
-    memcpy(to + size - 16, source + size - 16, 16)
+    kw_copy16(to + size - 16, source + size - 16)
 
 
 # --- one record -----------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ cdef extern from "kafwire/security/native/openssl.h" nogil:
     enum:
         KW_TLS_1_2
         KW_TLS_1_3
-    const kw_openssl *kw_openssl_bind(const char **why)
+    const kw_openssl *kw_openssl_bind(int version, const char **why)
 
 cdef extern from "kafwire/security/native/tls.h" nogil:
     enum:
@@ -105,8 +105,8 @@ class UnusableSettings(Exception):
 cdef const kw_openssl *bind() except NULL:
     cdef const char *why = b""
     # Its extension brings libssl into the process, where that is a shared library.
-    import_module("ssl")
-    cdef const kw_openssl *openssl = kw_openssl_bind(&why)
+    ssl = import_module("ssl")
+    cdef const kw_openssl *openssl = kw_openssl_bind(ssl.OPENSSL_VERSION_INFO[0], &why)
     if openssl is NULL:
         raise LookupError((<bytes> why).decode())
     return openssl

@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import subprocess
-import sysconfig
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,16 +68,22 @@ class User:
 
 @pytest.fixture(scope="module")
 def user(tmp_path_factory: pytest.TempPathFactory) -> User:
-    """After `pip install` of the wheel made from the source distribution; pandas, polars and pyarrow are lent."""
-    _, wheel = dist.build()
-    python = dist.install(wheel, tmp_path_factory.mktemp("environment"))
+    """After `pip install` of the wheel made from the source distribution; pandas, polars and pyarrow are lent.
+
+    KAFWIRE_WHEEL is another wheel, and KAFWIRE_WHEEL_PYTHON the interpreter that it is for, which lends its packages.
+    """
+    given = os.environ.get("KAFWIRE_WHEEL")
+    wheel = Path(given).resolve() if given else dist.build()[1]
+    lender = Path(os.environ.get("KAFWIRE_WHEEL_PYTHON", sys.executable))
+    python = dist.install(wheel, tmp_path_factory.mktemp("environment"), interpreter=lender)
     (packages,) = python.parent.parent.glob("lib/python*/site-packages")
     user = User(python, tmp_path_factory.mktemp("home"))
     alone = user.script("import kafwire; print(kafwire.__file__); kafwire.Producer('localhost').close()")
     assert (alone.returncode, alone.stderr) == (0, "")
     assert str(packages) in alone.stdout
     # Behind its own packages, and only now: kafwire works without.
-    (packages / "tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    ask = [str(lender), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    (packages / "tests.pth").write_text(subprocess.run(ask, capture_output=True, text=True, check=True).stdout)
     return user
 
 

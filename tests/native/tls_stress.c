@@ -189,7 +189,7 @@ int main(int argc, char **argv) {
     int problem;
     void *library = dlopen("libssl.so.3", RTLD_NOW | RTLD_GLOBAL);
     CHECK(library);
-    openssl = kw_openssl_bind(&why);
+    openssl = kw_openssl_bind(3, &why);
     CHECK(openssl);
     bind_more(library);
     server = openssl->SSL_CTX_new(more.TLS_server_method());

@@ -6,6 +6,7 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define KW_CRC_X86 1
+#include <cpuid.h>
 #include <immintrin.h>
 #elif defined(__aarch64__) && defined(__GNUC__)
 #define KW_CRC_ARM 1
@@ -98,16 +99,23 @@ enum { LONG = 2048, SHORT = 128 };
 
 #if KW_CRC_X86
 
+/* clang takes the CRC instruction for an extension of its own since version 14; in gcc, SSE4.2 has it. */
+#if defined(__clang__) && __clang_major__ >= 14
+#define KW_CRC_SSE42 "sse4.2,crc32,pclmul"
+#else
+#define KW_CRC_SSE42 "sse4.2,pclmul"
+#endif
+
 /* The product of two reflected 32-bit polynomials has 63 bits; the CRC instruction multiplies it by x^32 and reduces.
  * The missing 64th bit is one more x, hence constants of x^(bits - 33). */
-__attribute__((target("sse4.2,pclmul"))) static inline uint64_t join_x86(uint32_t crc, uint32_t constant) {
+__attribute__((target(KW_CRC_SSE42))) static inline uint64_t join_x86(uint32_t crc, uint32_t constant) {
     __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)crc), _mm_cvtsi32_si128((int)constant), 0);
     return _mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
 #define STEP(crc, word) _mm_crc32_u64(crc, word)
 #define JOIN(crc, constant) join_x86(crc, constant)
-__attribute__((target("sse4.2,pclmul"))) static uint32_t crc_sse42(uint32_t crc, const uint8_t *p, size_t n) {
+__attribute__((target(KW_CRC_SSE42))) static uint32_t crc_sse42(uint32_t crc, const uint8_t *p, size_t n) {
     uint64_t a = (uint32_t)~crc;
     KW_CRC_THREE_WAY(LONG, shift_long, shift_long_twice)
     KW_CRC_THREE_WAY(SHORT, shift_short, shift_short_twice)
@@ -125,7 +133,7 @@ enum { JOIN_REDUCES_X = 33 };
  * multiplying its 64-bit halves by x^(d + 32) and x^(d - 32), and added to what is read d bits later. Four registers go
  * on side by side; at the end they are folded into 128 bits, whose CRC is that of all. Products of reflected
  * polynomials lack a factor x: the constants have it. */
-#define KW_CRC_VECTOR __attribute__((target("sse4.2,pclmul,avx512f,vpclmulqdq")))
+#define KW_CRC_VECTOR __attribute__((target(KW_CRC_SSE42 ",avx512f,vpclmulqdq")))
 enum { STRIDE = 256, VECTOR_LEAST = 1024 };
 static uint64_t fold_stride[2], fold_512[2], fold_128[2];
 
@@ -162,6 +170,28 @@ KW_CRC_VECTOR static uint32_t crc_avx512(uint32_t crc, const uint8_t *p, size_t 
     sum = fold_128_bits(sum, by_128, _mm512_extracti32x4_epi32(a, 3));
     uint64_t rest = _mm_crc32_u64(_mm_crc32_u64(0, (uint64_t)_mm_extract_epi64(sum, 0)), (uint64_t)_mm_extract_epi64(sum, 1));
     return crc_sse42(~(uint32_t)rest, p, n);
+}
+
+/* The CPUID instruction itself: __builtin_cpu_supports reads a table of the compiler's runtime library, which some
+ * compilers leave empty. The kernel must save the vector registers too, which XCR0 says (Intel SDM, volume 1,
+ * section 13.3, and 15.2 for AVX-512): SSE, AVX, opmask, and both upper parts. */
+enum { CPUID_PCLMUL = 1 << 1, CPUID_SSE42 = 1 << 20, CPUID_OSXSAVE = 1 << 27 };
+enum { CPUID_7_AVX512F = 1 << 16, CPUID_7_VPCLMULQDQ = 1 << 10, XCR0_AVX512 = 0xE6 };
+
+static uint32_t xcr0(void) {
+    uint32_t low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+static void find_x86(int *sse42, int *avx512) {
+    unsigned a, b, c, d, base;
+    *sse42 = *avx512 = 0;
+    if (!__get_cpuid(1, &a, &b, &base, &d)) return;
+    *sse42 = (base & CPUID_SSE42) && (base & CPUID_PCLMUL);
+    if (!*sse42 || !(base & CPUID_OSXSAVE) || (xcr0() & XCR0_AVX512) != XCR0_AVX512) return;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return;
+    *avx512 = (b & CPUID_7_AVX512F) && (c & CPUID_7_VPCLMULQDQ);
 }
 
 #elif KW_CRC_ARM
@@ -201,12 +231,13 @@ __attribute__((constructor)) static void choose(void) {
     shift_short_twice = power_of_x(16 * SHORT - JOIN_REDUCES_X);
     implementation_count = 0;
 #if KW_CRC_X86
-    __builtin_cpu_init();
     set_fold(fold_stride, 8 * STRIDE);
     set_fold(fold_512, 512);
     set_fold(fold_128, 128);
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("vpclmulqdq")) add("avx512", crc_avx512);
-    if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul")) add("sse4.2", crc_sse42);
+    int sse42, avx512;
+    find_x86(&sse42, &avx512);
+    if (avx512) add("avx512", crc_avx512);
+    if (sse42) add("sse4.2", crc_sse42);
 #elif KW_CRC_ARM && defined(__linux__)
     if (getauxval(AT_HWCAP) & HWCAP_CRC32) add("armv8", crc_arm);
 #elif KW_CRC_ARM && defined(__APPLE__)

@@ -29,8 +29,6 @@ static inline uint32_t hash(uint64_t bytes) {
 
 static inline uint32_t first_four(uint64_t bytes) { return (uint32_t)bytes; }
 
-static inline void copy16(uint8_t *to, const uint8_t *from) { memcpy(to, from, 16); }
-
 /* What does not fit in the half of a token. */
 static inline uint8_t *put_rest(uint8_t *to, size_t length) {
     for (; length >= 255; length -= 255) *to++ = 255;
@@ -53,12 +51,12 @@ static inline uint8_t *put_sequence(uint8_t *to, const uint8_t *from, size_t cou
     uint8_t halves;
     if (count < 15) {
         halves = (uint8_t)(count << 4);
-        copy16(to, from);
+        kw_copy16(to, from);
     } else {
         halves = 15 << 4;
         to = put_rest(to, count - 15);
-        copy16(to, from);
-        copy16(to + 16, from + 16);
+        kw_copy16(to, from);
+        kw_copy16(to + 16, from + 16);
         if (count > 32) memcpy(to + 32, from + 32, count - 32);
     }
     to += count;

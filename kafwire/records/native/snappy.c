@@ -14,11 +14,6 @@ static uint32_t little(const uint8_t *p, unsigned bytes) {
     for (unsigned i = 0; i < bytes; i++) v |= (uint32_t)p[i] << (8 * i);
     return v;
 }
-static void copy16(uint8_t *to, const uint8_t *from) {
-    uint8_t both[16]; /* the places may overlap */
-    memcpy(both, from, 16);
-    memcpy(to, both, 16);
-}
 
 size_t kw_snappy_length(const uint8_t *source, size_t size, size_t *length) {
     uint32_t value;
@@ -48,7 +43,7 @@ int kw_snappy_decode(const uint8_t *source, size_t size, uint8_t *out, size_t le
             if ((size_t)(in_end - in) <= count || (size_t)(out_end - to) <= count) return -1;
             count++;
             if (count <= 16 && in_end - in >= 16) {
-                copy16(to, in); /* up to 15 bytes too many: they land in output still to come, or in the slack */
+                kw_copy16(to, in); /* up to 15 bytes too many: they land in output still to come, or in the slack */
             } else {
                 memcpy(to, in, count);
             }
@@ -79,11 +74,11 @@ int kw_snappy_decode(const uint8_t *source, size_t size, uint8_t *out, size_t le
         /* A copy may overlap itself: it repeats a pattern of `distance` bytes. Each short step is right for its first
          * `distance` bytes and doubles what is there, until 16-byte steps no longer overlap. */
         while (distance < 16 && to < next) {
-            copy16(to, from);
+            kw_copy16(to, from);
             to += distance;
             distance *= 2;
         }
-        for (; to < next; to += 16, from += 16) copy16(to, from);
+        for (; to < next; to += 16, from += 16) kw_copy16(to, from);
         to = next;
     }
     return to == out_end ? 0 : -1;
@@ -125,25 +120,32 @@ static uint8_t *put_copy(uint8_t *to, size_t distance, size_t count) {
     return to;
 }
 
-/* One block: greedy matches found through a hash of four bytes. Where nothing matches, steps grow, so that data which
- * does not compress is passed quickly. */
+/* The next place whose four bytes stand at `candidate` too, found through their hash; `limit` or behind it, if there is
+ * none. Where nothing matches, steps grow, so that data which does not compress is passed quickly.
+ *
+ * A function of its own, as a loop with two ways out inside another loop has clang compute the next place from the
+ * outcome of the comparison, six times slower: the processor cannot run ahead. */
+static inline const uint8_t *next_match(const uint8_t *start, const uint8_t *in, const uint8_t *limit,
+                                        uint16_t *positions, const uint8_t **candidate) {
+    for (uint32_t skip = 32; in < limit; in += skip++ >> 5) {
+        uint32_t here = kw_le32(in);
+        uint16_t *slot = &positions[hash(here)];
+        *candidate = start + *slot;
+        *slot = (uint16_t)(in - start);
+        if (kw_le32(*candidate) == here) break;
+    }
+    return in;
+}
+
+/* One block: greedy matches. */
 static uint8_t *encode_block(const uint8_t *start, size_t size, uint8_t *to, uint16_t *positions) {
     const uint8_t *in = start, *pending = start, *end = start + size;
     if (size >= 16) {
         const uint8_t *limit = end - 15;
         memset(positions, 0, sizeof *positions << TABLE_BITS);
         in++;
-        while (in < limit) {
-            const uint8_t *candidate;
-            uint32_t skip = 32;
-            for (;;) {
-                uint16_t *slot = &positions[hash(kw_le32(in))];
-                candidate = start + *slot;
-                *slot = (uint16_t)(in - start);
-                if (kw_le32(candidate) == kw_le32(in)) break;
-                in += skip++ >> 5;
-                if (in >= limit) goto rest;
-            }
+        const uint8_t *candidate;
+        while ((in = next_match(start, in, limit, positions, &candidate)) < limit) {
             if (in > pending) to = put_literal(to, pending, (size_t)(in - pending));
             size_t count = 4 + match_length(candidate + 4, in + 4, end);
             to = put_copy(to, (size_t)(in - candidate), count);
@@ -152,7 +154,6 @@ static uint8_t *encode_block(const uint8_t *start, size_t size, uint8_t *to, uin
             if (in < limit) positions[hash(kw_le32(in - 1))] = (uint16_t)(in - 1 - start);
         }
     }
-rest:
     if (pending < end) to = put_literal(to, pending, (size_t)(end - pending));
     return to;
 }

@@ -8,25 +8,33 @@
 
 static kw_openssl functions;
 static int bound;
-static char missing[96];
+static char missing[128];
 
 /* Only a library that is loaded already: another one beside it, of another version, would be a second OpenSSL with a
  * configuration, a trust store and faults of its own. */
-static void *loaded(const char *const *names) {
-    for (; *names; names++) {
-        void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-        if (library) return library;
+static void *loaded(const char *part, int version) {
+    static const char *const patterns[] = {"lib%s.so.%d", "lib%s.%d.dylib"};
+    char name[32];
+    void *library = NULL;
+    for (int i = 0; i < 2 && !library; i++) {
+        snprintf(name, sizeof name, patterns[i], part, version);
+        library = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
     }
-    return NULL;
+    return library;
 }
 
-const kw_openssl *kw_openssl_bind(const char **why) {
-    static const char *const ssl_names[] = {"libssl.so.3", "libssl.3.dylib", NULL};
-    static const char *const crypto_names[] = {"libcrypto.so.3", "libcrypto.3.dylib", NULL};
+const kw_openssl *kw_openssl_bind(int version, const char **why) {
     if (bound) return &functions;
-    void *ssl = loaded(ssl_names), *crypto = loaded(crypto_names);
+    if (version < KW_OLDEST_OPENSSL || version > KW_NEWEST_OPENSSL) {
+        snprintf(missing, sizeof missing, "this interpreter's module ssl has OpenSSL %d, kafwire knows %d to %d",
+                 version, KW_OLDEST_OPENSSL, KW_NEWEST_OPENSSL);
+        *why = missing;
+        return NULL;
+    }
+    void *ssl = loaded("ssl", version), *crypto = loaded("crypto", version);
     if (!ssl || !crypto) {
-        *why = "this interpreter's module ssl has not loaded a shared libssl 3";
+        snprintf(missing, sizeof missing, "this interpreter's module ssl has not loaded a shared libssl %d", version);
+        *why = missing;
         return NULL;
     }
 #define BIND(library, name)                                                                                            \
@@ -39,10 +47,13 @@ const kw_openssl *kw_openssl_bind(const char **why) {
 #define BIND_CRYPTO(result, name, arguments) BIND(crypto, name)
     KW_SSL_FUNCTIONS(BIND_SSL)
     KW_CRYPTO_FUNCTIONS(BIND_CRYPTO)
-    if (functions.OpenSSL_version_num() >> 28 != 3) {
-        *why = "the libssl that is loaded is not OpenSSL 3";
+    if (functions.OpenSSL_version_num() >> 28 != (unsigned long)version) {
+        snprintf(missing, sizeof missing, "the libssl %d that is loaded is another version of OpenSSL", version);
+        *why = missing;
         return NULL;
     }
     bound = 1;
     return &functions;
 }
+
+const kw_openssl *kw_openssl_bound(void) { return &functions; }

@@ -1,7 +1,8 @@
-/* libssl and libcrypto 3, bound at run time: what of them TLS needs, by names and types of their documented interface.
+/* libssl and libcrypto 3 or 4, bound at run time: what TLS needs of them, by names and types of their documentation.
  *
  * No header of OpenSSL is needed to build, and none of its libraries to import: the interpreter's module `ssl` has loaded
- * the ones that are used. Types are opaque; numbers are those of OpenSSL 3's headers, which are part of its ABI. */
+ * the ones that are used. Types are opaque; numbers are those of OpenSSL 3's headers, which are part of its ABI, and
+ * the same in 4. */
 #ifndef KAFWIRE_OPENSSL_H
 #define KAFWIRE_OPENSSL_H
 
@@ -185,7 +186,13 @@ enum {
 /* One line, names in short, UTF-8 as it is. */
 #define KW_NAME_ONE_LINE 0x20313UL
 
-/* The bound library, or NULL and why. Bound once in a process; any thread that holds the GIL. */
-const kw_openssl *kw_openssl_bind(const char **why);
+enum { KW_OLDEST_OPENSSL = 3, KW_NEWEST_OPENSSL = 4 };
+
+/* The loaded library of that major version, which the module `ssl` says, or NULL and why: a process may have another
+ * beside it, which a package brought. Bound once in a process; any thread that holds the GIL. */
+const kw_openssl *kw_openssl_bind(int version, const char **why);
+
+/* The bound library, for its own callbacks: any thread. */
+const kw_openssl *kw_openssl_bound(void);
 
 #endif

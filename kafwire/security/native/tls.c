@@ -72,8 +72,7 @@ static void describe(const kw_openssl *openssl, X509 *certificate, const char *w
 
 int kw_tls_on_verify(int ok, X509_STORE_CTX *store) {
     /* (the library is bound: this is one of its callbacks) */
-    const char *why;
-    const kw_openssl *openssl = kw_openssl_bind(&why);
+    const kw_openssl *openssl = kw_openssl_bound();
     SSL *ssl = openssl->X509_STORE_CTX_get_ex_data(store, openssl->SSL_get_ex_data_X509_STORE_CTX_idx());
     tls_stream *tls = ssl ? openssl->SSL_get_ex_data(ssl, 0) : NULL;
     if (!ok && tls && !tls->failed_verify) {
@@ -307,8 +306,7 @@ static const kw_stream_operations TLS = {
 
 /* OpenSSL gives one reference away if this answers 1. */
 int kw_tls_keep_session(SSL *ssl, SSL_SESSION *session) {
-    const char *why;
-    const kw_openssl *openssl = kw_openssl_bind(&why);
+    const kw_openssl *openssl = kw_openssl_bound();
     tls_stream *tls = openssl->SSL_get_ex_data(ssl, 0);
     if (!tls || !tls->session) return 0;
     pthread_mutex_lock(&tls->context->lock);

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import platform
 import random
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ from tests.support import seeds
 
 VECTORS = json.loads(gzip.decompress((Path(__file__).parents[2] / "data" / "made.json.gz").read_bytes()))["vectors"]
 IMPLEMENTATIONS = [pytest.param(i, id=name) for i, name in enumerate(crc32c_implementations())]
+# The kernel's names of the instructions that each implementation uses, in the order of preference.
+NEEDS = {
+    "avx512": {"sse4_2", "pclmulqdq", "avx512f", "vpclmulqdq"},
+    "sse4.2": {"sse4_2", "pclmulqdq"},
+}
 # around the sizes of words, of the short (3 * 128) and of the long (3 * 2048) interleaved blocks; where vectors begin
 # to be used (1024), and around their stride (256)
 SIZES = [
@@ -48,3 +54,12 @@ def test_goes_on_where_it_stopped(implementation: int) -> None:
 
 def test_the_table_is_always_there() -> None:
     assert crc32c_implementations()[-1] == "table"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the names of x86-64's flags")
+def test_the_processors_instructions_are_used() -> None:
+    """CPUID as the extension reads it, against the kernel: a compiler's table of features may be empty."""
+    (flags, *_) = (line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
+    has = set(flags.split())
+    wanted = [name for name, needs in NEEDS.items() if needs <= has]
+    assert crc32c_implementations() == [*wanted, "table"]

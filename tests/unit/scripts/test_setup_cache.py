@@ -31,6 +31,7 @@ def build(root: Path, value: int) -> str:
 def test_a_change_that_is_taken_back_is_taken_back_in_the_tree(tmp_path: Path) -> None:
     (tmp_path / "kafwire").mkdir()
     (tmp_path / "kafwire/__init__.py").touch()
-    shutil.copy(ROOT / "setup.py", tmp_path)
+    for name in ("setup.py", "pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, tmp_path)
     assert [build(tmp_path, value) for value in (1, 2, 1)] == ["1", "2", "1"]
     assert len(list((tmp_path / "cache").iterdir())) == 2
