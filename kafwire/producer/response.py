@@ -63,7 +63,7 @@ class Responses:
                     log.exception("kafwire: an answer of %s could not be handled", connection.where)
                 connection.fail(f"the answer to a produce request could not be read: {problem}")
                 error = KafkaConnectionError(
-                    f"{connection.where} answered with what is not a ProduceResponse: {problem}"
+                    f"{connection.where} sent no readable ProduceResponse: {problem}"
                 )
         for queue, batch in group:
             try:
