@@ -8,7 +8,7 @@ told, anew, "what is". The table counts sentences and candidates by kind. `--lis
 |---|---|
 | error, warning, log, help | strings within a call that makes an exception, warns, logs, or declares an argument |
 | string | other strings that have spaces |
-| docstring, comment, test, docs | as named; `test` is the name of a test function, `docs` a Markdown file without its code |
+| docstring, comment, test, docs | as named; `test`: names of test functions, `docs`: Markdown without its code |
 """
 
 from __future__ import annotations

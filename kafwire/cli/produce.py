@@ -41,7 +41,7 @@ _HELP = """Send each line of standard input, or of files with -l, as a record; o
   kafwire produce -t pictures -k front *.jpg
   kafwire consume -t a -e -f '%h\\t%k\\t%s\\n' | kafwire produce -t b --headers '\\t' -K '\\t'
 
-Exit code 0 says that all records were delivered. Standard error names each undelivered record by its line, with the reason.
+Exit code 0 says that all records were delivered. Standard error names the line of each undelivered record, and why.
 """
 
 

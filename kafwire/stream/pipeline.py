@@ -111,7 +111,9 @@ class Pipeline:
             ConfigError: it is no function, or an async one, or a generator.
         """
         if callable(function) and is_generator(function):
-            raise ConfigError(f"filter({function!r}): a generator never runs here, and counts as true; give a function that returns a bool")
+            raise ConfigError(
+                f"filter({function!r}): a generator never runs here, and counts as true; give one that returns a bool"
+            )
         return self._with(Filter(_sync("filter", function)))
 
     def flat_map(self, function: Callable[[Any], Iterable[Any]]) -> Self:
