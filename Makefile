@@ -22,6 +22,7 @@
 # make mutants  draw mutants, and run the unit tests on them (SEED=random, COUNT=60, AREA=net; AREA=simulation or groups: planted ones, simulated)
 # make lint     run ruff, cython-lint, mypy, basedpyright, import-linter
 # make format   apply ruff's automatic fixes
+# make prose    count sentences that stand for no noun of the code or of Kafka; PROSE="kafwire --list error"
 # make loc      print lines of code by package: library, tests, the rest
 # make dist     build the source distribution and the wheel in build/dist, test the wheel in an empty environment, and its speed
 #               (KAFWIRE_SOURCE_URL=https://...: the repository, for a package index; without it, links of README are text)
@@ -70,7 +71,7 @@ KERBEROS_TESTS := $(shell find tests -name 'test_*gssapi*.py' -o -name 'test_*ke
 POSTGRESQL_TESTS := $(shell find tests -name 'test_*postgresql*.py')
 
 .DELETE_ON_ERROR:
-.PHONY: build test test-all test-kerberos test-postgresql test-kcat test-arrow demo bench bench-strategies bench-sweep bench-spark dist wheels fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc jars ready clean
+.PHONY: build test test-all test-kerberos test-postgresql test-kcat test-arrow demo bench bench-strategies bench-sweep bench-spark dist wheels fuzz soak soak-status rebalances hidden-inputs simulate mutants lint format loc prose jars ready clean
 
 build: $(VENV)/built $(VENV)/linked
 
@@ -163,6 +164,9 @@ format: $(VENV)/has-lint
 
 loc:
 	@$(PYTHON) -m scripts.loc
+
+prose:
+	@$(PYTHON) -m scripts.prose $(PROSE)
 
 jars: $(VENV)/built $(VENV)/has-test
 	@$(STEP) "fetch Kafka 4.4.0 and 3.9.1" -- $(BIN)/python -m kafwire.testing.cluster fetch 4.4.0 3.9.1

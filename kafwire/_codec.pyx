@@ -128,7 +128,7 @@ cdef int codec_failure(DecodeStatus *status, int answer, const BatchHeader *head
         stop_with(status, DECODE_TOO_LARGE, header, at, "")
         if limit < spec.max_decompressed:
             snprintf(status.message, sizeof(status.message), "a batch that decompresses to more than the %zu bytes "
-                     "that what is read already leaves of max_decompressed = %zu", limit, spec.max_decompressed)
+                     "left of max_decompressed = %zu after the batches before it", limit, spec.max_decompressed)
         else:
             snprintf(status.message, sizeof(status.message),
                      "a batch that decompresses to more than max_decompressed = %zu bytes", limit)

@@ -131,7 +131,7 @@ class ErrorCode(IntEnum):
     RESOURCE_NOT_FOUND = 91, _FINAL, "the request names something that does not exist"
     DUPLICATE_RESOURCE = 92, _FINAL, "the request names the same thing twice"
     UNACCEPTABLE_CREDENTIAL = 93, _FINAL, "the credential breaks a rule, such as too few iterations"
-    INCONSISTENT_VOTER_SET = 94, _FINAL, "sender and receiver disagree on who votes in the quorum"
+    INCONSISTENT_VOTER_SET = 94, _FINAL, "sender and receiver disagree on the voters of the quorum"
     INVALID_UPDATE_VERSION = 95, _FINAL, "the version in the update is not allowed"
     FEATURE_UPDATE_FAILED = 96, _FINAL, "the controller could not change the finalised features; its log says why"
     PRINCIPAL_DESERIALIZATION_FAILURE = 97, _FINAL, "a broker could not read the principal of a forwarded request"

@@ -29,7 +29,7 @@ _COMMANDS = {
     "consume": "Print records of topics, in the forms that kcat has.",
     "decode": "Show frames, a connection's dump or the files of a log as JSON.",
     "doctor": "Check a broker step by step, and say what to change.",
-    "fuzz": "Send a Kafka server requests nobody sends, and check what it answers.",
+    "fuzz": "Send a Kafka server requests that no client sends, and check its responses.",
     "groups": "List groups of every type, show members and lag, reset and delete offsets.",
     "info": "Show versions, and which native code is in use.",
     "letters": "List the dead letters of streams, and send them back.",

@@ -68,7 +68,7 @@ def _options(config_name: str, *, short: bool) -> tuple[Callable[[F], F], ...]:
             envvar="KAFWIRE_CONFIG",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
             help="A file of lines name=value, as -X takes them. -X and -b override it. Passwords belong "
-            "here: whoever is on this machine sees its command lines.  [env: KAFWIRE_CONFIG]",
+            "here: every user of this machine can see command lines.  [env: KAFWIRE_CONFIG]",
         ),
         click.option(
             "-X",

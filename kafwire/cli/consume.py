@@ -59,7 +59,7 @@ With --group it is where to begin in partitions of which the group has committed
 )
 @click.option("-o", "--offset", "offsets", multiple=True, metavar="OFFSET", help="Where to begin, and to end.")
 @click.option("-c", "--count", type=click.IntRange(min=1), help="End after so many records.")
-@click.option("-e", "--exit", "exits", is_flag=True, help="End at what is the end when the command starts.")
+@click.option("-e", "--exit", "exits", is_flag=True, help="End at the end offsets of the start.")
 @click.option("--key", "keys", multiple=True, metavar="TEXT", help="Only records with this key; may be repeated.")
 @click.option("-f", "--format", "template", metavar="FORMAT", help="How to print a record; instead of -K, -D and -O.")
 @click.option("-K", "key_delimiter", metavar="DELIMITER", help="Print the key, and this behind it.")
@@ -78,7 +78,7 @@ With --group it is where to begin in partitions of which the group has committed
 @click.option("-Z", "named_null", is_flag=True, help="Print null as NULL.  [default: nothing]")
 @click.option("--null", "null", metavar="TEXT", help="Print null as this.")
 @click.option("-u", "--unbuffered", is_flag=True, help="Write each record by itself.")
-@click.option("-G", "--group", metavar="GROUP", help="Read as a member of this group, and commit what is printed.")
+@click.option("-G", "--group", metavar="GROUP", help="Read as a member of this group, and commit printed records.")
 @click.option("--pattern", metavar="REGEX", help="With --group: all topics whose whole names match, instead of TOPIC.")
 @progress_option
 def command(

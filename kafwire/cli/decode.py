@@ -76,7 +76,7 @@ Integers are exact whatever their size. Exit code 1: something could not be deco
     type=click.Choice(BYTES_FORMS),
     default="auto",
     show_default=True,
-    help='Form of keys and values; auto: text, or {"base64": ...} for what is no text.',
+    help='Form of keys and values; auto: text, or {"base64": ...} for other bytes.',
 )
 @click.option(
     "--show-secrets",

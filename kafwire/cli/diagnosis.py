@@ -96,7 +96,7 @@ def _secured(security: str, options: Mapping[str, Any]) -> str:
     if security.endswith("SSL"):
         parts.append(f"TLS by {described()}")
         if str(options.get("enable_ssl_certificate_verification", True)).lower() == "false":
-            parts.append("whoever the broker is: its certificate is not verified")
+            parts.append("any server may pose as the broker: its certificate is not verified")
     if security.startswith("SASL_"):
         user = f" as {options['sasl_username']!r}" if options.get("sasl_username") else ""
         parts.append(f"accepted by {options['sasl_mechanism']}{user}")

@@ -41,7 +41,7 @@ _HELP = """Send each line of standard input, or of files with -l, as a record; o
   kafwire produce -t pictures -k front *.jpg
   kafwire consume -t a -e -f '%h\\t%k\\t%s\\n' | kafwire produce -t b --headers '\\t' -K '\\t'
 
-Exit code 0 says that all records were delivered. What was not, and why, is told on standard error with its line.
+Exit code 0 says that all records were delivered. Standard error names the line of each undelivered record, and why.
 """
 
 
@@ -63,7 +63,7 @@ Exit code 0 says that all records were delivered. What was not, and why, is told
     help="A line begins with headers as %h of consume prints them, and this behind them.",
 )
 @click.option(
-    "--header-separator", default=",", show_default=True, metavar="TEXT", help="What is between these headers."
+    "--header-separator", default=",", show_default=True, metavar="TEXT", help="The text between these headers."
 )
 @click.option("-Z", "empty_is_null", is_flag=True, help="Empty keys and values are null.")
 @click.option("--null", metavar="TEXT", help="Keys and values that are this are null.")
@@ -71,7 +71,7 @@ Exit code 0 says that all records were delivered. What was not, and why, is told
 @click.option("-l", "--lines", "by_line", is_flag=True, help="A record is a line of a FILE, not the whole FILE.")
 @click.option("-c", "--count", type=click.IntRange(min=1), help="End after so many records.")
 @click.option("-z", "--compression", type=click.Choice(CODECS), help="How to compress batches.  [default: none]")
-@click.option("--acks", type=click.Choice(["0", "1", "all"]), help="Who has to have a record.  [default: all]")
+@click.option("--acks", type=click.Choice(["0", "1", "all"]), help="Replicas that must have a record.  [default: all]")
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "continue"]),

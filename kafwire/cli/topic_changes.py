@@ -98,4 +98,4 @@ def confirmed(question: str) -> bool:
     try:
         return click.confirm(question, err=True)
     except click.Abort:  # nobody is there to answer
-        raise click.UsageError("not confirmed: add --yes where nobody can be asked") from None
+        raise click.UsageError("not confirmed: standard input is no terminal; add --yes") from None

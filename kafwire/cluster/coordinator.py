@@ -70,7 +70,7 @@ class Coordinator:
         if found is None:
             await cluster.refresh()  # the brokers may all have moved; the next attempt asks those of today
             reasons = "; ".join(dict.fromkeys(problems))
-            raise KafkaConnectionError(f"no broker says who coordinates {self._key!r}: {reasons}")
+            raise KafkaConnectionError(f"no broker knows the coordinator of {self._key!r}: {reasons}")
         node, host, port = found
         if not cluster.listens(node, host, port):
             cluster.hasten()  # it has joined, or moved

@@ -413,7 +413,7 @@ class ConsumerCore:
                 try:
                     await work()
                 except Exception:
-                    log.exception("kafwire: what is done every %d ms failed; it goes on", interval_ms)
+                    log.exception("kafwire: periodic work (every %d ms) failed; it continues", interval_ms)
 
         if when:
             self._tasks.append(asyncio.ensure_future(repeat()))
@@ -445,8 +445,8 @@ class ConsumerCore:
                 self._warn_left_over(failed=failed)
         except KafkaError as error:
             log.warning(
-                "closed without committing what was processed last: %s; who reads on from the committed offsets gets "
-                "those records again",
+                "closed without committing the offsets processed last: %s; records after the last commit will be "
+                "delivered again",
                 error,
             )
         finally:

@@ -413,8 +413,8 @@ class GroupMembership:
             late = _of_owned(await self.revocation.settled(cursors, window_ms))
             if late:
                 log.warning(
-                    "group %r: %s was still in hand after %d ms and is given up: what is not committed is processed "
-                    "again elsewhere",
+                    "group %r: records of %s were still being processed after %d ms: the member gives up the "
+                    "partitions, and another one processes records after the last commit again",
                     self.group_id,
                     ", ".join(cursor.name for cursor in late),
                     window_ms,

@@ -185,7 +185,7 @@ class PartitionBrokers:
         if known is not None and known.topic_id != cursor.topic_id and not code:
             error = broker_error(
                 ErrorCode.UNKNOWN_TOPIC_ID,
-                f"topic {cursor.topic!r} was deleted and made anew while {cursor.name} was read, up to offset "
+                f"topic {cursor.topic!r} was deleted and recreated while {cursor.name} was read, up to offset "
                 f"{cursor.position}: {self._plan.advice.topic_made_anew}",
             )
         elif (

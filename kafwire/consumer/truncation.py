@@ -37,7 +37,7 @@ class Truncation:
             f"only up to {self.offset}: a leader without the rest was elected"
         )
         self.error = LogTruncatedError(
-            f"{self.text}; seek to {self.offset} to read what is there now",
+            f"{self.text}; seek to {self.offset} to read the present records",
             topic=cursor.topic,
             partition=cursor.partition,
             position=cursor.position,

@@ -148,7 +148,7 @@ def _not_awaitable(result: Any, connection: object) -> Any:
     if isinstance(result, Coroutine):
         result.close()
     name = type(connection).__name__
-    raise ConfigError(f"this {name} is async, and nobody awaits what it does here: give a DB-API 2.0 connection")
+    raise ConfigError(f"this {name} is async, and its calls are not awaited here: give a DB-API 2.0 connection")
 
 
 def commits_by_itself(connection: Any) -> bool:

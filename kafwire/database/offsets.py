@@ -178,7 +178,7 @@ class DatabaseOffsets:
             if not self._may_replace(connection, where, stored):
                 raise self._former(where, stored)
             log.warning(
-                "group %r: topic %r was made anew since offset %d of partition %d was stored: it does not count",
+                "group %r: topic %r was recreated since offset %d of partition %d was stored: the offset is ignored",
                 self._group,
                 where.topic,
                 stored.next_offset,

@@ -245,7 +245,7 @@ class Relay:
         if others:
             log.warning(
                 "outbox %s: rows %s have other contents than those of the same ids that were relayed: they are taken "
-                "for new ones; the table was made anew or restored, or rows were changed",
+                "for new ones; the table was recreated or restored, or rows were changed",
                 self._table.name,
                 others,
             )

@@ -82,7 +82,7 @@ cdef list place_batch_again(Queues queues, ProducerBatch batch):
     cdef int64_t base
     cdef int codec = 0
     cdef uint16_t attributes
-    made_anew = f"topic {queue.topic!r} was made anew, with {partitions} partitions instead of {before}: "
+    made_anew = f"topic {queue.topic!r} was recreated, with {partitions} partitions instead of {before}: "
     if queue.partition < partitions and (before == partitions or batch.placed == batch.count):
         batch.queue = topic.queues[queue.partition]
         return [(batch.queue, batch)]

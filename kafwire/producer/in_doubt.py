@@ -167,7 +167,7 @@ class Doubts:
         """What is not found may be in another log: a topic made anew has the name that leaders are asked by."""
         await self._cluster.refresh([queue.topic], at_once=True)
         if queue.owner.retired or queue.topic in self._cluster.metadata.doubts:
-            raise KafkaConnectionError(f"topic {queue.topic!r} may have been made anew")
+            raise KafkaConnectionError(f"topic {queue.topic!r} may have been recreated")
 
     async def _read(
         self, queue: PartitionQueue, connection: BrokerConnection, batches: list[ProducerBatch]

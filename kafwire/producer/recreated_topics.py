@@ -44,7 +44,7 @@ class RecreatedTopics:
     def replace(self, topic: Topic, partitions: int, weights: PartitionWeights) -> None:
         """A topic was made anew: what comes now goes to the new one."""
         log.info(
-            "kafwire: topic %r was made anew, with %d partitions; it had %d", topic.name, partitions, len(topic.queues)
+            "kafwire: topic %r was recreated, with %d partitions; it had %d", topic.name, partitions, len(topic.queues)
         )
         if self._direct_send is not None:
             self._direct_send.revoke_all()
@@ -91,7 +91,7 @@ class RecreatedTopics:
         for batch in [] if queue.sequencer is None else list(queue.sequencer.retries):
             if queue.sequencer.give_up(batch) is BatchOutcome.DOUBTFUL:
                 problem = KafkaError(
-                    f"topic {queue.topic!r} was made anew before {batch.count} record(s) to {queue.name} were "
+                    f"topic {queue.topic!r} was recreated before {batch.count} record(s) to {queue.name} were "
                     f"acknowledged: they may or may not be in the log; last: {batch.last_error}"
                 )
                 self._batches.give_up(batch, problem, in_doubt=True)

@@ -62,9 +62,7 @@ class Responses:
                 if not isinstance(problem, ProtocolError):
                     log.exception("kafwire: an answer of %s could not be handled", connection.where)
                 connection.fail(f"the answer to a produce request could not be read: {problem}")
-                error = KafkaConnectionError(
-                    f"{connection.where} answered with what is not a ProduceResponse: {problem}"
-                )
+                error = KafkaConnectionError(f"{connection.where} sent no readable ProduceResponse: {problem}")
         for queue, batch in group:
             try:
                 if frame is None and error is None:  # acks=0: it left this process, more is not to be known

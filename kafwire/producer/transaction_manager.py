@@ -322,8 +322,8 @@ class Transactions:
 
     def _aborted(self) -> TransactionAbortedError:
         return TransactionAbortedError(
-            f"the transaction of transactional_id {self._id!r} was aborted: this record was not sent, or is seen by "
-            "nobody who reads committed records"
+            f"the transaction of transactional_id {self._id!r} was aborted: this record was not sent, or "
+            "readers of committed records do not see it"
         )
 
     def _look(self) -> None:

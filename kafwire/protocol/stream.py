@@ -8,8 +8,8 @@ MAX_FRAME_BYTES = 100 << 20
 SIZE_BYTES = 4
 
 _OTHER_PROTOCOLS = {
-    b"\x16\x03": "this is a TLS handshake: what is encrypted cannot be decoded",
-    b"\x17\x03": "these are TLS records: what is encrypted cannot be decoded",
+    b"\x16\x03": "this is a TLS handshake: encrypted bytes cannot be decoded",
+    b"\x17\x03": "these are TLS records: encrypted bytes cannot be decoded",
     b"HTTP": "this is HTTP",
     b"GET ": "this is HTTP",
     b"POST": "this is HTTP",

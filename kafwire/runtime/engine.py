@@ -258,7 +258,7 @@ class NativeEngine:
                 try:
                     member.fail(self._ended())
                 except Exception:
-                    log.exception("kafwire: a client could not be told that the engine has ended")
+                    log.exception("kafwire: reporting the end of the engine to a client failed")
             for task in asyncio.all_tasks(self._loop):
                 with contextlib.suppress(Exception):  # it will never be resumed, and may not have begun
                     task.get_coro().close()

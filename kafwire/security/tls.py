@@ -87,8 +87,8 @@ class Tls:
             )
         elif config.ssl_endpoint_identification_algorithm == "none":
             log.warning(
-                "ssl_endpoint_identification_algorithm=none: whoever has any certificate of these issuers can pose as "
-                "a broker"
+                "ssl_endpoint_identification_algorithm=none: the holder of any certificate of these issuers can "
+                "pose as a broker"
             )
 
     def _choose(self) -> Callable[[KeyMaterial], Any]:

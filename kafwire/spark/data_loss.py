@@ -44,7 +44,7 @@ def data_loss(what: object) -> DataLossError:
     """The error for records that are gone, with the way out."""
     return DataLossError(
         f"{what}. Records may have been deleted by retention, or the topic recreated; set the option failOnDataLoss to "
-        "false to read what is there, or correct the offsets"
+        "false to read the records that remain, or correct the offsets"
     )
 
 

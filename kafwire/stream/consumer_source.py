@@ -51,7 +51,9 @@ class ConsumerSource:
         if not (idle_s is None or is_seconds(idle_s)):
             raise ConfigError(f"ConsumerSource(idle_s={idle_s!r}): seconds from 0 are needed")
         if consumer._core.commits.is_automatic:
-            raise ConfigError("the consumer would commit what is not processed yet: give it enable_auto_commit=False")
+            raise ConfigError(
+                "the consumer would commit offsets of unprocessed records: give it enable_auto_commit=False"
+            )
         deserializers = consumer._core.deserializers
         if deserializers is not None and deserializers.is_async:
             raise ConfigError("a stream awaits nothing before for_each: leave out the consumer's async deserializer")

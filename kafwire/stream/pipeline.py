@@ -111,7 +111,9 @@ class Pipeline:
             ConfigError: it is no function, or an async one, or a generator.
         """
         if callable(function) and is_generator(function):
-            raise ConfigError(f"filter({function!r}): nobody would run a generator, which counts as true")
+            raise ConfigError(
+                f"filter({function!r}): a generator never runs here, and counts as true; give one that returns a bool"
+            )
         return self._with(Filter(_sync("filter", function)))
 
     def flat_map(self, function: Callable[[Any], Iterable[Any]]) -> Self:
@@ -233,7 +235,7 @@ class Pipeline:
         if by not in (None, "key", "partition") and not callable(by):
             raise ConfigError(f'for_each(by={by!r}): "key", "partition", a function or None is needed')
         if is_generator(handler):
-            raise ConfigError(f"for_each({handler!r}): nobody would run a generator; return a list, and add flat_map()")
+            raise ConfigError(f"for_each({handler!r}): a generator never runs here; return a list, and add flat_map()")
         chosen = run_in or ("tasks" if is_async(handler) else "threads")
         if chosen not in {"tasks", "threads", "processes"}:
             raise ConfigError(f'for_each(run_in={run_in!r}): "tasks", "threads" or "processes" is needed')

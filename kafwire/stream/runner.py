@@ -310,8 +310,8 @@ class StreamRun:
             raise
         except KafkaError as error:
             log.warning(
-                "kafwire: a stream could not commit %s-%d as the partition ended; what is not committed by its next "
-                "commit is processed again: %s",
+                "kafwire: a stream could not commit %s-%d as the partition ended; without a later commit, its records "
+                "are processed again: %s",
                 *run.where,
                 error,
             )

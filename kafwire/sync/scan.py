@@ -358,7 +358,7 @@ async def _same_topics(cluster: Cluster, split: Split) -> Found:
         if info.topic_id != split._topic_ids[topic]:
             raise broker_error(
                 ErrorCode.UNKNOWN_TOPIC_ID,
-                f"topic {topic!r} was deleted and made anew since the scan was split: the offsets are those of the old "
+                f"topic {topic!r} was deleted and recreated since the scan was split: the offsets are those of the old "
                 "one; scan it again",
             )
     return [(r, infos[r.topic]) for r in split.ranges]

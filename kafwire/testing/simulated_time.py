@@ -46,7 +46,7 @@ def run_in_simulated_time(main: Callable[[SimulatedClock], Coroutine[Any, Any, _
             loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()
-    assert not loop.problems, f"errors that reached nobody: {loop.problems}"
+    assert not loop.problems, f"errors that reached no caller: {loop.problems}"
     return found
 
 

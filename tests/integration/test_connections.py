@@ -182,5 +182,5 @@ def test_another_cluster_at_the_same_address(topic_name: str, caplog: pytest.Log
                 client._engine.run(client._cluster.refresh)
                 assert client.topic(topic_name).topic_id != old.topic_id
                 assert values(second.bootstrap, topic_name) == [b"new"]
-                with consumer, pytest.raises(BrokerError, match=f"{topic_name}.* was deleted and made anew"):
+                with consumer, pytest.raises(BrokerError, match=f"{topic_name}.* was deleted and recreated"):
                     next(consumer.batches(timeout=20))

@@ -386,7 +386,7 @@ def test_0107_a_topic_deleted_and_made_again(flavour: Flavour, bootstrap: str, f
             client.delete_topic(fresh)
             client.create_topic(fresh, partitions=PARTITIONS)
         fill(bootstrap, fresh, PARTITIONS, 9)
-        with within(30), pytest.raises(BrokerError, match=f"UNKNOWN_TOPIC_ID.*{fresh}.*deleted and made anew"):
+        with within(30), pytest.raises(BrokerError, match=f"UNKNOWN_TOPIC_ID.*{fresh}.*deleted and recreated"):
             for batch in consumer.batches(timeout=20):
                 raise AssertionError(f"records of the new topic: {batch}")
         consumer.assign([])

@@ -191,7 +191,7 @@ def test_a_piece_of_a_topic_that_was_made_anew_is_refused(cluster: KafkaCluster,
         client.delete_topic(topic_name)
     make_topic(cluster, topic_name, [100])
     for split in splits:
-        with pytest.raises(BrokerError, match="deleted and made anew since the scan was split") as caught:
+        with pytest.raises(BrokerError, match="deleted and recreated since the scan was split") as caught:
             list(split.batches())
         assert caught.value.code == 100
 

@@ -400,7 +400,7 @@ class ClassicMembership:
         if now - self._heard_ms <= self._options.session_timeout_ms:
             return []
         self._heard_ms = now  # and once more after as long
-        text = "no heartbeat was answered within session_timeout_ms (%d): the coordinator is looked for anew"
+        text = "no heartbeat had a response within session_timeout_ms (%d): the member looks up the coordinator again"
         return [LeaveCoordinator(), Log(text % self._options.session_timeout_ms, is_warning=True)]
 
     def _on_heartbeat(self, code: int, now: float) -> list[Action]:

@@ -200,7 +200,7 @@ def left_behind(code: int, group_id: str) -> Log:
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         text = f"group {group_id!r} was deleted, or became a group of another type ({ErrorCode(code).name})"
         return Log(f"{text}: this member's partitions are lost, and it joins again", is_warning=True)
-    return Log(f"group {group_id!r} goes on without this member ({ErrorCode(code).name}): it joins anew", True)
+    return Log(f"group {group_id!r} goes on without this member ({ErrorCode(code).name}): it joins again", True)
 
 
 def refused(code: int, what: str, group_id: str, advice: str = "") -> BrokerError:

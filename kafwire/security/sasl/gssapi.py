@@ -109,7 +109,7 @@ class GssapiExchange:
         import gssapi
 
         if not context.actual_flags & gssapi.RequirementFlag.mutual_authentication:
-            raise AuthenticationError("the broker did not prove who it is (no mutual authentication)")
+            raise AuthenticationError("the broker did not prove its identity (no mutual authentication)")
 
     def _choose_layer(self, context: gssapi.SecurityContext, offer: bytes) -> bytes:
         if len(offer) != _LAYERS_BYTES:

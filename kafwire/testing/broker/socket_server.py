@@ -343,7 +343,7 @@ class SocketServer:
             try:
                 peer.connection.principal = principal_of(peer.socket.getpeercert(True), peer.listener.principal_rules)
             except (ValueError, IndexError) as error:
-                raise OSError(f"a certificate names nobody: {error}") from error
+                raise OSError(f"a certificate has no principal: {error}") from error
 
     # --- receiving
 
@@ -518,7 +518,7 @@ class SocketServer:
         if isinstance(first, FileSpan):
             sent = os.sendfile(peer.socket.fileno(), first.descriptor, first.position, first.size)
             if not sent:
-                raise OSError("a file has become shorter than what is sent of it")
+                raise OSError("a file has become shorter than the part to send")
             return sent
         slices: list[memoryview] = []
         for each in peer.outgoing:

@@ -574,7 +574,7 @@ class _PartitionJudge:
         self._judge.find(PHANTOM, what, self._where, offset, token)
 
 
-_OUTCOMES = {OPEN: "has no end", entries.UNKNOWN: "ended nobody knows how", entries.COMMIT: "was committed"}
+_OUTCOMES = {OPEN: "has no end", entries.UNKNOWN: "has an unknown end", entries.COMMIT: "was committed"}
 
 
 def _record(token: bytes | bytearray) -> int:

@@ -15,7 +15,7 @@ from kafwire.types import TopicPartition
 
 _SHOWN_OPERATIONS = 16
 _KEPT_OPERATIONS = 4 * _SHOWN_OPERATIONS
-_ENDS = {entries.COMMIT: "committed", entries.ABORT: "aborted", entries.UNKNOWN: "ended nobody knows how"}
+_ENDS = {entries.COMMIT: "committed", entries.ABORT: "aborted", entries.UNKNOWN: "ended, unknown how"}
 
 Record = tuple[int, int]
 Transaction = tuple[int, int]

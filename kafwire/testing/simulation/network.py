@@ -339,7 +339,7 @@ class Node:
             if answer is not None:
                 answered(call, answer)
                 return
-        raise AssertionError(f"nobody answers {call.name}")
+        raise AssertionError(f"no handler for {call.name}")
 
     def _found(self, call: Call, answered: Answered, task: asyncio.Task[Answer]) -> None:
         if task.cancelled():
@@ -364,7 +364,7 @@ class Node:
                 return found
             handler = next(handlers, None)
             if handler is None:
-                raise AssertionError(f"nobody answers {call.name}")
+                raise AssertionError(f"no handler for {call.name}")
             found = handler(call)
 
     def _handlers(self, call: Call) -> list[Handler]:

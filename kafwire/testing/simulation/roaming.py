@@ -163,10 +163,10 @@ class Roamer:
     def _told(self, error: Exception, *, was_calm: bool) -> None:
         """What a call is told: time-outs, while something is wrong."""
         was_calm = was_calm and self._is_calm()
-        self._workload.counts[f"roamer told {type(error).__name__}"] += 1
+        self._workload.counts[f"roamer error {type(error).__name__}"] += 1
         self._workload.say(f"{NAME}: {error}")
         if was_calm or not isinstance(error, KafkaTimeoutError | KafkaConnectionError):
-            self._wrong(f"{NAME} was told, {'all' if was_calm else 'not all'} being well: {error}")
+            self._wrong(f"{NAME} got an error, {'all' if was_calm else 'not all'} being well: {error}")
 
     # --- where it is
 
@@ -248,7 +248,7 @@ class Roamer:
         self._look_up_later(places, found, 0, "to the beginning")
         for where, offset in found.items():
             if offset != self._partition(where).log.start_offset:
-                self._wrong(f"{NAME} was told that {where} begins at {offset}")
+                self._wrong(f"{NAME} learned that {where} begins at {offset}")
             self._move(where, offset, "to the beginning")
 
     async def _seek_to_end(self, consumer: kafwire.AsyncConsumer) -> None:
@@ -257,7 +257,7 @@ class Roamer:
         self._look_up_later(places, found, None, "to the end")
         for where, offset in found.items():
             if self._load.is_durable and offset > self._partition(where).high_watermark:
-                self._wrong(f"{NAME} was told that {where} ends at {offset}")
+                self._wrong(f"{NAME} learned that {where} ends at {offset}")
             self._move(where, offset, "to the end")
 
     def _look_up_later(
@@ -333,7 +333,7 @@ class Roamer:
         after = self._committed()
         for where, offset in told.items():
             if before.get(where) == after.get(where) != offset:
-                self._wrong(f"{NAME} was told that {offset} is committed of {where}, not {after.get(where)}")
+                self._wrong(f"{NAME} learned that {offset} is committed of {where}, not {after.get(where)}")
 
     async def _ask(self, call: Any) -> Any:
         was_calm = self._is_calm()
@@ -380,4 +380,4 @@ async def watch_chain(workload: Workload) -> None:
             try:
                 await consumer.committed(places)
             except KafkaError as error:
-                workload.counts[f"onlooker told {type(error).__name__}"] += 1
+                workload.counts[f"onlooker error {type(error).__name__}"] += 1

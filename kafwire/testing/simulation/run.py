@@ -120,7 +120,7 @@ class _Run:
         twice = [value for value, count in seen.items() if count > 1]
         if twice and self.schedule.load.is_durable:
             self.outcome.violations.append(
-                f"{len(twice)} records to topics that were made anew are there twice, first {twice[0]!r}"
+                f"{len(twice)} records to recreated topics are there twice, first {twice[0]!r}"
             )
 
     def _judge_errors(self) -> None:

@@ -47,7 +47,7 @@ class Side:
             except KafkaError as error:
                 self._workload.counts[f"side error {getattr(error, 'name', type(error).__name__)}"] += 1
             except TimeoutError:
-                self._workload.problems.append("a record to the topic that is made anew had no outcome within 60 s")
+                self._workload.problems.append("a record to the recreated topic had no outcome within 60 s")
 
     async def read(self) -> None:
         """Read it from its beginning, and again from there when it is another one."""
@@ -66,7 +66,7 @@ class Side:
                 await asyncio.sleep(0.5)
 
     def _told(self, error: KafkaError) -> None:
-        self._workload.counts[f"side reader told {getattr(error, 'name', type(error).__name__)}"] += 1
+        self._workload.counts[f"side reader error {getattr(error, 'name', type(error).__name__)}"] += 1
         self._workload.say(f"{NAME}: {error}")
         is_another = isinstance(error, BrokerError) and error.code in ANOTHER
         if not is_another and not isinstance(error, KafkaConnectionError | KafkaTimeoutError):

@@ -232,7 +232,7 @@ class Nobody:
 
     def receive(self, connection: Connection, data: bytes, answered: Answered) -> None:  # noqa: ARG002
         """Nobody answers."""
-        raise AssertionError(f"nobody answers at {self.host}")
+        raise AssertionError(f"no broker answers at {self.host}")
 
     def disconnected(self, connection: Connection) -> None:
         """Nobody hears of it."""

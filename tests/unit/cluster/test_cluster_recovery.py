@@ -436,7 +436,7 @@ def test_a_scan_ends_loudly_when_its_cluster_was_replaced(boot: list[str]) -> No
         world.engine.resolver.names["boot.example"] = boot
         fill(world, "t", batches=50)
         read = Scanning(world, ["t"], bootstrap_servers="boot.example:9092", fetch_max_bytes=200, fetch_memory=400)
-        with pytest.raises(BrokerError, match="'t' was deleted and made anew while t-0 was read"):
+        with pytest.raises(BrokerError, match="'t' was deleted and recreated while t-0 was read"):
             world.run(replace(read))
         assert b"not asked for" not in {value for _, value in read.rows["t", 0]}
         read.close()

@@ -138,7 +138,7 @@ class Schedule:
             try:
                 self.consuming.drain()
             except BrokerError as error:
-                assert "'t' was deleted and made anew" in str(error)
+                assert "'t' was deleted and recreated" in str(error)
                 told.add(str(error).split(" was read")[0].split()[-1])
         assert told == {f"t-{number}" for number in range(PARTITIONS)}
         assert self.consuming.rows == before

@@ -91,7 +91,7 @@ def test_what_is_in_hand_for_too_long_is_processed_again_by_others(
             assert group.seen.total() > 0
 
         group.world.run(main())
-    if "in hand" not in caplog.text:
+    if "still being processed" not in caplog.text:
         assert protocol is not CLASSIC_EAGER
 
 

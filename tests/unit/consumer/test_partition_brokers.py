@@ -527,7 +527,7 @@ def test_a_topic_made_anew_is_a_loud_error(version: int) -> None:
             consuming.until_read(rows)
             anew = fill(world, "t", batches=10)
             consuming.idle(5)
-            with pytest.raises(BrokerError, match=r"'t' was deleted and made anew.*assign it again"):
+            with pytest.raises(BrokerError, match=r"'t' was deleted and recreated.*assign it again"):
                 consuming.drain()
             world.run(consuming.core.assignment.assign([]))
             consuming.rows.clear()
@@ -625,7 +625,7 @@ def test_a_topic_made_anew_is_told_within_seconds_although_it_is_doubted_first()
             consuming.until_read(rows)
             fill(world, "t", batches=9)
             consuming.idle(3)
-            with pytest.raises(BrokerError, match=r"'t' was deleted and made anew"):
+            with pytest.raises(BrokerError, match=r"'t' was deleted and recreated"):
                 consuming.drain()
 
 

@@ -22,7 +22,7 @@ def test_reading_goes_on_where_the_log_and_what_was_read_part(end_offset: int, o
     assert (found.error.position, found.error.offset) == (20, offset)
     assert str(found.error) == (
         f"t-0 was fetched up to offset 20, but the log that broker 1 has agrees with that only up to {offset}: "
-        f"a leader without the rest was elected; seek to {offset} to read what is there now"
+        f"a leader without the rest was elected; seek to {offset} to read the present records"
     )
 
 

@@ -120,7 +120,7 @@ def test_a_topic_that_was_made_anew(database: sqlite3.Connection, caplog: pytest
     after = DatabaseOffsets("billing", topic_ids={"orders": new})
     with caplog.at_level(logging.WARNING, "kafwire"):
         assert after.start(database, [WHERE]) == {WHERE: "earliest"}
-    assert "topic 'orders' was made anew since offset 5 of partition 0" in caplog.text
+    assert "topic 'orders' was recreated since offset 5 of partition 0" in caplog.text
     after.store(database, {WHERE: 2})
     assert after.positions(database, [WHERE]) == {WHERE: 2}
     with pytest.raises(OffsetsFencedError):

@@ -1,4 +1,4 @@
-"""`producer.recreated_topics`: a topic that is deleted and made anew, with fewer partitions or more, in use."""
+"""`producer.recreated_topics`: a topic that is deleted and recreated, with fewer partitions or more, in use."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_partition_that_is_gone_is_an_error_at_once() -> None:
         assert world.engine.now_ms() - started < 2_000
         assert stays.result(0).partition == 1
         with pytest.raises(
-            KafkaError, match="'t' was made anew, with 2 partitions instead of 8.* partition 5"
+            KafkaError, match="'t' was recreated, with 2 partitions instead of 8.* partition 5"
         ) as caught:
             gone.result(0)
         assert not caught.value.in_doubt
@@ -178,7 +178,7 @@ def test_what_may_be_in_the_old_topic_is_in_doubt_and_not_sent_to_the_new_one(lo
         world.create_topic("t", partitions=2)
         world.off("Produce")
         work.flush()
-        with pytest.raises(KafkaError, match="made anew before 1 record.* may or may not be in the log") as caught:
+        with pytest.raises(KafkaError, match="recreated before 1 record.* may or may not be in the log") as caught:
             delivery.result(0)
         assert caught.value.in_doubt
         assert not any(log_of(world, p).values() for p in range(2))
@@ -386,7 +386,7 @@ def test_a_transaction_that_loses_a_batch_with_its_partition_has_a_new_epoch_if_
             world.run(work.cluster.refresh())
             world.pass_time(1.1)
         work.flush()
-        with pytest.raises(KafkaError, match="made anew"):
+        with pytest.raises(KafkaError, match="recreated"):
             delivery.result(0)
         before = len(world.made("InitProducerId"))
         work.abort()

@@ -334,7 +334,7 @@ def test_a_topic_made_anew_while_it_is_read_is_an_error_that_says_so() -> None:
         read = Scanning(world, ["t"])
         world.topics["t"].topic_id = uuid.uuid4()
         with pytest.raises(
-            BrokerError, match="'t' was deleted and made anew while t-0 was read, up to offset 0"
+            BrokerError, match="'t' was deleted and recreated while t-0 was read, up to offset 0"
         ) as caught:
             read.all()
         assert caught.value.code == 100

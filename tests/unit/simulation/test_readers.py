@@ -63,7 +63,7 @@ def test_records_that_were_passed_over_at_the_end_are_found() -> None:
 def test_records_that_are_not_there_are_found() -> None:
     read = trace(start=9)
     read.add(batch_of(9, b"9", b"10"))
-    assert "got what is not there at 10" in read.judge(CONTENT)
+    assert "got absent records at 10" in read.judge(CONTENT)
 
 
 def test_other_records_are_found() -> None:
@@ -135,7 +135,7 @@ def test_a_topic_that_is_made_anew_and_cut_is_read_to_its_end() -> None:
     events = tuple(Event(8.0 + 6 * number, kind, node=1, amount=0.6) for number, kind in enumerate(kinds))
     outcome = run(Schedule(3, Load(seconds=60, records_per_s=20, options=OPTIONS), events))
     assert outcome.violations == []
-    assert outcome.counts["side reader told UNKNOWN_TOPIC_ID"] == 2
+    assert outcome.counts["side reader error UNKNOWN_TOPIC_ID"] == 2
     assert outcome.counts["side read"] > 40
 
 

@@ -53,9 +53,9 @@ class AsyncHandler:
         (lambda: START.batch(1).for_each(str, by="key"), "a batch has no key"),
         (lambda: START.map_batches(str).for_each(str, by="key"), "a batch has no key"),
         (lambda: START.map(async_letters), "belongs into for_each"),
-        (lambda: START.filter(letters), "nobody would run a generator"),
-        (lambda: START.for_each(letters), "nobody would run a generator"),
-        (lambda: START.for_each(functools.partial(async_letters)), "nobody would run a generator"),
+        (lambda: START.filter(letters), "a generator never runs here"),
+        (lambda: START.for_each(letters), "a generator never runs here"),
+        (lambda: START.for_each(functools.partial(async_letters)), "a generator never runs here"),
         (lambda: START.for_each(lambda value: value, run_in="processes"), "import the handler by its name"),
         (lambda: START.batch(2.5), "at least 1 record"),  # type: ignore[arg-type]
         (lambda: START.batch(None), "at least 1 record"),  # type: ignore[arg-type]

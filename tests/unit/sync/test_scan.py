@@ -182,7 +182,7 @@ def test_a_piece_of_a_topic_that_was_made_anew_is_refused(flavour: Flavour) -> N
     refused = 0
     for piece in pieces:
         if any(r.topic == "u" for r in piece.ranges):
-            with pytest.raises(BrokerError, match="'u' was deleted and made anew since the scan was split") as caught:
+            with pytest.raises(BrokerError, match="'u' was deleted and recreated since the scan was split") as caught:
                 piece.scan(engine=flavour.engine)
             assert caught.value.code == 100
             refused += 1

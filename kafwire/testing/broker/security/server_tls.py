@@ -21,8 +21,8 @@ class Step(Enum):
     """What a handshake waits for."""
 
     DONE = "nothing more"
-    READ = "what the client sends"
-    WRITE = "room for what is sent"
+    READ = "bytes of the client"
+    WRITE = "room for bytes to send"
 
 
 def shake_hands(socket: Any) -> Step:

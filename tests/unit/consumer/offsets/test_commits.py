@@ -257,7 +257,7 @@ def test_closing_ends_in_time_though_nothing_can_be_committed(silent: bool, capl
         # The pause before a last attempt is of 1.2 s at most, and none begins after the end.
         assert 3_500 < world.engine.now_ms() - before < 6_500
         assert committed(world) == {}
-    assert "closed without committing what was processed last" in caplog.text
+    assert "closed without committing the offsets processed last" in caplog.text
     assert "t-0" in caplog.text
 
 
