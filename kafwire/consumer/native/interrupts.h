@@ -1,5 +1,5 @@
-/* A counter of SIGINTs, installed in front of the process's handler, so that a thread other than the main one sees them.
- * CPython reports signals to the main thread alone, which may be waiting inside a library for this very thread. */
+/* A counter of SIGINTs, in front of the process's handler, so that a thread other than the main one sees them. CPython
+ * reports signals to the main thread alone, which may be waiting inside a library for this very thread. */
 #ifndef KAFWIRE_CONSUMER_INTERRUPTS_H
 #define KAFWIRE_CONSUMER_INTERRUPTS_H
 

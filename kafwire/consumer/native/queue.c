@@ -133,7 +133,7 @@ static void leave_ring(kw_queue *queue) {
     place->in_ring = 0;
 }
 
-/* The ring's first place with something to read. Places that were emptied, paused or claimed meanwhile leave the ring. */
+/* The ring's first place that is readable. Places that were emptied, paused or claimed meanwhile leave the ring. */
 static kw_place *first_ready(kw_queue *queue) {
     for (kw_place *place; (place = queue->ring); leave_ring(queue))
         if (!place->claimed && has_something(place)) return place;

@@ -69,14 +69,14 @@ int kw_queue_look(kw_queue *queue, kw_place *const *seen, int count, kw_records 
 int kw_queue_pop_same(kw_queue *queue, kw_place *place, const kw_records *same, kw_records *out);
 /* Return a popped slice: the reader has read its first `used` bytes, up to offset `position`; the rest is queued again
  * in front. KW_DONE_TELL: the caller must notify the engine, which asked for it once, or which found the queue empty in
- * kw_queue_ready. With `again`, the place comes first in the ring. KW_DONE_STALE: a revocation or a seek reset the place
- * since the pop, so the caller must not deliver the records; the position is unchanged. */
+ * kw_queue_ready. With `again`, the place comes first in the ring. KW_DONE_STALE: a revocation or a seek reset the
+ * place since the pop, so the caller must not deliver the records; the position is unchanged. */
 enum { KW_DONE_TELL = 1, KW_DONE_STALE = 2 };
 int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t position, int again);
-/* Return a popped slice whose records could not be delivered (nor those of the slices before it, see kw_queue_next). The
- * queue drops the slices behind it, and the position becomes `position`, the first of these records, which the engine
- * fetches again. Returns the place's new generation, or 0 if the place was reset meanwhile. The caller must notify the
- * engine. */
+/* Return a popped slice whose records could not be delivered (nor those of the slices before it, see kw_queue_next).
+ * The queue drops the slices behind it, and the position becomes `position`, the first of these records, which the
+ * engine fetches again. Returns the place's new generation, or 0 if the place was reset meanwhile. The caller must
+ * notify the engine. */
 uint32_t kw_queue_refuse(kw_queue *queue, kw_records *slice, int64_t position);
 
 /* True if a reader waits for the records just pushed to `place`. That reader must then notify the engine: after its
@@ -107,8 +107,8 @@ void kw_queue_settle(kw_queue *queue, kw_place *only);
  * it had that generation (-1: always). */
 int64_t kw_place_processed(kw_queue *queue, kw_place *place);
 void kw_place_process(kw_queue *queue, kw_place *place, int64_t offset, int64_t generation);
-/* True if a user may have records of a place that do not count as processed yet. Records that a waiting reader skipped do
- * not count: they were not delivered. */
+/* True if a user may have records of a place that do not count as processed yet. Records that a waiting reader skipped
+ * are no such records: they were not delivered. */
 int kw_place_in_hand(kw_queue *queue, kw_place *place);
 /* Wake the ring's reader from its wait, so that it runs its callback. kw_queue_woken returns 1 once after each wake. */
 void kw_queue_wake(kw_queue *queue);
