@@ -50,7 +50,7 @@ cdef class PartitionAnswer:
     cdef readonly size_t size
     cdef readonly int32_t preferred_read_replica  # KIP-392; -1: this broker (-1 is the default of all fields below)
     cdef readonly int32_t diverging_epoch  # KIP-320: the largest epoch not above the one that was fetched last, ...
-    cdef readonly int64_t diverging_end_offset  # ... and its end: from there on the log differs from the fetched records
+    cdef readonly int64_t diverging_end_offset  # ... and its end: from there on the log differs from fetched records
     cdef readonly int32_t leader_id  # KIP-951
     cdef readonly int32_t leader_epoch
 

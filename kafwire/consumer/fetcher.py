@@ -206,7 +206,7 @@ class Fetcher:
         self.fail(KafkaError("the interpreter is ending: nothing more is read"))
 
     def abandon(self) -> None:
-        """Do nothing in a forked child: readers notice the fork, and a thread of the parent may hold the queue's lock."""
+        """Do nothing in a forked child: readers notice the fork, and a parent's thread may hold the queue's lock."""
 
     def listen(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call `callback` on the engine whenever there may be something to read; return a function that ends this."""

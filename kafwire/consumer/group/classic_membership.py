@@ -188,7 +188,7 @@ class ClassicMembership:
         return self._on_sync(answer, now)
 
     def failed(self, message: Any, error: KafkaError, now: float) -> list[Action]:
-        """See `Membership`: a request without a response is retried. A request that cannot be sent ends the membership."""
+        """See `Membership`: a request without a response is retried. An error of `ENDS` ends the membership."""
         if message is self._beating:
             self._beating = None
             return self._fail(Fail(error)) if isinstance(error, ENDS) else self._retry_beat(now)

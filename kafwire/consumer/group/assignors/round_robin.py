@@ -1,4 +1,4 @@
-"""`roundrobin`: all partitions of all topics, in order, to the members in turn; members without the topic are skipped."""
+"""`roundrobin`: all partitions of all topics, in order, to the members in turn; non-subscribers are skipped."""
 
 from __future__ import annotations
 
