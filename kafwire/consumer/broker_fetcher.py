@@ -374,13 +374,13 @@ class BrokerFetcher:
             self._give_back(arrived=bool(served))
         fetcher.next_turn(self)
 
-    # A broker exceeds the size that was asked for by one batch, the first (KIP-74). A response above `max_frame_bytes`
-    # does not say which partition has that batch, so that each of the request's partitions is asked for alone, once:
-    # the batch fails its partition, and the others are read on together. The partition fails last: a failed partition
-    # is what the next read raises, before records that arrive later.
+    # A broker exceeds the requested size by one batch, the first (KIP-74). A response above `max_frame_bytes` does not
+    # name the partition of that batch, so each of the request's partitions is requested alone, once: the batch fails
+    # its partition, and the others are fetched together again. The partition fails last, because the next read raises
+    # its error before records that arrive later.
 
     def _on_oversized(self, error: FrameTooLargeError) -> None:
-        """Suspect the partitions that the request asked for, or fail a suspect that it asked for alone.
+        """Suspect the partitions of the request, or convict a suspect that was the only one.
 
         So a batch fails its partition at the second such response: the first one may have been damaged.
         """
@@ -401,7 +401,7 @@ class BrokerFetcher:
         )
 
     def _isolate(self) -> None:
-        """Ask for the first suspect alone in the next request; without suspects, fail the convicted partitions."""
+        """Request the first suspect alone; without suspects, fail the convicted partitions."""
         suspects, convicted = self._fetcher.suspects, self._fetcher.convicted
         self._alone = next((cursor for cursor in self.session if cursor in suspects), None)
         for cursor in list(self.session):
@@ -414,7 +414,7 @@ class BrokerFetcher:
                     self._fetcher.halt(cursor, error)
 
     def _end_isolation(self, *, suspect: bool) -> None:
-        """Want all partitions again; the one that was asked for alone is cleared unless it stays `suspect`."""
+        """Request all partitions again. The partition that was requested alone is cleared unless it stays `suspect`."""
         alone, self._alone = self._alone, None
         if alone is not None:
             if not suspect:
@@ -556,7 +556,7 @@ class BrokerFetcher:
         self._fetcher.brokers.lose(list(self.cursors), error)
 
     def stats(self) -> dict[str, Any]:
-        """A snapshot for metrics."""
+        """Return a snapshot for metrics."""
         return {
             "node": self.connection.node,
             "role": self.role,

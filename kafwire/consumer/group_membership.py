@@ -497,7 +497,7 @@ class GroupMembership:
     # --- max_poll_interval_ms
 
     def reads(self, who: object, *, begun: bool) -> None:
-        """Note that a read by the reader `who` begins or ends. Any thread."""
+        """Note the begin or the end of a user's read by one reader. Any thread."""
         if begun:
             self.transactions.read_on()
             self._reading.add(id(who))

@@ -192,7 +192,7 @@ class OffsetReset:
     async def available(
         self, cursors: Iterable[FetchCursor], place: Target
     ) -> tuple[dict[FetchCursor, int], dict[FetchCursor, KafkaError]]:
-        """Return (offsets, errors): each cursor's offset at that place (the end, if no record is as young), or its error.
+        """Return (offsets, errors): each cursor's offset at `place` (the end, if no record is as young), or its error.
 
         The returned errors are transient: `look_up_late` retries them. Any other error is raised.
         """

@@ -86,7 +86,7 @@ class OffsetCommits:
         handed: Collection[Handed] = (),
         timeout_ms: float | None = None,
     ) -> None:
-        """Commit the user's offsets, or the processed offsets of all (or `only` these) with the delivered rows `handed`.
+        """Commit the user's offsets, or the processed offsets of all (or `only` these) and of the rows `handed`.
 
         Raises `CommitFailedError` for rows in hand of a lost partition, after the others are committed.
         """
@@ -142,7 +142,7 @@ class OffsetCommits:
         return {self._read_here(where, offset): OffsetToCommit(offset) for where, offset in highest.items()}
 
     def _read_here(self, where: TopicPartition, next_offset: int) -> FetchCursor:
-        """Return the cursor that read a batch. `CommitFailedError` if its partition was lost and assigned again since."""
+        """Return the cursor that read a batch; `CommitFailedError` if the partition was assigned again since."""
         group, cursor = self._need_group(), self._owned(where)
         if group.member is not None and (cursor.lowest < 0 or next_offset < cursor.lowest):
             raise came_back((cursor.topic, cursor.partition), group.group_id)
@@ -156,7 +156,7 @@ class OffsetCommits:
         return cursor_of(cursors, where)
 
     async def _engine_knows(self, read: Mapping[FetchCursor, int]) -> None:
-        """Wait until the engine has processed the responses of the delivered records: commits need their leader epochs.
+        """Wait until the engine has read the responses of delivered records: commits need their leader epochs.
 
         A reader may be ahead of the engine: the I/O thread queues records before the engine reads the response.
         """
