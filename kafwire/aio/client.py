@@ -39,7 +39,7 @@ class AsyncClient(AsyncTokenCalls):
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
-        engine: the engine that runs the client; None: that of the process. A simulated world has its own.
+        engine: the engine to run on; None: that of the process. A simulated world has its own.
         options: fields of `kafwire.config.ClientConfig`, for example `request_timeout_ms=5000`.
 
     Raises:
@@ -212,7 +212,7 @@ class AsyncClient(AsyncTokenCalls):
         return await self._run(self._requests.topic_config(name))
 
     async def close(self) -> None:
-        """Close all connections. Calls that wait fail. A second close does nothing, nor does one in a forked child."""
+        """Close all connections. Waiting calls fail. A second close, or one in a forked child, does nothing."""
         if self._closed or self._engine.is_over:
             return
         self._closed = True

@@ -77,7 +77,7 @@ class AsyncConsumer:
         on_assigned: as for `Consumer`; it is awaited if it returns an awaitable, and so are the others.
         on_revoked: as for `Consumer`.
         on_lost: as for `Consumer`.
-        engine: the engine that runs the consumer; None: that of the process. A simulated world has its own.
+        engine: the engine to run on; None: that of the process. A simulated world has its own.
         options: fields of `kafwire.config.ConsumerConfig`, for example `group_id="billing"`.
 
     Raises:
@@ -443,7 +443,7 @@ class AsyncConsumer:
         return called_property("subscription", self._core.topics)
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions and no others, as `Consumer.assign` does."""
+        """Read only these partitions, as `Consumer.assign` does."""
         wanted = list(partitions)
         await self._take_back()
         await self._tell_revoked()

@@ -42,7 +42,7 @@ class AsyncShareConsumer:
         topics: the topics to read.
         columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
         layout: names and types of the columns, as for `kafwire.scan`.
-        engine: the engine that runs the consumer; None: that of the process. A simulated world has its own.
+        engine: the engine to run on; None: that of the process. A simulated world has its own.
         options: fields of `kafwire.config.ShareConsumerConfig`, for example `group_id="workers"`.
 
     Raises:
@@ -197,7 +197,7 @@ class AsyncShareConsumer:
         await on_engine(self._engine, self._core.commit(float(limit_ms)))
 
     async def subscribe(self, topics: str | Iterable[str]) -> None:
-        """Read these topics and no others, as `ShareConsumer.subscribe` does."""
+        """Read only these topics, as `ShareConsumer.subscribe` does."""
         names = names_of(topics)
         await self.start()
         await on_engine(self._engine, self._core.subscribe(names))
