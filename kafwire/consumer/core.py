@@ -65,8 +65,7 @@ class ConsumerCore:
         deserializers: Deserializers | None = None,
         handlers: Handlers | None = None,
     ) -> None:
-        """`layout` makes the Arrow layout of a topic and partition, or of none. Without `deserializers`, keys and
-        values are bytes."""
+        """`layout` makes the Arrow layout of a topic and partition, or of none. No `deserializers`: bytes."""
         if config.group_id is None and selection.pattern is not None:
             raise ConfigError("a pattern is for members of a group: give group_id, or name the topics")
         if config.group_id == "" and (selection.topics is not None or selection.pattern is not None):

@@ -66,8 +66,10 @@ class Budget:
         return slices > 0 and (slices >= self.max_prefetch or size >= max(LEAST_SHARE, free // 4))
 
     def has_room(self, buffered: int, need: int) -> bool:
-        """Return True if a request for `need` bytes fits. If nothing else is buffered or reserved, it always fits: a
-        budget below one batch must not stop all fetching."""
+        """Return True if a request for `need` bytes fits.
+
+        With no bytes buffered or reserved it always fits: a budget below one batch must not stop all fetching.
+        """
         return buffered + self.reserved + need <= self.limit or buffered + self.reserved == 0
 
 

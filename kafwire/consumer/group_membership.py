@@ -415,8 +415,8 @@ class GroupMembership:
             late = _of_owned(await self.revocation.settled(cursors, window_ms))
             if late:
                 log.warning(
-                    "group %r: records of %s were still being processed after %d ms: the member gives up the partitions, and "
-                    "another one processes records after the last commit again",
+                    "group %r: records of %s were still being processed after %d ms: the member gives up the "
+                    "partitions, and another one processes records after the last commit again",
                     self.group_id,
                     ", ".join(cursor.name for cursor in late),
                     window_ms,

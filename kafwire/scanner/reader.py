@@ -206,8 +206,7 @@ def _is_shown(progress: ProgressOption) -> bool:
 
 
 def _closer(engine: Engine, cluster: Cluster | None, fetcher: Fetcher, bar: Bar | None) -> Callable[[], None]:
-    """Return the function that ends a read, from any thread. It must not refer to the Scan, which would never be freed.
-    """
+    """Return the function that ends a read, from any thread. A reference to the Scan would keep it from being freed."""
 
     def on_engine() -> None:
         fetcher.stop()

@@ -100,8 +100,8 @@ class _Workers:
                 self._handler(stream)
                 if not stream.has_ended:
                     log.warning(
-                        "the handler of %s-%d returned before its stream ended: the partition stays unread until its next "
-                        "assignment; return when the stream ends, or stop the consumer",
+                        "the handler of %s-%d returned before its stream ended: the partition stays unread until its "
+                        "next assignment; return when the stream ends, or stop the consumer",
                         stream.topic,
                         stream.partition,
                     )

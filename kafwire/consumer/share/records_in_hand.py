@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 
 class RecordsInHand:
-    """The records in hand of one share consumer. In implicit mode, each read accepts the record before it, only that.
-    """
+    """The records in hand of one share consumer. In implicit mode, each read accepts only the record before it."""
 
     def __init__(self, *, explicit: bool) -> None:
         """With `explicit`, reads accept no records."""

@@ -40,8 +40,7 @@ def withhold(assignment: Assignment, members: Sequence[GroupMember]) -> Assignme
 
 
 def _owners(topics: Topics, members: Sequence[GroupMember]) -> Mapping[Partition, str]:
-    """Return the owner of each partition that still exists, that its owner still subscribes to, and that has one owner.
-    """
+    """Return the owner of each existing partition with exactly one owner, if that still subscribes to the topic."""
     claims: dict[Partition, list[GroupMember]] = defaultdict(list)
     for member in members:
         for topic, number in dict.fromkeys(member.owned):
