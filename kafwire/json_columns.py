@@ -26,7 +26,7 @@ _MEMBER = "v"
 class JsonDecoded:
     """Rows decoded from JSON documents.
 
-    `JsonDecoder` returns it.
+    `JsonDecoder` makes it.
 
     Example:
         >>> from kafwire.json_columns import JsonDecoder

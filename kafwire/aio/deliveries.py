@@ -213,7 +213,7 @@ class LoopRegistry:
 class AsyncDelivery:
     """The handle of one sent record: `metadata = await delivery`.
 
-    It completes by itself, awaited or not. `AsyncProducer.send` returns it.
+    It completes by itself, awaited or not. `AsyncProducer.send` makes it.
 
     Example:
         >>> async def main():
@@ -291,7 +291,7 @@ class AsyncDelivery:
 class AsyncBatchDelivery:
     """The handle of the rows of one call: `ranges = await delivery`.
 
-    It completes by itself, awaited or not. `AsyncProducer.send_batch` returns it.
+    It completes by itself, awaited or not. `AsyncProducer.send_batch` makes it.
 
     Example:
         >>> async def main():

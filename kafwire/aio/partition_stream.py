@@ -30,7 +30,7 @@ class AsyncPartitionStream:
     that a commit after its end is still possible.
 
     A batch counts as processed when the next one is read, or when it is committed. `topic` and `partition` name the
-    partition. `partition_stream` and `partitions` of `AsyncConsumer` return streams.
+    partition. `partition_stream` or `partitions` of `AsyncConsumer` makes it.
 
     Example:
         >>> async def main():

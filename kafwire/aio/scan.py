@@ -23,7 +23,7 @@ class AsyncScan(BoundedRead):
     """A bounded read for asyncio. Consume it once: by `batches()`, record by record, or as an Arrow stream in a thread.
 
     The records of a partition come in order; partitions are mixed. `ranges` has the offsets that are read.
-    `AsyncClient.scan` returns it.
+    `AsyncClient.scan` makes it.
 
     Example:
         >>> async def main():

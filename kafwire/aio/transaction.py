@@ -20,7 +20,7 @@ CANCELLED_S = 5.0
 class AsyncTransactionBlock:
     """An async context manager that commits a transaction at its end, or aborts it.
 
-    `AsyncProducer.transaction` returns it.
+    `AsyncProducer.transaction` makes it.
 
     Example:
         >>> async def main():

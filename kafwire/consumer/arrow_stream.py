@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class ArrowStream:
     """An Arrow stream of a consumer's records, for one use.
 
-    A consumer's `arrow_stream` returns it.
+    A consumer's `arrow_stream` makes it.
 
     Example:
         >>> pa.table(consumer.arrow_stream(timeout=1.0)).num_rows

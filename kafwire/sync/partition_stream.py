@@ -27,7 +27,7 @@ class PartitionStream:
     that a commit after its end is still possible.
 
     A batch counts as processed when the next one is read, or when it is committed. `topic` and `partition` name the
-    partition. `partition_stream` and `partitions` of `Consumer` return streams.
+    partition. `partition_stream` or `partitions` of `Consumer` makes it.
 
     Example:
         >>> stream = consumer.partition_stream(partition, timeout=1.0)

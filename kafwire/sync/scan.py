@@ -107,7 +107,7 @@ class Scan(BoundedRead):
     """A bounded read. Consume it once: as an Arrow stream (`pyarrow.table(scan)`), by `batches()`, or record by record.
 
     The records of a partition come in order; partitions are mixed. `ranges` has the offsets that are read.
-    `kafwire.scan` returns it.
+    `kafwire.scan` makes it.
 
     Example:
         >>> with kafwire.scan(bootstrap, topic) as scan:
@@ -271,7 +271,7 @@ class Split:
     """A part of a scan. It can be pickled, and read as often as you like.
 
     It holds the exact offsets (`ranges`), the ids of the topics, and the options. It connects when it is read, and
-    closes the connections at the end. `Scan.split` returns it.
+    closes the connections at the end. `Scan.split` makes it.
 
     Raises:
         BrokerError: when it is read: a topic was deleted and recreated, or offsets were deleted.

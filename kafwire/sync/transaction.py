@@ -18,7 +18,7 @@ INTERRUPTED_S = 5.0
 
 
 class TransactionBlock:
-    """A context manager that commits a transaction at its end, or aborts it. `Producer.transaction` returns it.
+    """A context manager that commits a transaction at its end, or aborts it. `Producer.transaction` makes it.
 
     Example:
         >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:

@@ -30,7 +30,7 @@ class ShareBatch:
 
     `topic`, `partition`, `base_offset`, `next_offset` are those of a `Batch`. `delivery_count` is the number of
     deliveries of these records, including this one. `lock_ms` is the remaining time of the locks, in ms.
-    `ShareConsumer.batches` returns batches.
+    `ShareConsumer.batches` makes it.
 
     Example:
         >>> with kafwire.ShareConsumer(
