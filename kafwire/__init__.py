@@ -1,7 +1,6 @@
 """kafwire: a Kafka client with its own implementation of the protocol.
 
-Public names are loaded when they are first used: `import kafwire` starts nothing and imports neither asyncio nor
-pyarrow.
+Public names are loaded at their first use: `import kafwire` starts no thread, and imports neither asyncio nor pyarrow.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ if TYPE_CHECKING:
 
 
 def _check_free_threading() -> None:
-    """Say that the extensions need the GIL, or refuse to be imported where it is forced off."""
+    """Tell the interpreter that the extensions need the GIL; raise ImportError if it is forced off."""
     import os
     import warnings
 
@@ -247,7 +246,7 @@ _HOMES = {
 }
 _MODULES = frozenset({"errors", "protocol", "records", "stream"})
 
-if not TYPE_CHECKING:  # a type checker would take every name for an Any
+if not TYPE_CHECKING:  # a type checker would treat every name as Any
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:

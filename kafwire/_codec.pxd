@@ -1,9 +1,9 @@
 """Record batches (magic 0, 1, 2) to columns, in one pass without the GIL.
 
 The wire side of decision "columns, not objects": `decode_chunk` walks wire batches, checks CRC-32C, decompresses
-and appends records to `Columns`, whose large buffers come from the process's pool. Nothing here is Python, nothing
-here is shared between threads except what `_compress` guards. Below it, `_columns` has the columns and `_decode` the
-loop over records. `_arrow` exports Columns, `_records` wraps them, `_encode` goes the other way.
+and appends records to `Columns`, whose large buffers come from the process's pool. This module has no Python objects,
+and threads share only the state that `_compress` guards. Below it, `_columns` has the columns and `_decode` the loop
+over records. `_arrow` exports Columns, `_records` wraps them, `_encode` goes the other way.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
@@ -11,7 +11,7 @@ from kafwire.records._columns cimport Columns
 
 
 cdef enum:
-    # DecodeStatus.kind, the answer of decode_chunk
+    # DecodeStatus.kind, the return value of decode_chunk
     DECODE_OK = 0
     DECODE_NEED_CODEC = 1  # take the GIL, resolve_codec(status.codec), call again
     DECODE_NO_MEMORY = 2
@@ -21,14 +21,14 @@ cdef enum:
     DECODE_UNSUPPORTED = 6  # a magic or codec that does not exist
     DECODE_ORDER = 7  # base offsets that do not rise (check_order)
 
-    # why decode_chunk stopped: DecodeStatus.stop
+    # DecodeStatus.stop: why decode_chunk stopped
     STOP_END_OF_DATA = 0  # no whole batch is left; status.partial bytes of an incomplete one may be
     STOP_CHUNK_FULL = 1  # chunk_bytes or max_batches reached; call again from `consumed`
     STOP_END_OFFSET = 2  # the next batch starts at or after spec.end
     STOP_ERROR = 3
 
-    # What a batch decompresses to and the columns in `out` may take max_decompressed and this together: seven bytes of
-    # an empty record become thirty in columns. Decompressed bytes go back to the system while columns are made of them.
+    # The decompressed bytes of a batch and the columns in `out` together take at most max_decompressed plus this: seven
+    # bytes of an empty record become thirty in columns. Decompressed bytes are freed while columns are made of them.
     COLUMN_ROOM = 33554432
 
     ATTRIBUTE_CODEC = 7
@@ -57,9 +57,9 @@ cdef struct DecodeSpec:
     int64_t from_ms
     int64_t to_ms
     size_t chunk_bytes  # stop after the wire batch that takes Columns.raw_bytes to this; 0: no limit
-    size_t max_batches  # stop after so many wire batches; 0: no limit
+    size_t max_batches  # stop after this many wire batches; 0: no limit
     size_t max_decompressed  # of one wire batch; see COLUMN_ROOM
-    size_t row_bytes  # what an export of the columns adds for each row (Layout knows)
+    size_t row_bytes  # bytes that an export of the columns adds for each row (from the Layout)
     size_t kept  # bytes of columns that the caller keeps meanwhile
     # read_committed: the response's list, after aborted_sort(); NULL: read_uncommitted
     AbortedTransaction *aborted
@@ -107,9 +107,9 @@ cdef extern from "kafwire/records/native/batch.h" nogil:
 cdef void spec_init(DecodeSpec *spec) noexcept nogil  # all columns, verify, skip control, no limits but 256 MiB
 cdef void aborted_sort(AbortedTransaction *aborted, int32_t count) noexcept nogil
 
-# Decode whole batches from `data` and append their records to `out`; see DecodeSpec for when it stops. Answers
-# status.kind. On an error `out` holds the rows of all batches before the bad one, and `consumed` is where the bad
-# one starts.
+# Decode whole batches from `data` and append their records to `out`; DecodeSpec has the stop conditions. Returns
+# status.kind. On an error, `out` holds the rows of all batches before the bad one, and `consumed` is the start of the
+# bad one.
 cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, Columns *out,
                       DecodeStatus *status) noexcept nogil
 

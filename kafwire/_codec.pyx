@@ -2,9 +2,9 @@
 # distutils: sources = kafwire/memory/native/buf.c kafwire/records/native/crc32c.c
 """Record batches to columns; `_codec.pxd` is the contract.
 
-May hold: which batches are decoded, and why one is refused: their headers, checksums, limits, transactions. The CRC is
-verified before decompression, and room reserved before records (`_decode`) become rows of columns (`_columns`).
-May not hold: Python objects per record, sockets, what a fetch or a consumer wants to do with the rows.
+May hold: the choice and refusal of batches, by headers, checksums, limits, transactions. The CRC is verified before
+decompression, and room reserved before records (`_decode`) become rows of columns (`_columns`).
+May not hold: Python objects per record, sockets, uses of the rows by a fetch or a consumer.
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.stdio cimport snprintf
@@ -35,7 +35,7 @@ cdef extern from "kafwire/records/native/crc32c.h" nogil:
 
 cdef enum:
     LARGEST_COLUMN = 0x7FFFFFFF - SLACK  # int32 offsets
-    STOP_CHUNK_FULL_INSIDE = -1  # answer of decode_batch: the columns take no more, the batch left no trace
+    STOP_CHUNK_FULL_INSIDE = -1  # returned by decode_batch: the columns are full, and lack any row of the batch
 
 
 cdef uint32_t crc32c(uint32_t crc, const uint8_t *data, size_t size) noexcept nogil:
@@ -79,7 +79,7 @@ cdef int32_t first_of_producer(const DecodeSpec *spec, int64_t producer_id) noex
 
 
 cdef bint is_aborted(const DecodeSpec *spec, int64_t producer_id, int64_t base_offset) noexcept nogil:
-    """A transaction of the list covers the batch: it began at or before it, and its marker has not been passed."""
+    """Return True if an aborted transaction covers the batch: it began at or before it, and its marker comes later."""
     cdef int32_t i = first_of_producer(spec, producer_id)
     while i < spec.aborted_count and spec.aborted[i].producer_id == producer_id:
         if not spec.aborted[i].done and spec.aborted[i].first_offset <= base_offset:
@@ -89,9 +89,9 @@ cdef bint is_aborted(const DecodeSpec *spec, int64_t producer_id, int64_t base_o
 
 
 cdef void pass_marker(const DecodeSpec *spec, int64_t producer_id, int64_t offset) noexcept nogil:
-    """A commit or abort marker ends whatever the producer had begun before it.
+    """End the producer's transactions that began before a commit or abort marker.
 
-    Brokers before 2.8 list a transaction without records too: it begins where its marker is (KAFKA-10702).
+    Brokers before 2.8 also list a transaction without records: it begins at its marker (KAFKA-10702).
     """
     cdef int32_t i = first_of_producer(spec, producer_id)
     while i < spec.aborted_count and spec.aborted[i].producer_id == producer_id:
@@ -100,7 +100,7 @@ cdef void pass_marker(const DecodeSpec *spec, int64_t producer_id, int64_t offse
         i += 1
 
 
-# --- why a batch is refused -----------------------------------------------------------------------------------------
+# --- refusals of batches --------------------------------------------------------------------------------------------
 
 cdef int stop_with(DecodeStatus *status, int kind, const BatchHeader *header, size_t at,
                    const char *reason) noexcept nogil:
@@ -144,7 +144,7 @@ cdef int codec_failure(DecodeStatus *status, int answer, const BatchHeader *head
 
 cdef int no_space(DecodeStatus *status, const BatchHeader *header, size_t at, const Columns *c, int32_t count,
                   const DecodeSpec *spec) noexcept nogil:
-    """Rows of batches before it are a chunk; alone, a batch that takes too much space is an error."""
+    """Handle a batch that takes too much space: an error if the chunk is empty, else the end of the chunk."""
     if c.length > 0:
         return STOP_CHUNK_FULL_INSIDE
     stop_with(status, DECODE_TOO_LARGE, header, at, "")
@@ -184,7 +184,9 @@ cdef bint is_control(const BatchHeader *header) noexcept nogil:
 
 
 cdef bint has_nothing_for(const DecodeSpec *spec, const BatchHeader *header) noexcept nogil:
-    """Whether its header, which the CRC covers, is enough. A control batch may end a transaction."""
+    """Return True if the header, which the CRC covers, shows that no row is wanted.
+
+    Never for a control batch, which may end a transaction."""
     if header.magic < 2 or is_control(header):
         return False
     return header.base_offset + header.last_offset_delta < spec.start or (
@@ -193,7 +195,7 @@ cdef bint has_nothing_for(const DecodeSpec *spec, const BatchHeader *header) noe
 
 
 cdef void open_scratch(Payload *in_, const Columns *c) noexcept nogil:
-    """The payload is what was decompressed; if nothing came out at all, there is no buffer either."""
+    """Set the payload to the decompressed bytes; without any, there is no buffer."""
     if c.scratch is NULL:
         in_.end = in_.readable = in_.start
     else:
@@ -204,7 +206,7 @@ cdef void open_scratch(Payload *in_, const Columns *c) noexcept nogil:
 
 cdef int unpack_messages(const uint8_t *batch, size_t size, BatchHeader *header, const DecodeSpec *spec, size_t limit,
                          Columns *c, Payload *in_, const char **reason) noexcept nogil:
-    """A message of magic 0 or 1, and what is compressed in it, as the payload of a batch; CODEC_*."""
+    """Unpack a message of magic 0 or 1, with its compressed messages, as the payload of a batch; return CODEC_*."""
     cdef int answer = legacy_records(batch, size, header, &c.scratch, limit, spec.verify_crc, &in_.count,
                                      &in_.base_offset, &in_.last_offset_delta, &in_.base_timestamp, reason)
     if answer == CODEC_OK:
@@ -217,10 +219,10 @@ cdef int unpack_messages(const uint8_t *batch, size_t size, BatchHeader *header,
 
 cdef int unpack_records(const uint8_t *batch, size_t size, size_t left, const BatchHeader *header, size_t limit,
                         Columns *c, Payload *in_, const char **reason) noexcept nogil:
-    """The payload of a batch, decompressed; CODEC_*."""
+    """Decompress the payload of a batch; return CODEC_*."""
     cdef int codec = header.attributes & ATTRIBUTE_CODEC, answer
     cdef size_t packed = size - BATCH_HEADER
-    if codec > CODEC_ZSTD:  # also of a batch that holds nothing to decompress: it is given to users by its name
+    if codec > CODEC_ZSTD:  # also for a batch without compressed data: users get the codec by its name
         return CODEC_UNKNOWN
     in_.start = batch + BATCH_HEADER
     in_.end = in_.start + packed
@@ -236,8 +238,9 @@ cdef int unpack_records(const uint8_t *batch, size_t size, size_t left, const Ba
 
 cdef int64_t expected_rows(const BatchHeader *header, size_t packed, size_t left, const DecodeSpec *spec,
                            const Payload *in_, size_t *content) noexcept nogil:
-    """How many rows this batch and what is left of the chunk may come to at its ratio, and of how many bytes: reserved
-    at once, so that columns need not be copied when they grow."""
+    """Estimate the rows and bytes of this batch and the rest of the chunk, from its ratio.
+
+    They are reserved at once, so that columns need not be copied when they grow."""
     cdef size_t plain = in_.end - in_.start
     content[0] = left
     if header.magic == 2:
@@ -248,15 +251,15 @@ cdef int64_t expected_rows(const BatchHeader *header, size_t packed, size_t left
 
 cdef int reserve_columns(Columns *c, const BatchHeader *header, size_t at, size_t packed, size_t left,
                          const DecodeSpec *spec, size_t space, Payload *in_, DecodeStatus *status) noexcept nogil:
-    """Room for the payload's records as rows, if it may be had; DECODE_*, or STOP_CHUNK_FULL_INSIDE."""
+    """Reserve room for the payload's records as rows; return DECODE_*, or STOP_CHUNK_FULL_INSIDE."""
     cdef size_t plain = in_.end - in_.start, cost = row_cost(c) + spec.row_bytes, need, content
     cdef size_t longest = max(max(c.value.used, c.key.used), max(c.header_key.used, c.header_value.used))
     cdef int64_t rows
     if longest + plain > <size_t>LARGEST_COLUMN:
-        # what is there so far is a chunk; with nothing there yet the batch itself is too large
+        # earlier rows form a chunk; without any, the batch itself is too large
         return STOP_CHUNK_FULL_INSIDE if c.length > 0 else \
             stop_with(status, DECODE_TOO_LARGE, header, at, "a column would pass 2 GiB")
-    # Bytes turn into columns: what a record takes of the payload, it does not take beside it.
+    # The bytes of a record move from the payload into columns, so they are not counted twice.
     need = c.length * cost + content_cost(c) + plain + in_.count * (cost - min(cost, <size_t>SMALLEST_RECORD))
     if need > space:
         return no_space(status, header, at, c, in_.count, spec)
@@ -325,10 +328,11 @@ cdef int unpack_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
 
 cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader *header, const DecodeSpec *spec,
                       Columns *c, DecodeStatus *status) noexcept nogil:
-    """One whole batch of any magic, CRC already checked: append its records, or find out that it has none to give.
-    DECODE_*, or STOP_CHUNK_FULL_INSIDE."""
+    """Append the wanted records of one whole batch of any magic, with its CRC already checked.
+
+    Return DECODE_*, or STOP_CHUNK_FULL_INSIDE."""
     cdef int answer = unpack_batch(batch, at, left, header, spec, c, status)
-    # a large buffer is charged to the process's budget: nobody may hold one while they wait for another
+    # a large buffer is charged to the process's budget: no thread may hold one while it waits for another
     if c.scratch is not NULL and c.scratch.capacity > KW_BUF_LARGE:
         kw_buf_unref(c.scratch)
         c.scratch = NULL
@@ -338,13 +342,13 @@ cdef int decode_batch(const uint8_t *batch, size_t at, size_t left, BatchHeader 
 # --- many -----------------------------------------------------------------------------------------------------------
 
 cdef bint outside_times(const BatchHeader *header, const DecodeSpec *spec) noexcept nogil:
-    """Whether no record of the batch has a timestamp that `spec` keeps, by its header alone.
+    """Return True if, by its header, no record of the batch has a timestamp that `spec` keeps.
 
-    The largest timestamp is the broker's word, who sets it when it appends or compacts a batch; with its own time it is
-    that of all records. Nothing says which is the smallest of a producer's times: the base timestamp is the first
-    record's, which need not come first in time, and from a compacted batch it may be gone, or be the time up to which
-    the batch's tombstones are kept (KIP-534). What was written before magic 2 has no such header. A control batch may
-    end a transaction.
+    The header has the largest timestamp: the broker sets it when it appends or compacts a batch; with log append time
+    it is that of all records. The header lacks the smallest timestamp: the base timestamp belongs to the first record,
+    which need not be the earliest; in a compacted batch that record may be gone, or the base timestamp may be the time
+    up to which the batch's tombstones are kept (KIP-534). Batches before magic 2 have no such header. A control batch
+    may end a transaction, so it is never skipped.
     """
     if header.magic != 2 or header.attributes & ATTRIBUTE_CONTROL:
         return False
@@ -382,7 +386,7 @@ cdef int decode_chunk(const uint8_t *data, size_t size, const DecodeSpec *spec, 
             return stop_with(status, DECODE_UNSUPPORTED if size - at >= CRC_AT and not 0 <= <int8_t>data[at + 16] <= 2
                              else DECODE_CORRUPT, &header, at, reason)
         whole = LOG_OVERHEAD + <size_t>header.length
-        # (a compressed message of magic 0 or 1 has the offset of its last record; without an end nothing is beyond it)
+        # (a compressed message of magic 0 or 1 has its last record's offset; without an end no offset is beyond it)
         if spec.end != 0x7FFFFFFFFFFFFFFFLL and header.base_offset >= spec.end and (
                 header.magic == 2 or header.attributes & ATTRIBUTE_CODEC == 0):
             status.stop = STOP_END_OFFSET
@@ -438,12 +442,12 @@ cdef object decode_error(const DecodeStatus *status, size_t position):
 # --- for tests ------------------------------------------------------------------------------------------------------
 
 def crc32c_implementations():
-    """The CRC-32C implementations this processor runs, the one in use first."""
+    """Return the CRC-32C implementations that this processor supports, the one in use first."""
     return [kw_crc32c_name(i).decode() for i in range(kw_crc32c_count())]
 
 
 def crc32c_of(const uint8_t[::1] data, uint32_t value=0, int implementation=0):
-    """CRC-32C of `data`, continued from `value`."""
+    """Return the CRC-32C of `data`, continued from `value`."""
     if not 0 <= implementation < kw_crc32c_count():
         raise IndexError(implementation)
     return kw_crc32c_with(implementation, value, &data[0] if data.shape[0] else NULL, data.shape[0])

@@ -1,4 +1,4 @@
-"""Arrow for those who have pyarrow: kafwire itself speaks the C data interface and imports no Arrow library."""
+"""Helpers for pyarrow: kafwire itself uses the Arrow C data interface, and imports no Arrow library."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def record_batch(rows: ArrowArrayExportable) -> pa.RecordBatch:
 def importer(schema: ArrowSchemaExportable) -> Callable[[int], pa.RecordBatch]:
     """Return a function that imports struct arrays of one schema as pyarrow.RecordBatch.
 
-    pyarrow reads the schema once here, which takes it longer than all arrays of a small batch.
+    pyarrow reads the schema once here, which takes longer than the import of a small batch's arrays.
 
     Args:
         schema: anything with `__arrow_c_schema__`.
 
     Returns:
-        A function of an address: it takes over the array there (Arrow C data interface).
+        A function of an address: it takes ownership of the array there (Arrow C data interface).
 
     Raises:
         ImportError: pyarrow is not installed.

@@ -9,7 +9,7 @@ from kafwire.errors import ConfigError, DecodeError
 
 __all__ = ["BadRecord", "OnBad"]
 
-# "error": a `DecodeError`. "null": a null row. "drop": no row. The last two list the value with its cause.
+# "error": a `DecodeError`. "null": a null row. "drop": no row. The last two list the value with the cause.
 OnBad: TypeAlias = Literal["error", "null", "drop"]
 
 
@@ -17,7 +17,7 @@ class BadRecord(NamedTuple):
     """A value that cannot be decoded.
 
     Args:
-        row: its number among the values that were given.
+        row: its number among the given values.
         cause: the mistake, and its place.
         schema_id: the id in its first bytes; None if there is none.
 
@@ -46,14 +46,14 @@ class BadRecord(NamedTuple):
 
 
 def check_on_bad(on_bad: str) -> None:
-    """Raise `ConfigError` unless it is one of the choices."""
+    """Raise `ConfigError` unless `on_bad` is one of the choices."""
     if on_bad not in get_args(OnBad):
         choices = ", ".join(map(repr, get_args(OnBad)))
         raise ConfigError(f"on_bad is one of {choices}, not {on_bad!r}")
 
 
 def good_rows(rows: int, bad: Sequence[BadRecord]) -> bytearray:
-    """Return a bitmap, least bit first, with a bit for each row, set unless it is bad."""
+    """Return a bitmap, least bit first, with a bit for each row: 1 unless the row is bad."""
     bits = bytearray(b"\xff" * ((rows + 7) // 8))
     for each in bad:
         bits[each.row >> 3] &= ~(1 << (each.row & 7))

@@ -1,4 +1,4 @@
-"""`bootstrap_servers`: the forms in which people write the addresses of brokers. Nothing is looked up here."""
+"""Parsing of `bootstrap_servers`, in all forms of broker addresses. No name is looked up here."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 DEFAULT_PORT = 9092
 FORMS = '"host", "host:port" or "[IPv6 address]:port"'
-# Listeners of a broker's configuration (`listeners=PLAINTEXT://host:9092`) are pasted as they are.
+# Users paste the listeners of a broker's configuration (`listeners=PLAINTEXT://host:9092`).
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_SSL", "SASL_PLAINTEXT")
 
 
 def parse_servers(value: Any) -> tuple[tuple[str, int], ...]:
-    """Hosts and ports of a text with commas, or of an iterable of texts; raises `ValueError` or `TypeError`.
+    """Return the hosts and ports of a text with commas, or of an iterable of texts.
 
-    The port is 9092 if not said. A security protocol before an address is allowed, as in a broker's `listeners`: see
-    `protocols_of`.
+    The default port is 9092. A security protocol before an address is allowed, as in a broker's `listeners`: see
+    `protocols_of`. Raises `ValueError` or `TypeError`.
     """
     if not isinstance(value, str | Iterable) or isinstance(value, bytes):
         raise TypeError(f"{FORMS}, several of them with commas between, or a list of them is needed")
@@ -36,7 +36,7 @@ def parse_servers(value: Any) -> tuple[tuple[str, int], ...]:
 
 
 def shown_servers(value: Any) -> str:
-    """The option as errors show it: `***` stands for what may have a password, before the last `@` or after a `=`."""
+    """Return the option for an error: `***` replaces possible passwords, before the last `@` or after a `=`."""
     if isinstance(value, str):
         shown = f"***{value[value.rindex('@') :]}" if "@" in value else value
         name, separator, _ = shown.partition("=")
@@ -48,7 +48,7 @@ def shown_servers(value: Any) -> str:
 
 
 def protocols_of(value: Any) -> set[str]:
-    """The security protocols that stand before addresses in `value`, which `parse_servers` has accepted."""
+    """Return the security protocols before addresses in `value`, which `parse_servers` has accepted."""
     texts = [value] if isinstance(value, str) else list(value) if isinstance(value, list | tuple) else []
     parts = [part.strip() for text in texts for part in text.split(",")]
     return {part.partition("://")[0].upper() for part in parts if "://" in part}
@@ -69,7 +69,7 @@ def _parse(part: str) -> tuple[str, int]:
     if not separator:
         address = part
     elif scheme.upper() not in _PROTOCOLS:
-        raise ValueError(f"{part!r}: leave {scheme + separator!r} out: Kafka's own protocol is spoken; write {FORMS}")
+        raise ValueError(f"{part!r}: leave {scheme + separator!r} out: only Kafka's protocol is spoken; write {FORMS}")
     host, port = _split(part, address)
     try:
         host.encode("idna")
@@ -90,7 +90,7 @@ def _split(part: str, address: str) -> tuple[str, int]:
     else:
         host, colon, port = address.partition(":")
         well_formed = True
-    if ":" in port or "]" in host + port or not well_formed:  # where would the port of an address begin?
+    if ":" in port or "]" in host + port or not well_formed:  # the begin of the port would be ambiguous
         raise ValueError(f"{part!r}: an IPv6 address goes in brackets, [::1]:9092")
     if not host or any(c.isspace() or c in "/@?#" for c in host):
         raise ValueError(f"{part!r} is not host:port")

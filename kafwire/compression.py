@@ -1,4 +1,4 @@
-"""Kafka's compression codecs: their names and numbers, where their code comes from, and each as a plain call."""
+"""Kafka's compression codecs: names, numbers, the libraries that implement them, and functions to call them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["CODECS", "budget", "codec_id", "compress", "decompress", "info", "set_budget"]
 
 CODECS: tuple[str, ...] = NAMES
-"""Names in the order of Kafka's numbers."""
+"""The codecs' names, in the order of Kafka's numbers."""
 
 
 def codec_id(name: str) -> int:
@@ -39,10 +39,10 @@ def codec_id(name: str) -> int:
 
 
 def info() -> dict[str, str]:
-    """Return where the code of each codec comes from.
+    """Return the library that implements each codec.
 
     Returns:
-        For each of `CODECS` the library, or why there is none. "Python: ..." means that no C library was found: the
+        For each of `CODECS` the library, or why it is missing. "Python: ..." means that no C library was found: the
         codec is slow and holds the GIL.
 
     Example:
@@ -67,7 +67,7 @@ def compress(codec: str, data: Buffer, level: int | None = None) -> bytes:
     Args:
         codec: one of `CODECS`.
         data: any contiguous bytes-like object.
-        level: the codec's own level; None takes its default.
+        level: the codec's own level; None: its default.
 
     Returns:
         The compressed bytes.
@@ -93,10 +93,10 @@ def decompress(codec: str, data: Buffer, *, max_decompressed: int = 256 << 20) -
     Args:
         codec: one of `CODECS`.
         data: any contiguous bytes-like object.
-        max_decompressed: the most bytes that it may decompress to; 256 MiB by default.
+        max_decompressed: the most decompressed bytes; 256 MiB by default.
 
     Returns:
-        The content.
+        The decompressed bytes.
 
     Raises:
         ConfigError: there is no such codec, or its library is missing.
@@ -117,7 +117,7 @@ def budget() -> tuple[int, int]:
     """Return the process's memory budget for decompression.
 
     Returns:
-        The budget in bytes, and how many of them are in use now.
+        The budget in bytes, and the bytes in use now.
 
     Example:
         >>> from kafwire import compression
@@ -132,9 +132,9 @@ def budget() -> tuple[int, int]:
 def set_budget(limit_bytes: int) -> None:
     """Limit the memory that all decompression of this process takes at one time. The default is 1 GiB.
 
-    What decompresses to less than about 16 MiB is free: it neither waits nor counts. A larger batch waits while other
-    threads use up the budget. A batch that is larger than the whole budget fails with `ProtocolError`, as with
-    `max_decompressed`.
+    Batches that decompress to less than about 16 MiB are exempt: they neither wait nor count. A larger batch waits
+    while other threads use up the budget. A batch that is larger than the whole budget fails with `ProtocolError`, as
+    with `max_decompressed`.
 
     Args:
         limit_bytes: the budget in bytes, from 0 on.

@@ -1,8 +1,8 @@
 """Options: one frozen dataclass per client; names are Kafka's with underscores, units come last in the name.
 
 An option has one owner, a unit, a default, and a check. `build` takes keyword arguments; `from_dotted` translates
-Kafka's own spelling (`{"bootstrap.servers": ...}`) first. Anything wrong is a `ConfigError` that names the option, the
-value and what is allowed.
+Kafka's own spelling (`{"bootstrap.servers": ...}`) first. A mistake raises a `ConfigError` with the option, the value
+and the allowed values.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _A_DICT = (
 )
 _DOTTED = '; in Kafka\'s spelling they go to from_config, kafwire.{kind}.from_config({{"bootstrap.servers": ...}})'
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-# `producer/partitioner.py` says what they mean.
+# `producer/partitioner.py` implements them.
 PARTITIONERS = (
     *("murmur2_random", "murmur2", "consistent_random", "consistent", "fnv1a_random", "fnv1a"),
     *("random", "round_robin"),
 )
 
-# `consumer/group/assignors` has them. Java's clients are told their classes.
+# `consumer/group/assignors` implements them. The Java client names them by their classes.
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 DEFAULT_ASSIGNORS = ("range", "cooperative-sticky")
 _ASSIGNOR_CLASSES = {
@@ -55,7 +55,7 @@ _ASSIGNOR_CLASSES = {
     for name, own in zip(("Range", "RoundRobin", "Sticky", "CooperativeSticky"), ASSIGNORS, strict=True)
 }
 
-# The levels that a codec has; zstd's and gzip's are Java's too, and lz4's above 12 are as 12.
+# The levels of each codec: those of zstd and gzip are Java's too; lz4's above 12 are the same as 12.
 _LEVELS = {"gzip": (-1, 9), "lz4": (0, 17), "zstd": (-131_072, 22)}
 
 
@@ -75,14 +75,14 @@ def _partitioner(value: Any) -> Any:
 
 
 def _reset(value: Any) -> str:
-    """What to do where there is no such offset (KIP-1106 for `by_duration`)."""
+    """Check the reset policy for offsets that do not exist (KIP-1106 for `by_duration`)."""
     if isinstance(value, str) and (value in ("earliest", "latest", "error", "none") or duration_ms(value) is not None):
         return "error" if value == "none" else value
     raise ValueError("allowed: earliest, latest, error, by_duration:<ISO 8601 duration> (by_duration:PT1H)")
 
 
 def _new_reset(value: Any) -> str:
-    """Where new partitions begin."""
+    """Check the reset policy of new partitions."""
     try:
         return "auto" if value == "auto" else _reset(value)
     except ValueError as error:
@@ -90,7 +90,7 @@ def _new_reset(value: Any) -> str:
 
 
 def _assignors(value: Any) -> tuple[str, ...]:
-    """Names of assignors, in order: a list of them, or Kafka's text with commas."""
+    """Check the names of assignors, in order: a list of them, or Kafka's text with commas."""
     names = value.split(",") if isinstance(value, str) else list(value)
     found = tuple(_ASSIGNOR_CLASSES.get(str(name).strip(), str(name).strip()) for name in names)
     if not found or any(name not in ASSIGNORS for name in found) or len(set(found)) < len(found):
@@ -99,7 +99,7 @@ def _assignors(value: Any) -> tuple[str, ...]:
 
 
 def _records_at_once(value: Any) -> int:
-    """A number of records; as Java's `max.poll.records` a limit of `poll` alone."""
+    """Check a number of records; a `PollOnly` stays one, as Java's `max.poll.records` limits `poll` alone."""
     checked = number(1)(value)
     return PollOnly(checked) if isinstance(value, PollOnly) else checked
 
@@ -111,7 +111,7 @@ _PART_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds"
 
 
 def duration_ms(policy: str) -> int | None:
-    """The milliseconds of a `by_duration:` policy, as Java's Duration reads them; None for anything else."""
+    """Return the milliseconds of a `by_duration:` policy, as Java's Duration parses them; None for anything else."""
     found = re.fullmatch(_DURATION, policy.removeprefix("by_duration:")) if policy.startswith("by_duration:") else None
     if found is None or not any(found.groups()):
         return None
@@ -120,40 +120,40 @@ def duration_ms(policy: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig(SecurityConfig):
-    """What every client has. Times in milliseconds, sizes in bytes."""
+    """The options of every client. Times in milliseconds, sizes in bytes."""
 
     bootstrap_servers: tuple[tuple[str, int], ...] = field(metadata={"check": parse_servers, "shown": shown_servers})
     client_id: str = option("kafwire", or_default("kafwire", any_text))
-    # One request, from handing it to the socket to its answer; a connection that passes it is closed.
+    # From the send of a request to its response; after this time the connection is closed.
     request_timeout_ms: int = option(30_000, number(1))
-    # One call of the user's, with all its retries.
+    # One call of the user, with all its retries.
     default_api_timeout_ms: int = option(60_000, number(1))
     socket_connection_setup_timeout_ms: int = option(10_000, number(1))
     retry_backoff_ms: int = option(100, number(0))
     retry_backoff_max_ms: int = option(1_000, number(0))
     reconnect_backoff_ms: int = option(50, number(0))
     reconnect_backoff_max_ms: int = option(1_000, number(0))
-    # A connection that nothing was sent on for so long is closed, unless an answer is owed, and opened again when it is
-    # needed; 0 and -1: never. Below the brokers' own limit, 10 minutes, so that no request meets a closed connection.
+    # A connection is closed after this time without a request, unless a response is due, and opened again when needed;
+    # 0 and -1: never. Below the brokers' own limit, 10 minutes, so that no request meets a closed connection.
     connections_max_idle_ms: int = option(540_000, number(-1))
     metadata_max_age_ms: int = option(300_000, number(1))
-    # When no known broker can be reached, ask the bootstrap servers again (KIP-899). "none": never.
+    # When no known broker can be reached, connect to the bootstrap servers again (KIP-899). "none": never.
     metadata_recovery_strategy: str = option("rebootstrap", OneOf("rebootstrap", "none"))
-    # So long known brokers may leave this client without metadata before it asks the bootstrap servers (KIP-1102).
+    # After this time without metadata from known brokers, connect to the bootstrap servers (KIP-1102).
     metadata_recovery_rebootstrap_trigger_ms: int = option(300_000, number(0))
     # Name cluster and node to each known broker, so that another broker at its address refuses the connection
     # (KIP-1242, Kafka 4.4); without effect if metadata_recovery_strategy is "none".
     metadata_cluster_check_enable: bool = option(True, flag)
-    # Where this client runs: brokers may name a replica near it to read from (KIP-392).
+    # The rack of this client: brokers may name a nearby replica to read from (KIP-392).
     client_rack: str = option("", or_default("", any_text))
-    # A broker that claims a longer frame is not believed.
+    # A longer frame closes the connection.
     max_frame_bytes: int = option(100 * MIB, number(1024))
 
     @classmethod
     def build(cls, options: Mapping[str, Any], *, others: Iterable[str] = ()) -> Self:
         """Check `options` and return the configuration; raises `ConfigError` for an unknown name or a bad value.
 
-        `others` are names of arguments beside the options, which a misspelt one may have meant.
+        `others` are names of arguments beside the options: a misspelt name may stand for one of them.
         """
         if isinstance(options.get("bootstrap_servers"), Mapping):
             # Without the dict's text, in which a password may stand.
@@ -164,7 +164,7 @@ class ClientConfig(SecurityConfig):
         checked = {}
         for name, value in options.items():
             if name not in known:
-                from kafwire.config_names import hint  # what other clients name, for errors and configuration files
+                from kafwire.config_names import hint  # names of other clients, for errors and configuration files
 
                 raise ConfigError(f"unknown option {name!r}{hint(name, [*known, *others], as_keyword=True)}")
             try:
@@ -189,7 +189,7 @@ class ClientConfig(SecurityConfig):
         return config
 
     def check_together(self, given: frozenset[str]) -> None:
-        """Check what one option means for another; `given` names those that the user set.
+        """Check options that depend on each other; `given` names those that the user set.
 
         `option_pairs` has the options that limit each other.
         """
@@ -206,43 +206,44 @@ class ProducerConfig(ClientConfig):
     compression_level: int | None = option(None, maybe(number(-(2**31))))
     # A fraction counts as the next whole millisecond: 0.5 lingers, 0 does not.
     linger_ms: int = option(5, whole_up(0))
-    # Larger than other clients': a batch costs a handful of interpreter hand-overs, whatever its size.
+    # Larger than in other clients: each batch costs a few switches of the interpreter, whatever its size.
     batch_size: int = option(MIB, number(1, 1 << 30))
     max_request_size: int = option(MIB, number(1, 1 << 30))
     buffer_memory: int = option(32 * MIB, number(1, 1 << 40))
     max_block_ms: int = option(60_000, number(0))
-    # A topic that nothing was sent to for so long is forgotten, and looked up anew by the next record.
+    # After this time without a record, a topic's metadata is dropped; the next record looks it up again.
     metadata_max_idle_ms: int = option(300_000, number(5_000))
     delivery_timeout_ms: int = option(120_000, number(1))
     max_in_flight_requests_per_connection: int = option(5, number(1))
-    # With it records are sent in transactions only; one producer at a time has it (KIP-98).
+    # With it, records are sent in transactions only; one producer at a time has the id (KIP-98).
     transactional_id: str | None = option(None, maybe(some_text))
-    # A transaction that is open for longer is aborted by its coordinator, and the producer fenced.
+    # The coordinator aborts a transaction that is open for longer, and fences the producer.
     transaction_timeout_ms: int = option(60_000, number(1))
-    # Transactions that never time out (KIP-939), with a transactional_id. A transaction that no process ends stays open
-    # and holds back readers of committed records.
+    # Transactions that never time out (KIP-939), with a transactional_id. A transaction that no process ends stays
+    # open, and blocks readers of committed records.
     transaction_two_phase_commit_enable: bool = option(False, flag)
     # One of PARTITIONERS, librdkafka's names and round_robin; or a function. The default is Java's.
     partitioner: Any = option("murmur2_random", or_default("murmur2_random", _partitioner))
-    # Whether records without a key go rather where less waits to be sent (KIP-794).
+    # Prefer partitions with shorter queues for records without a key (KIP-794).
     partitioner_adaptive_partitioning_enable: bool = option(True, flag)
-    # And not to brokers that take nothing for so long; 0: they are not looked at.
+    # Avoid partitions of brokers that accept no request for this time; 0: never avoid any.
     partitioner_availability_timeout_ms: int = option(0, number(0))
-    # Take keys for none when placing records.
+    # Choose partitions as if records had no keys.
     partitioner_ignore_keys: bool = option(False, flag)
-    # Whether the broker is asked to create a topic that this producer sends to for the first time.
+    # Let the broker create a topic that this producer first sends to.
     allow_auto_create_topics: bool = option(True, flag)
-    # What makes bytes of keys and values that are not None; None: they are bytes.
+    # The serializers of keys and values that are not None; None: keys and values are bytes.
     key_serializer: Codec | None = option(None, serializer)
     value_serializer: Codec | None = option(None, serializer)
-    # Called with what `Producer.metrics()` gives, every metrics_interval_ms, in a thread of its own.
+    # Called with the result of `Producer.metrics()`, every metrics_interval_ms, in a separate thread.
     metrics_hook: Any = option(None, maybe(function))
     metrics_interval_ms: int = option(30_000, number(1))
 
     def check_together(self, given: frozenset[str]) -> None:  # noqa: ARG002
-        """Idempotence needs acks=all and at most 5 batches in flight, as the broker remembers 5 per partition.
+        """Check acks, batches in flight, partitioner and compression level.
 
-        So do transactions. Keys can be ignored only where records without a key are spread. A level is its codec's.
+        Idempotence and transactions need acks=all and at most 5 batches in flight, as the broker remembers 5 per
+        partition. Keys can be ignored only by a partitioner that spreads records without a key.
         """
         _check_level(self.compression_type, self.compression_level)
         if self.partitioner_ignore_keys and self.partitioner in ("murmur2", "consistent", "fnv1a"):
@@ -265,7 +266,7 @@ class ProducerConfig(ClientConfig):
 
     @property
     def idempotent(self) -> bool:
-        """Whether batches carry a producer id and sequence numbers."""
+        """True if batches have a producer id and sequence numbers."""
         if self.enable_idempotence is None:
             return self.acks == -1 and self.max_in_flight_requests_per_connection <= 5
         return self.enable_idempotence
@@ -273,24 +274,24 @@ class ProducerConfig(ClientConfig):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchConfig(ClientConfig):
-    """What all that fetches has."""
+    """The options of consumers and scans."""
 
     # "read_committed": no records of transactions that were aborted, or are not decided yet.
     isolation_level: str = option("read_uncommitted", OneOf("read_uncommitted", "read_committed"))
-    # Bounds the buffers of fetched records that are not decoded yet. A single batch that is larger may exceed it.
+    # Bounds the buffers of fetched records that are not decoded yet. A single larger batch may exceed it.
     fetch_memory: int = option(32 * MIB, number(1, 1 << 40))
-    # Of one answer. A consumer takes the power of two that is not above it, as its buffers have such sizes.
+    # Bytes of one response. A consumer uses the largest power of two up to it, as its buffers have such sizes.
     fetch_max_bytes: int = option(8 * MIB, number(1))
-    # So long a broker that has nothing new keeps a request.
+    # How long a broker without new records parks a request.
     fetch_max_wait_ms: int = option(500, number(0))
-    # Decoded bytes per Arrow batch, about: a chunk ends with the wire batch that passes it.
+    # Decoded bytes per Arrow batch, about: a chunk ends with the wire batch that reaches it.
     chunk_bytes: int = option(4 * MIB, number(1, 1 << 30))
-    # Of one wire batch; a larger one is not believed.
+    # Decompressed bytes of one wire batch; a larger batch is an error.
     max_decompressed: int = option(256 * MIB, number(1, 1 << 40))
     check_crcs: bool = option(True, flag)
-    # A batch that fails its checksum, or contradicts itself: raise `CorruptBatchError`, or log it and pass it over.
+    # A batch with a wrong checksum, or contradictory bytes: raise `CorruptBatchError`, or log the batch and skip it.
     on_corrupt: str = option("error", OneOf("error", "skip"))
-    # What makes keys and values of bytes that are not null; None: they stay bytes.
+    # The deserializers of keys and values that are not null; None: keys and values stay bytes.
     key_deserializer: Codec | None = option(None, deserializer)
     value_deserializer: Codec | None = option(None, deserializer)
 
@@ -305,60 +306,60 @@ class ConsumerConfig(FetchConfig):
     """Options of `Consumer` and `AsyncConsumer`."""
 
     fetch_memory: int = option(64 * MIB, number(1, 1 << 40))
-    # A broker that has less waits for more, up to fetch_max_wait_ms.
+    # A broker with fewer bytes waits for more, up to fetch_max_wait_ms.
     fetch_min_bytes: int = option(1, number(0))
-    # A partition that is not first in an answer gives only whole batches below this; so not below a usual batch.
+    # Bytes of one partition in a response. Only the first one may exceed it, so do not set it below a usual batch.
     max_partition_fetch_bytes: int = option(8 * MIB, number(1))
-    # Answers that may lie in a partition's buffer before it is asked for no more.
+    # Responses in a partition's buffer at which its fetching stops.
     max_prefetch_batches: int = option(4, number(1))
-    # Records that `poll`, or one batch of a loop or a stream, has at most; None: as many as there are. As
-    # `max.poll.records` of `from_config` it limits `poll` alone, which is what Java's clients do with it.
+    # Most records of `poll`, or of one batch of a loop or a stream; None: no limit. As `max.poll.records` of
+    # `from_config` it limits `poll` alone, as in the Java client.
     max_poll_records: int | None = option(None, maybe(_records_at_once))
     fetch_strategy: str = option("hybrid", OneOf("hybrid", "per_partition", "per_node"))
-    # One connection per broker for everything. A fetch then waits for records 100 ms at most, as all else waits for it.
+    # One connection per broker for all requests. A fetch is then parked for at most 100 ms, as all others wait for it.
     single_socket: bool = option(False, flag)
-    # Where to read on when there is no committed offset, or none of that number: "earliest", "latest",
+    # The position without a committed offset, or if the offset is out of range: "earliest", "latest",
     # "by_duration:PT1H" (KIP-1106), or "error" (Kafka's "none").
     auto_offset_reset: str = option("latest", _reset)
-    # The same of partitions that are new to a running consumer. "auto": added partitions and recreated topics from the
+    # The start of partitions that are new to a running consumer. "auto": added partitions and recreated topics from the
     # beginning; a topic that it first sees, where "latest" would apply, from the last metadata that lacked the topic.
     auto_offset_reset_new_partitions: str = option("auto", _new_reset)
     group_id: str | None = option(None, maybe(any_text))
     # A static member: it keeps its partitions while it is away for less than its session (KIP-345).
     group_instance_id: str | None = option(None, maybe(some_text))
     # In the "consumer" protocol the broker assigns (KIP-848), in the "classic" one a member does. "auto" is "consumer"
-    # where the cluster has it, unless a partition_assignment_strategy is given, or the group has classic members.
+    # if the cluster supports it, unless a partition_assignment_strategy is given, or the group has classic members.
     group_protocol: str = option("auto", OneOf("auto", "classic", "consumer"))
     # The broker's assignor, "uniform" or "range"; None: the broker's own choice.
     group_remote_assignor: str | None = option(None, maybe(some_text))
-    # Assignors of the classic protocol, best first; members agree on one that all have.
+    # Assignors of the classic protocol, preferred ones first; members agree on one that all support.
     partition_assignment_strategy: tuple[str, ...] = option(DEFAULT_ASSIGNORS, _assignors)
-    # A member that was not heard of for so long has left. In the consumer protocol both are the broker's.
+    # The coordinator removes a member after this time without heartbeats. The consumer protocol's broker sets both.
     session_timeout_ms: int = option(45_000, number(1))
     heartbeat_interval_ms: int = option(3_000, number(1))
-    # A member that has not given up within this time what others are to have is taken to have left.
+    # The coordinator removes a member that has not given up revoked partitions within this time.
     rebalance_timeout_ms: int = option(300_000, number(1))
-    # What is in hand of a partition that others are to have: "finish" waits for it, and commits it; "discard" does not.
+    # Records in hand of a revoked partition: "finish" waits for them, and commits; "discard" does not.
     on_revocation: str = option("finish", OneOf("finish", "discard"))
-    # So long at most; None: nine tenths of rebalance_timeout_ms.
+    # The longest such wait; None: nine tenths of rebalance_timeout_ms.
     revocation_timeout_ms: int | None = option(None, maybe(number(0)))
-    # Leave the group when nothing was taken from the consumer for so long; None: never.
+    # Leave the group after this time without a read of the consumer; None: never.
     max_poll_interval_ms: int | None = option(None, maybe(number(1)))
-    # A loop over the records of the blocking consumer ends after so long without records, as kafka-python's; None:
-    # never. Without effect in the async consumer: in aiokafka the option is of another thing.
+    # A loop over the records of the blocking consumer ends after this time without records, as in kafka-python; None:
+    # never. Without effect in the async consumer: in aiokafka the option has another meaning.
     consumer_timeout_ms: int | None = option(None, silence)
     enable_auto_commit: bool = option(True, flag)
     auto_commit_interval_ms: int = option(5_000, number(1))
-    # Of a partition whose user says himself what is processed: offsets handed out beyond the first that is not.
+    # In an explicit stream: most offsets that are delivered beyond the first one that is not completed.
     max_uncommitted: int = option(10_000, number(1))
-    # Whether the broker is asked to create topics that do not exist when this consumer first looks for them (KIP-361).
+    # Let the broker create topics that do not exist when this consumer first looks for them (KIP-361).
     allow_auto_create_topics: bool = option(False, flag)
-    # Called with what `Consumer.metrics()` gives, every metrics_interval_ms, in a thread of its own.
+    # Called with the result of `Consumer.metrics()`, every metrics_interval_ms, in a separate thread.
     metrics_hook: Any = option(None, maybe(function))
     metrics_interval_ms: int = option(30_000, number(1))
 
     def check_together(self, given: frozenset[str]) -> None:
-        """One connection per broker is not one per partition. A member's times depend on each other."""
+        """Check the options of a member, and that `single_socket` and `fetch_strategy` do not contradict each other."""
         _check_member(self, given)
         if self.single_socket and self.fetch_strategy == "per_partition":
             raise ConfigError(
@@ -373,23 +374,23 @@ class ShareConsumerConfig(FetchConfig):
 
     group_id: str = option("", any_text)
     fetch_min_bytes: int = option(1, number(0))
-    # Records that are acquired at once from a broker, about; with share_acquire_mode="record_limit" never more.
+    # Records that are acquired at once from a broker, about; with share_acquire_mode="record_limit" at most.
     max_poll_records: int = option(500, number(1))
-    # "implicit": what was handed out is accepted when more is asked for. "explicit": when its user says so.
+    # "implicit": the next read accepts the delivered records. "explicit": the user acknowledges them.
     share_acknowledgement_mode: str = option("implicit", OneOf("implicit", "explicit"))
     # "batch_optimized": whole batches as producers made them. "record_limit": at most max_poll_records (KIP-1206).
     share_acquire_mode: str = option("batch_optimized", OneOf("batch_optimized", "record_limit"))
-    # Records that were delivered more often are rejected instead of being handed out; None: none are.
+    # Records that were delivered more often are rejected instead of being delivered; None: no limit.
     max_deliveries: int | None = option(None, maybe(number(1)))
 
     def check_together(self, given: frozenset[str]) -> None:  # noqa: ARG002
-        """There is no share consumer without a group."""
+        """Check that there is a group: a share consumer needs one."""
         if not self.group_id:
             raise ConfigError("option group_id is missing: give the share group to be a member of")
 
 
 def from_dotted(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Kafka's spelling (`linger.ms`) to ours (`linger_ms`); `ConfigError` when nobody is named to connect to."""
+    """Convert Kafka's spelling (`linger.ms`) to kafwire's (`linger_ms`); `ConfigError` without bootstrap servers."""
     translated = {str(name).replace(".", "_"): value for name, value in options.items()}
     if "bootstrap_servers" not in translated:
         raise ConfigError(_NO_SERVERS)
@@ -399,10 +400,10 @@ def from_dotted(options: Mapping[str, Any]) -> dict[str, Any]:
 def from_config(
     config: type[ClientConfig], options: Mapping[str, Any], *, arguments: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Keyword arguments for a client of `config` from options as Java's clients, librdkafka or kafwire name them.
+    """Return keyword arguments for a client of `config`, from option names of the Java client, librdkafka or kafwire.
 
-    `arguments` are names beside the options. Raises `ConfigError` in the user's own spelling; what has no effect is
-    named by one warning.
+    `arguments` are names beside the options. Raises `ConfigError` in the user's own spelling; one warning names the
+    options without effect.
     """
     from kafwire.config_names import respell, translate
 
@@ -416,7 +417,7 @@ def from_config(
     return found
 
 
-# What a classic member says, and in the consumer protocol an option of the group, or of the broker for all groups.
+# Options that a classic member sets. In the consumer protocol, the group, or the broker for all groups, sets them.
 OF_CLASSIC_MEMBERS = {
     "heartbeat_interval_ms": "consumer.heartbeat.interval.ms",
     "session_timeout_ms": "consumer.session.timeout.ms",
@@ -424,7 +425,7 @@ OF_CLASSIC_MEMBERS = {
 
 
 def no_effect(name: str) -> str:
-    """Say that an option of `OF_CLASSIC_MEMBERS` is none in the consumer protocol."""
+    """Return the text that an option of `OF_CLASSIC_MEMBERS` has no effect in the consumer protocol."""
     theirs = OF_CLASSIC_MEMBERS[name]
     rule = f"where the group's {theirs} or the broker's group.{theirs} holds"
     return f"{name} has no effect in the consumer protocol, {rule}"

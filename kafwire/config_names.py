@@ -1,11 +1,11 @@
-"""The option names of other clients: which option of kafwire's each is, or why it is none.
+"""The option names of other clients: the matching option of kafwire, or the reason why there is none.
 
-The clients are Java's, librdkafka with confluent-kafka, aiokafka and kafka-python. A table of facts, and how it is
-applied; names are spelt with underscores here. `translate` serves `from_config`, and `hint` what says that an option is
-unknown. Imports nothing of kafwire but its errors, and what reads JAAS.
+The clients are Java's, librdkafka with confluent-kafka, aiokafka and kafka-python. The module is a table of facts and
+its lookups; names are spelt with underscores here. `translate` serves `from_config`, and `hint` the errors for unknown
+options. Imports of kafwire only its errors, and the JAAS parser.
 
-An option is accepted without effect only where that cannot change what is stored, what is delivered, or who may read
-it. Otherwise it is refused, with the reason. Values are never part of a refusal: a password may be among them.
+An option is accepted without effect only if that cannot change the stored or delivered records, or their access
+control. Otherwise it is refused, with the reason. Values are never part of a refusal: they may be passwords.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NEVER_MS = 2**31 - 1
 
 
 def _kib(value: Any) -> Any:
-    """Kilobytes as bytes; what is no number is left for the option's own check."""
+    """Convert kilobytes to bytes; a value that is no number is left to the option's own check."""
     try:
         return int(value) * 1024
     except (TypeError, ValueError):
@@ -43,7 +43,7 @@ def _minus_one_is_never(value: Any) -> Any:
 
 
 def _poll_only(value: Any) -> Any:
-    """A limit of `poll` alone, as in Java. The check of the option refuses a value that is not a whole number."""
+    """Make a limit of `poll` alone, as in Java. The check of the option refuses a value that is not a whole number."""
     try:
         return PollOnly(value) if isinstance(value, int | str) and not isinstance(value, bool) else value
     except ValueError:
@@ -51,7 +51,7 @@ def _poll_only(value: Any) -> Any:
 
 
 def _own_level(value: Any) -> Any:
-    """Librdkafka's -1 is the codec's own level."""
+    """Convert librdkafka's -1, the codec's default level, to None."""
     return None if str(value) == "-1" else value
 
 
@@ -59,16 +59,16 @@ def _same(value: Any) -> Any:
     return value
 
 
-# What values mean where the option's name is spelt with dots.
+# Conversions of values if the option's name is spelt with dots.
 DOTTED: dict[str, Callable[[Any], Any]] = {"compression_level": _own_level, "max_poll_records": _poll_only}
 
-# Other names of options, and what becomes of their values.
+# Other names of options, and the conversions of their values.
 ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "metadata_broker_list": ("bootstrap_servers", _same),
     "receive_message_max_bytes": ("max_frame_bytes", _same),
     "topic_metadata_refresh_interval_ms": ("metadata_max_age_ms", _minus_one_is_never),
     "socket_timeout_ms": ("request_timeout_ms", _same),
-    # a producer's
+    # producer options
     "message_max_bytes": ("max_request_size", _same),
     "max_in_flight": ("max_in_flight_requests_per_connection", _same),
     "queue_buffering_max_ms": ("linger_ms", _same),
@@ -76,7 +76,7 @@ ALIASES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "compression_codec": ("compression_type", _same),
     "request_required_acks": ("acks", _same),
     "message_timeout_ms": ("delivery_timeout_ms", _zero_is_never),
-    # a consumer's
+    # consumer options
     "fetch_wait_max_ms": ("fetch_max_wait_ms", _same),
     "fetch_message_max_bytes": ("max_partition_fetch_bytes", _same),
     "queued_max_messages_kbytes": ("fetch_memory", _kib),
@@ -112,7 +112,7 @@ VALUES: dict[str, dict[str, str]] = {
     "ssl_endpoint_identification_algorithm": {"": "none", "HTTPS": "https"},
 }
 
-# Java's levels, one for each codec: that of the codec which is chosen is the level.
+# Java's levels, one for each codec: the level of the chosen codec applies.
 LEVELS = {"compression_gzip_level": "gzip", "compression_lz4_level": "lz4", "compression_zstd_level": "zstd"}
 
 _JAVA = "org.apache.kafka.clients.producer."
@@ -121,7 +121,7 @@ PARTITIONER_CLASSES = {
     f"{_JAVA}internals.DefaultPartitioner": "murmur2_random",
 }
 
-# Java's classes by what they do, in the words of `key_serializer` and the like; None: bytes, as they are.
+# Java's serializer classes, as values of `key_serializer` and the like; None: bytes, unchanged.
 _SERIALIZATION = "org.apache.kafka.common.serialization."
 SERIALIZER_CLASSES: dict[str, str | None] = {
     **{f"{_SERIALIZATION}{kind}{what}": None for kind in ("ByteArray", "ByteBuffer", "Bytes")
@@ -133,7 +133,7 @@ SERIALIZERS = frozenset({"key_serializer", "value_serializer", "key_deserializer
 
 WITHOUT_EFFECT = frozenset(
     {
-        # what a JVM, or librdkafka's own threads and logs, would make of it
+        # for a JVM, or for librdkafka's own threads and logs
         *("auto_include_jmx_reporter", "metric_reporters", "metrics_num_samples", "metrics_recording_level"),
         *("metrics_sample_window_ms", "enable_metrics_push", "statistics_interval_ms", "builtin_features", "debug"),
         *("log_level", "log_queue", "log_thread_name", "log_connection_close", "logger", "enabled_events", "opaque"),
@@ -146,39 +146,39 @@ WITHOUT_EFFECT = frozenset(
         *("socket_connection_setup_timeout_max_ms", "client_dns_lookup"),
         *("bootstrap_resolve_timeout_ms", "bootstrap_timeout_ms"),
         *("broker_address_ttl", "broker_address_family", "reconnect_backoff_jitter_ms"),
-        # versions are negotiated, topics are looked up when they are needed
+        # kafwire negotiates versions, and looks up topics when they are needed
         "api_version",
         *("api_version_request", "api_version_request_timeout_ms", "api_version_fallback_ms"),
         *("broker_version_fallback", "topic_metadata_refresh_fast_interval_ms"),
         *("topic_metadata_refresh_fast_cnt", "topic_metadata_refresh_sparse", "topic_metadata_propagation_max_ms"),
-        # how a producer batches: batch_size, linger_ms and buffer_memory say it here
+        # batching of a producer: kafwire has batch_size, linger_ms and buffer_memory for it
         *("message_copy_max_bytes", "queue_buffering_max_messages", "queue_buffering_backpressure_threshold"),
         *("batch_num_messages", "sticky_partitioning_linger_ms", "delivery_report_only_error"),
         "produce_offset_report",
-        # how a consumer buffers: fetch_memory and chunk_bytes say it here
+        # buffers of a consumer: kafwire has fetch_memory and chunk_bytes for it
         "enable_incremental_fetch_sessions",
         *("max_poll_records", "queued_min_messages", "fetch_queue_backoff_ms", "fetch_error_backoff_ms"),
-        # of members of a group, of shares, and of topics by pattern, which never match Kafka's own
+        # members of a group, share consumers, and patterns, which never match Kafka's internal topics
         *("group_protocol_type", "coordinator_query_interval_ms", "exclude_internal_topics"),
         "share_acknowledgement_mode",
         *("share_acquire_mode", "internal_throw_on_fetch_stable_offset_unsupported"),
-        # TLS: what files are is seen from their bytes; a JVM's or a system's own ways to choose implementations
+        # TLS: kafwire finds a file's format from its bytes; the rest chooses implementations of a JVM or a system
         *("ssl_provider", "ssl_keymanager_algorithm", "ssl_trustmanager_algorithm"),
         *("ssl_secure_random_implementation", "ssl_ca_certificate_stores"),
-        # SASL: tickets are renewed by the system's own tools, tokens when most of their time is over
+        # SASL: the system's own tools renew tickets; kafwire renews tokens after most of their lifetime
         *("sasl_kerberos_kinit_cmd", "sasl_kerberos_min_time_before_relogin", "sasl_kerberos_ticket_renew_jitter"),
         *("sasl_kerberos_ticket_renew_window_factor", "sasl_login_connect_timeout_ms", "sasl_login_read_timeout_ms"),
         *("sasl_login_refresh_buffer_seconds", "sasl_login_refresh_min_period_seconds"),
         *("sasl_login_refresh_window_factor", "sasl_login_refresh_window_jitter"),
         *("sasl_login_retry_backoff_max_ms", "sasl_login_retry_backoff_ms"),
-        # how brokers check tokens
+        # checks of tokens by brokers
         *("sasl_oauthbearer_allow_unverified_audience", "sasl_oauthbearer_allow_unverified_issuer"),
         *("sasl_oauthbearer_clock_skew_seconds", "sasl_oauthbearer_expected_audience"),
         *("sasl_oauthbearer_expected_issuer", "sasl_oauthbearer_jwks_endpoint_refresh_ms"),
         *("sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms", "sasl_oauthbearer_jwks_endpoint_retry_backoff_ms"),
         *("sasl_oauthbearer_jwks_endpoint_url", "sasl_oauthbearer_scope_claim_name"),
         "sasl_oauthbearer_sub_claim_name",
-        # where librdkafka kept offsets in files
+        # offset files of librdkafka
         *("offset_store_path", "offset_store_sync_interval_ms"),
     }
 )
@@ -188,13 +188,13 @@ _JVM_CLASS = "a Java class does not run here"
 _NOT_CALLED = "it would never be called"
 _OPENSSL = "OpenSSL's own configuration file sets it, or an ssl_context"
 
-# Taken, without effect, with these values only; otherwise the reason.
+# Options that are accepted, without effect, with these values only; and the reason to refuse others.
 ONLY: dict[str, tuple[Collection[str], str]] = {
     "interceptor_classes": (_NONE, f"{_JVM_CLASS}: do in your own code what it does to records"),
     "interceptors": (_NONE, "interceptors do not run here: do in your own code what they do to records"),
     "plugin_library_paths": (_NONE, "librdkafka's plugins do not run here"),
     "config_providers": (_NONE, f"{_JVM_CLASS}: give the values themselves"),
-    "topic_blacklist": (_NONE, "no topic is left out here: name those that are to be read"),
+    "topic_blacklist": (_NONE, "kafwire excludes no topics: name the topics to read"),
     "enable_auto_offset_store": (
         ("true", "True"),
         "leave it out, set enable_auto_commit=False, and write consumer.commit(batch) for store_offsets(message)",
@@ -205,7 +205,7 @@ ONLY: dict[str, tuple[Collection[str], str]] = {
     ),
     "enable_gapless_guarantee": (
         ("false", "False"),
-        "a batch that is given up leaves a gap, of which its deliveries tell: look at them",
+        "a batch that is given up leaves a gap, and its deliveries fail: check them",
     ),
     "partitioner_rack_aware": (("false", "False"), "partitions are chosen without a look at racks: give a partitioner"),
     **dict.fromkeys(
@@ -248,7 +248,7 @@ REFUSED: dict[str, str] = {
     "ssl_ca": "give PEM text as ssl_ca_pem",
     "ssl_certificate": "give PEM text as ssl_certificate_pem",
     "ssl_key": "give PEM text as ssl_key_pem",
-    **dict.fromkeys(("proxy_url", "socks5_proxy"), "no proxy is spoken to: forward a port to each broker"),
+    **dict.fromkeys(("proxy_url", "socks5_proxy"), "kafwire supports no proxy: forward a port to each broker"),
     "sasl_kerberos_name": "give sasl_kerberos_service_name",
     "sasl_kerberos_domain_name": "tickets are for the host of each broker, as its address has it",
     "sasl_oauth_token_provider": "give sasl_oauthbearer_token_provider, a function that returns a token",
@@ -284,12 +284,12 @@ _NO_RETRIES = "records are tried until delivery_timeout_ms is over: set that, or
 
 
 def refusal(name: str) -> str | None:
-    """Why an option is refused whatever its value; None for one that is not."""
+    """Return why an option is refused with any value; None if it is not."""
     return REFUSED.get(name)
 
 
 def is_known(name: str) -> bool:
-    """Whether the table has a name, which is spelt with underscores."""
+    """Return True if the table has a name, which is spelt with underscores."""
     return (
         name in ALIASES or name in LEVELS or name in WITHOUT_EFFECT or name in ONLY or name in SERIALIZERS
         or name in _RETRIES or name in (_JAAS, "partitioner_class") or refusal(name) is not None
@@ -297,7 +297,7 @@ def is_known(name: str) -> bool:
 
 
 def hint(name: str, known: Collection[str], *, as_keyword: bool = False) -> str:
-    """What follows "unknown option ...": the right name, the reason, or the nearest name. As `name` is spelt."""
+    """Return the text behind "unknown option ...": the right name, the reason, or the nearest name, spelt as `name`."""
     dotted = "." in name and not as_keyword
     plain = name.replace(".", "_")
     if plain in known:
@@ -309,7 +309,7 @@ def hint(name: str, known: Collection[str], *, as_keyword: bool = False) -> str:
     if plain == "partitioner_class" and "partitioner" in known:
         return ": it is 'partitioner' here"
     if plain == _JAAS:
-        return ": from_config reads it; as keyword arguments, give what it says: sasl_username, sasl_password, ..."
+        return ": from_config reads it; as keyword arguments, give its options: sasl_username, sasl_password, ..."
     why = refusal(plain) or (ONLY[plain][1] if plain in ONLY else None)
     if why is not None:
         return f": {why}"
@@ -326,18 +326,18 @@ def hint(name: str, known: Collection[str], *, as_keyword: bool = False) -> str:
 
 
 def spelt(name: str, dotted: bool) -> str:
-    """A name as the user spells names."""
+    """Return a name in the user's spelling."""
     return name.replace("_", ".") if dotted else name
 
 
 def translate(
     options: Mapping[str, Any], own: Collection[str], others: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Options by the names of Java's clients, librdkafka or kafwire, as kafwire's own.
+    """Translate option names of the Java client, librdkafka or kafwire to kafwire's own.
 
     Args: `own`, the names of this client's options and arguments; `others`, those of other clients, which have no
-    effect here. Returns the options, and how the user spelt each of them. Raises `ConfigError` for what is unknown or
-    refused. What has no effect is named by one warning.
+    effect here. Returns the options, and the user's spelling of each. Raises `ConfigError` for unknown and refused
+    options. One warning names the options without effect.
     """
     found: dict[str, Any] = {}
     names: dict[str, str] = {}
@@ -406,20 +406,20 @@ def translate(
 
 
 def _fit_message_timeout(found: dict[str, Any], names: Mapping[str, str]) -> None:
-    """Have the time for a request yield to `message.timeout.ms`, as in librdkafka.
+    """Let the request timeout yield to `message.timeout.ms`, as in librdkafka.
 
-    Java's clients refuse two such times, and so do kafwire's own names.
+    The Java client refuses two such times, and so does kafwire under its own names.
     """
     if names.get("delivery_timeout_ms", "").replace(".", "_") != "message_timeout_ms":
         return
     with contextlib.suppress(TypeError, ValueError, KeyError):  # a bad value is left for the option's own check
         least = math.ceil(float(found.get("linger_ms", 0))) + int(found["request_timeout_ms"])
         if least > int(found["delivery_timeout_ms"]):
-            del found["request_timeout_ms"]  # as a default it yields
+            del found["request_timeout_ms"]  # the default then yields
 
 
 def respell(text: str, names: Mapping[str, str], own: Collection[str]) -> str:
-    """A message about options with their names as the user spells them."""
+    """Return a message about options with their names in the user's spelling."""
     import re
 
     dotted = any("." in name for name in names.values())
@@ -442,10 +442,10 @@ def _partitioner(name: str, value: Any) -> str:
 
 
 def _said_by_jaas(name: str, value: Any, mechanism: Any) -> Mapping[str, Any]:
-    """The options that a text of JAAS stands for, with the mechanism where it is for one only."""
+    """Return the options of a JAAS text, with the mechanism if the login module has only one."""
     if not isinstance(value, str | Secret):
         raise ConfigError(f"option {name}: text is needed")
-    from kafwire.jaas import parse_jaas  # for the few that configure a login in Java's words
+    from kafwire.jaas import parse_jaas  # here, as few users give a JAAS text
 
     entry = parse_jaas(value)
     if mechanism is not None and mechanism not in entry.mechanisms:
@@ -458,7 +458,7 @@ def _said_by_jaas(name: str, value: Any, mechanism: Any) -> Mapping[str, Any]:
 
 
 def _serializer(name: str, value: Any) -> Any:
-    """What a Java class is called here; None for bytes as they are."""
+    """Return kafwire's name of a Java serializer class; None for bytes, unchanged."""
     if value is None or (isinstance(value, str) and SERIALIZER_CLASSES.get(value, "") is None):
         return None
     if isinstance(value, str) and value in SERIALIZER_CLASSES:

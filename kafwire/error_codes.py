@@ -10,7 +10,7 @@ _FINAL = False
 
 
 class ErrorCode(IntEnum):
-    """One of Kafka's error codes: a number with a name, whether a retry may help, and what it means to the user.
+    """One of Kafka's error codes: a number with a name, `retriable` (a retry may help), and a `message` for the user.
 
     Example:
         >>> from kafwire.errors import ErrorCode
@@ -24,7 +24,7 @@ class ErrorCode(IntEnum):
     message: str
 
     def __new__(cls, code: int, retriable: bool = False, message: str = "") -> Self:
-        """Make the member of that number; `ErrorCode(3)` finds it."""
+        """Create the member of a number; `ErrorCode(3)` finds it."""
         made = int.__new__(cls, code)
         made._value_ = code
         made.retriable = retriable
@@ -33,7 +33,7 @@ class ErrorCode(IntEnum):
 
     @property
     def code(self) -> int:
-        """The number itself, as it is on the wire."""
+        """The number on the wire."""
         return int(self)
 
     UNKNOWN_SERVER_ERROR = -1, _FINAL, "the broker failed in a way it does not explain; its log says more"
@@ -50,7 +50,7 @@ class ErrorCode(IntEnum):
     MESSAGE_TOO_LARGE = 10, _FINAL, "the record batch is larger than the broker takes; see max.message.bytes"
     STALE_CONTROLLER_EPOCH = 11, _FINAL, "the sender's controller epoch is old; another controller has taken over"
     OFFSET_METADATA_TOO_LARGE = 12, _FINAL, "the text stored beside a committed offset is too long; shorten it"
-    NETWORK_EXCEPTION = 13, _RETRY, "the connection to another broker broke before it answered"
+    NETWORK_EXCEPTION = 13, _RETRY, "the connection to another broker broke before its response"
     COORDINATOR_LOAD_IN_PROGRESS = 14, _RETRY, "the coordinator is still loading its state; ask again shortly"
     COORDINATOR_NOT_AVAILABLE = 15, _RETRY, "there is no coordinator at the moment; look it up again"
     NOT_COORDINATOR = 16, _RETRY, "this broker is not the coordinator any more; look it up again"
@@ -116,7 +116,7 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_COMPRESSION_TYPE = 76, _FINAL, "this request version cannot carry the topic's compression type"
     STALE_BROKER_EPOCH = 77, _FINAL, "the broker has restarted since this was sent"
     OFFSET_NOT_AVAILABLE = 78, _RETRY, "a new leader does not know its high watermark yet; ask again shortly"
-    MEMBER_ID_REQUIRED = 79, _FINAL, "join again with the member id that came with this answer"
+    MEMBER_ID_REQUIRED = 79, _FINAL, "join again with the member id of this response"
     PREFERRED_LEADER_NOT_AVAILABLE = 80, _RETRY, "the preferred leader is not there to be elected"
     GROUP_MAX_SIZE_REACHED = 81, _FINAL, "the group is full; see group.max.size"
     FENCED_INSTANCE_ID = 82, _FINAL, "another member runs with the same group.instance.id; ids must be unique"

@@ -50,27 +50,27 @@ _Error = TypeVar("_Error", bound="KafkaError")
 class KafkaError(Exception):
     """The base class of all errors that kafwire raises on purpose.
 
-    `in_doubt`, of a delivery's error: whether the record may be in the log. It is true if an attempt to send the record
-    was not answered. If it is false, the record is not in the log and never will be.
+    `in_doubt`, of a delivery's error: True if the record may be in the log, because a request with it got no response.
+    If it is False, the record is not in the log and never will be.
 
     `delivery`, of an error of `send_batch`: the `BatchDelivery` or `AsyncBatchDelivery` of the rows that were buffered
-    before the error. Those are sent. None for all other errors.
+    before the error. Those rows are sent. None for all other errors.
     """
 
     in_doubt = False
     delivery: Any = None
 
-    # Texts of brokers, certificates and endpoints, and names from the wire, are parts of errors: none of them writes a
-    # line of its own into a log, or steers a terminal. Only what kafwire writes for a reader has several lines.
+    # Errors include texts of brokers, certificates and endpoints, and names from the wire: none of them may write a
+    # line of its own into a log, or control a terminal. Only kafwire's own texts have several lines.
     _has_lines = False
 
     def __init__(self, *args: Any) -> None:
-        """Make the error; characters of its text that are not printable are escaped."""
+        """Create the error; characters that are not printable are escaped."""
         lines = self._has_lines
         super().__init__(*(printable(each, lines=lines) if isinstance(each, str) else each for each in args))
 
     # Copies have the text and every field; `__init__` does not run again, so subclasses may take any arguments. A
-    # pickle has the cause too, where that can be pickled. It is without `delivery`, which belongs to this process.
+    # pickle has the cause too, if it can be pickled. It lacks `delivery`, which belongs to this process.
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = {name: value for name, value in vars(self).items() if name != "delivery"}
@@ -89,13 +89,13 @@ class KafkaError(Exception):
 class ConfigError(KafkaError, ValueError):
     """An option, or an argument of a public call, is unknown, of the wrong type or out of range."""
 
-    _has_lines = True  # with the command that converts a file
+    _has_lines = True  # for the text with the command that converts a file
 
 
 class UnknownPartition(ConfigError):
-    """`topic` has no partition `partition` by the metadata at hand: it may have been added since.
+    """The current metadata has no partition `partition` of `topic`; it may have been added since.
 
-    Not for users: a producer asks for metadata until the partition is there or `max_block_ms` has passed.
+    Not for users: a producer refreshes the metadata until the partition exists or `max_block_ms` has passed.
     """
 
     def __init__(self, message: str, *, topic: str, partition: int) -> None:
@@ -105,7 +105,7 @@ class UnknownPartition(ConfigError):
         self.partition = partition
 
 
-# The text of every call of a client that a fork took along.
+# The error of calls of a client that was made before a fork.
 FORKED = (
     "this client was made before a fork: make one in each process, where a worker starts (gunicorn: post_fork; Celery: "
     "worker_process_init) or at its first use there"
@@ -113,7 +113,7 @@ FORKED = (
 
 
 def no_partition(topic: str, count: int, partition: int, message: str = "") -> ConfigError:
-    """Make the error for a partition number that a topic with `count` partitions does not have."""
+    """Return the error for a partition number that a topic with `count` partitions does not have."""
     hint = ": None leaves it to the partitioner" if partition == -1 else ""
     message = message or f"topic {topic!r} has partitions 0 to {count - 1}, not {partition!r}{hint}"
     if count <= partition < 1 << 31:
@@ -122,7 +122,7 @@ def no_partition(topic: str, count: int, partition: int, message: str = "") -> C
 
 
 class KafkaTimeoutError(KafkaError, TimeoutError):
-    """The time for an operation ran out. The broker may have done it or not."""
+    """An operation timed out. The broker may or may not have executed it."""
 
 
 class KafkaConnectionError(KafkaError, ConnectionError):
@@ -132,25 +132,25 @@ class KafkaConnectionError(KafkaError, ConnectionError):
 class AuthenticationError(KafkaError):
     """The broker and this client do not accept each other: a certificate, a password or a token was refused.
 
-    The text says which, and what the other side said of it. It is no connection error: trying again would not help.
+    The text names it, and has the other side's message. This is no connection error: a retry would not help.
     """
 
 
 class PurgedError(KafkaError):
-    """`purge()` gave up a record before it was acknowledged. `in_doubt` says whether it may be in the log."""
+    """`purge()` gave up a record before it was acknowledged. `in_doubt` is True if it may be in the log."""
 
 
 class ProtocolError(KafkaError):
     """Bytes that Kafka's protocol does not allow, or a value that the protocol cannot express.
 
     `api` is the message ("MetadataResponse"), `version` its version, and `offset` the byte offset in the body at which
-    reading failed. Each is None if it is not known.
+    parsing failed. Each is None if it is not known.
     """
 
     def __init__(
         self, message: str, *, api: str | None = None, version: int | None = None, offset: int | None = None
     ) -> None:
-        """Make the error; what is known of the place is added to the text."""
+        """Create the error; the text ends with the known parts of the place."""
         self.message = printable(message)
         self.api = api
         self.version = version
@@ -170,9 +170,9 @@ class ProtocolError(KafkaError):
 class CorruptBatchError(ProtocolError):
     """A fetched batch that cannot be read: its checksum is wrong, or its bytes contradict each other.
 
-    `topic` and `partition` say where it was read. `base_offset` is the batch's first offset, and `next_offset` the one
-    after its end, as its header has it (-1 where they are not known). To read on after it, seek to `next_offset`, or
-    set `on_corrupt="skip"`.
+    `topic` and `partition` are the batch's. `base_offset` is the batch's first offset, and `next_offset` the offset
+    after its end, from its header (-1 if they are not known). To read on after it, seek to `next_offset`, or set
+    `on_corrupt="skip"`.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class CorruptBatchError(ProtocolError):
 class LogTruncatedError(KafkaError):
     """Records that were read are no longer in the log: a leader was elected that did not have them (KIP-320).
 
-    `position` is where `topic` and `partition` were read. The log agrees with what was read up to `offset`: `seek`
+    `position` is the position in `topic` and `partition`. The log agrees with the read records up to `offset`: `seek`
     there to read on.
     """
 
@@ -210,10 +210,10 @@ class LogTruncatedError(KafkaError):
 
 
 class OffsetsFencedError(KafkaError):
-    """Offsets were not stored in a database, as another reader of the partition has stored more, or stored later.
+    """Offsets were not stored in a database, because another reader of the partition has stored higher or later ones.
 
-    `topic` and `partition` say which; `offset` and `generation` are what is stored. Roll the transaction back, and stop
-    reading the partition.
+    `topic` and `partition` name the partition; `offset` and `generation` are the stored values. Roll the transaction
+    back, and stop reading the partition.
     """
 
     def __init__(self, message: str, *, topic: str, partition: int, offset: int, generation: int) -> None:
@@ -226,10 +226,10 @@ class OffsetsFencedError(KafkaError):
 
 
 class SerializationError(KafkaError):
-    """A serializer or deserializer failed. What it raised is the `__cause__`.
+    """A serializer or deserializer failed. Its exception is the `__cause__`.
 
-    `topic` is the topic, `part` is "key" or "value". In reading, `partition` and `offset` are the record's, and reading
-    stops there: `seek` to `offset + 1` to skip it. In sending they are None and -1, and nothing was buffered.
+    `topic` is the topic, `part` is "key" or "value". For a read, `partition` and `offset` are the record's, and reading
+    stops there: `seek` to `offset + 1` to skip it. For a send they are None and -1, and no record was buffered.
     """
 
     def __init__(self, message: str, *, topic: str, part: str, partition: int | None = None, offset: int = -1) -> None:
@@ -248,8 +248,7 @@ class SchemaError(KafkaError, ValueError):
 class DecodeError(KafkaError):
     """A value that its schema does not allow.
 
-    `row` is its number among the values that were given, `cause` says what is wrong with it, `schema_id` is the id in
-    its first bytes, or None.
+    `row` is its number among the given values, `cause` the mistake, `schema_id` the id in its first bytes, or None.
     """
 
     def __init__(self, message: str, *, row: int, cause: str, schema_id: int | None = None) -> None:
@@ -263,8 +262,8 @@ class DecodeError(KafkaError):
 class SchemaRegistryError(KafkaError):
     """A schema registry cannot be reached, refuses a request, or its response has no schema.
 
-    `status` is the HTTP status, `code` the registry's error code; each is None if there is none. `retriable` says
-    whether the same request may succeed later.
+    `status` is the HTTP status, `code` the registry's error code; each is None if there is none. `retriable` is True if
+    the same request may succeed later.
     """
 
     def __init__(
@@ -282,27 +281,27 @@ class UnknownSchemaError(SchemaRegistryError):
 
 
 class BrokerError(KafkaError):
-    """A broker answered with an error code.
+    """A broker responded with an error code.
 
-    `code` and `name` are Kafka's. `retriable` says whether the same request may succeed later.
+    `code` and `name` are Kafka's. `retriable` is True if the same request may succeed later.
     """
 
     def __init__(self, code: int, name: str, retriable: bool, message: str = "") -> None:
-        """Make the error from its parts; `broker_error` fills them from the table."""
-        self.code = int(code)  # a plain number, whoever made the error: it travels to other builds
+        """Create the error from its parts; `broker_error` fills them from the table."""
+        self.code = int(code)  # always a plain number, as other builds may unpickle the error
         self.name = name
         self.retriable = retriable
-        self.message = printable(message)  # a broker's words may be in it
+        self.message = printable(message)  # it may include text of a broker
         super().__init__(f"{name} ({code}): {self.message}" if message else f"{name} ({code})")
 
 
 class AuthorizationError(BrokerError):
     """The cluster does not permit this to the client: an ACL is missing, or one denies it.
 
-    `operation` is what is to be permitted ("Write"), on which `resource_type` ("Topic") and `resource_name`
-    ("flights"), in the words of Kafka's ACLs. The cluster itself has no name. What is not known is None.
+    `operation` is the operation that needs a permission ("Write"), on the resource `resource_type` ("Topic") and
+    `resource_name` ("flights"), in the words of Kafka's ACLs. The cluster itself has no name. Unknown fields are None.
 
-    It is not retried. After an ACL was added, the next call goes on.
+    It is not retried. After an ACL was added, the next call succeeds.
     """
 
     def __init__(
@@ -315,7 +314,7 @@ class AuthorizationError(BrokerError):
         resource_type: str,
         resource_name: str | None,
     ) -> None:
-        """Make the error from its parts; `broker_error` fills them by the code and the request."""
+        """Create the error from its parts; `broker_error` fills them by the code and the request."""
         super().__init__(code, name, False, message)
         self.operation = operation
         self.resource_type = resource_type
@@ -323,18 +322,18 @@ class AuthorizationError(BrokerError):
 
 
 class RecordTooLargeError(BrokerError):
-    """A record or batch is larger than the client's limit, or than the broker takes. `code` is 10 or 18."""
+    """A record or batch is larger than the limit of the client or of the broker. `code` is 10 or 18."""
 
     def __init__(self, message: str, *, code: int = ErrorCode.MESSAGE_TOO_LARGE) -> None:
-        """Make the error; the client's own limit reports code 10 too."""
+        """Create the error; the client's own limit reports code 10 too."""
         super().__init__(code, ERROR_CODES[code].name, retriable=False, message=message)
 
 
 class CommitFailedError(KafkaError):
-    """Offsets were not committed, as their partitions are not this member's any more.
+    """Offsets were not committed, because this member does not own their partitions any more.
 
-    The group gave them to another member, which reads on from what was committed before. What was processed since then
-    is processed again. `partitions` are (topic, partition) pairs.
+    The group assigned them to another member, which starts at the last committed offsets, and processes later records
+    again. `partitions` are (topic, partition) pairs.
     """
 
     def __init__(self, message: str, *, partitions: tuple[tuple[str, int], ...] = ()) -> None:
@@ -344,17 +343,17 @@ class CommitFailedError(KafkaError):
 
 
 class PollIntervalError(KafkaTimeoutError):
-    """The member left its group, as nothing was taken from the consumer for `max_poll_interval_ms`.
+    """The member left its group, because no records were read from the consumer for `max_poll_interval_ms`.
 
-    What was in hand was not committed, and is processed again elsewhere. The next call joins the group again.
+    Records in hand were not committed; another member processes them again. The next call joins the group again.
     """
 
 
 class TransactionError(KafkaError):
-    """A transaction, or its producer, cannot go on as asked. The subclass and its flags say what to do.
+    """A transactional call failed. The subclass and its flags tell the remedy.
 
-    `retriable`: make the same call again. `abortable`: abort the transaction, then the producer goes on. `fatal`: close
-    the producer. The broker's own error, if there is one, is the `__cause__`.
+    `retriable`: make the same call again. `abortable`: abort the transaction, then the producer can continue. `fatal`:
+    close the producer. The broker's own error, if there is one, is the `__cause__`.
     """
 
     retriable = False
@@ -363,11 +362,11 @@ class TransactionError(KafkaError):
 
 
 class TransactionStateError(TransactionError):
-    """The producer's state does not allow the call, for example `send` outside of a transaction. Nothing was done."""
+    """The producer's state does not allow the call, for example `send` outside of a transaction. It had no effect."""
 
 
 class TransactionAbortableError(TransactionError):
-    """The transaction cannot be committed. Abort it; then the producer takes the next one."""
+    """The transaction cannot be committed. Abort it; then the producer can begin the next one."""
 
     abortable = True
 
@@ -385,19 +384,19 @@ class TransactionFatalError(TransactionError):
 class ProducerFencedError(TransactionFatalError):
     """The producer lost its transactional id. Close it.
 
-    Another producer has taken the id over, or the coordinator aborted a transaction that was open for longer than
+    Another producer has taken over the id, or the coordinator aborted a transaction that was open for longer than
     `transaction_timeout_ms`.
     """
 
 
 class TransactionTimeoutError(TransactionError, KafkaTimeoutError):
-    """The time for a transactional call ran out; what it began goes on. Make the call again to wait for the outcome."""
+    """A transactional call timed out; its operation continues. Make the call again to wait for the outcome."""
 
     retriable = True
 
 
 def _restore(kind: type[_Error], args: tuple[Any, ...], fields: dict[str, Any], cause: bytes | None = None) -> _Error:
-    """Make a copy of an error from its parts."""
+    """Create a copy of an error from its parts."""
     made = kind.__new__(kind, *args)
     made.args = args
     vars(made).update(fields)
@@ -410,22 +409,22 @@ def _restore(kind: type[_Error], args: tuple[Any, ...], fields: dict[str, Any], 
 
 
 def _linked(made: _Error, error: _Error) -> _Error:
-    """Give a copy the links of its original to other errors."""
+    """Copy the links of `error` to other errors to the copy `made`."""
     made.__cause__, made.__context__ = error.__cause__, error.__context__
     made.__suppress_context__ = error.__suppress_context__
     return made
 
 
 def _pickled(cause: BaseException | None) -> bytes | None:
-    """Pickle a cause by itself, so that one which cannot be pickled takes nothing along."""
+    """Pickle a cause separately; None if it cannot be pickled, so that the rest of the error still can."""
     if cause is None:
         return None
     try:
         import pickle  # only a process that pickles errors loads it
 
         made = pickle.dumps(cause)
-        pickle.loads(made)  # noqa: S301  # exceptions with arguments of their own may only fail here
-    except Exception:  # noqa: BLE001  # whatever a foreign class raises
+        pickle.loads(made)  # noqa: S301  # an exception with its own arguments may fail only here
+    except Exception:  # noqa: BLE001  # a foreign class may raise anything
         return None
     return made
 
@@ -440,19 +439,19 @@ def broker_error(
     transactional_id: str | None = None,
     user: str | None = None,
 ) -> BrokerError:
-    """Make the exception for an error code.
+    """Return the exception for an error code.
 
     Args:
-        code: Kafka's error code. One that is not in the table is not retriable, and named UNKNOWN_ERROR_CODE.
+        code: Kafka's error code. A code that is not in the table is not retriable, and named UNKNOWN_ERROR_CODE.
         context: broker, topic, partition or request; it ends the text.
-        api: the request that was answered so ("Produce"): an `AuthorizationError` says by it which operation it needs.
-        topic: the topic that the code is about, if it is about one; the same holds for the others.
+        api: the request with this response ("Produce"); the operation of an `AuthorizationError` depends on it.
+        topic: the topic of the code, if it has one; the other names are like it.
         group: the consumer group.
         transactional_id: the transactional id.
         user: the principal ("User:alice").
 
     Returns:
-        A `BrokerError`; for codes 10 and 18 a `RecordTooLargeError`; for what ACLs do not permit an
+        A `BrokerError`; for codes 10 and 18 a `RecordTooLargeError`; for a missing permission an
         `AuthorizationError`.
 
     Example:
@@ -477,7 +476,7 @@ def broker_error(
 
 
 def _authorization_error(code: int, api: str | None, resource_name: str | None, context: str) -> AuthorizationError:
-    """The error for a code by which a broker refuses what its ACLs do not permit."""
+    """Return the error for a code that reports a missing permission."""
     resource_type = RESOURCE_TYPES[code]
     if resource_name is not None:
         resource = f"{resource_type} {resource_name!r}"

@@ -1,4 +1,4 @@
-"""Text that another program sent, made fit for errors and logs. Imports nothing."""
+"""Escaping of text that another program sent, for errors and logs. Imports nothing."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ __all__ = ["printable"]
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    r"""Escape the characters that could forge a line of a log or steer a terminal.
+    r"""Escape the characters that could forge a line of a log or control a terminal.
 
     Args:
-        text: the text of a broker, a token endpoint, a database, a certificate, or with a name from any of them.
-        lines: keep the ends of lines, of texts that have several.
+        text: a text from, or with a name from, a broker, a token endpoint, a database, or a certificate.
+        lines: keep the line ends of a text with several lines.
 
     Returns:
-        One line, unless `lines`; characters that are printable stay, other ones become `\n`, `\x1b` or `\u202e`.
+        One line, unless `lines`; printable characters stay, others are escaped, as `\n`, `\x1b` or `\u202e`.
 
     Example:
         >>> print(printable("no\nERROR all records are lost"))

@@ -9,10 +9,10 @@ __all__ = ["refuse_copies", "refuse_copy"]
 
 
 def refuse_copies(why: str) -> Callable[[Any, SupportsIndex], NoReturn]:
-    """Make the `__reduce_ex__` of a class: `copy`, `deepcopy` and `pickle` of its objects are a TypeError.
+    """Return the `__reduce_ex__` of a class: `copy`, `deepcopy` and `pickle` of its objects raise a TypeError.
 
     Args:
-        why: what the objects hold, and what to hand over instead.
+        why: the reason, and the objects to pass instead.
     """
 
     def refuse(self: object, protocol: SupportsIndex, /) -> NoReturn:  # noqa: ARG001  # the signature of __reduce_ex__

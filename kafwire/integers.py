@@ -1,4 +1,4 @@
-"""Numbers as users give them: ints and floats, and what stands for them, as numpy's numbers do. Pure."""
+"""Conversion of numbers that users give: ints, floats, and equivalents such as numpy's numbers. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HIGHEST = (1 << 63) - 1
 
 
 def integer(value: Any) -> int | None:
-    """Return the int that `value` stands for; None for a bool, a float, text and everything else."""
+    """Return the int of an int or its equivalent; None for a bool, a float, text and all other values."""
     if isinstance(value, bool):
         return None
     try:
@@ -20,19 +20,19 @@ def integer(value: Any) -> int | None:
 
 
 def natural(value: Any) -> int | None:
-    """Return the int from 0 to `HIGHEST` that `value` stands for, or None."""
+    """Return the int of `value` if it is from 0 to `HIGHEST`, else None."""
     number = integer(value)
     return number if number is not None and 0 <= number <= HIGHEST else None
 
 
 def count(value: Any) -> int | None:
-    """Return the int from 1 that `value` stands for, or None."""
+    """Return the int of `value` if it is 1 or more, else None."""
     number = integer(value)
     return number if number is not None and number >= 1 else None
 
 
 def real(value: Any) -> float | None:
-    """Return the number that `value` stands for; None for a bool, text, NaN and everything else."""
+    """Return the float of a number; None for a bool, text, NaN and all other values."""
     if isinstance(value, bool) or not isinstance(value, Real):
         number = integer(value)
         return None if number is None else float(number)
@@ -40,4 +40,4 @@ def real(value: Any) -> float | None:
 
 
 class PollOnly(int):
-    """A limit of `poll` alone: `max.poll.records`, as Java's clients mean it."""
+    """A limit of `poll` alone, as `max.poll.records` is in the Java client."""

@@ -1,7 +1,7 @@
-"""Java's `sasl.jaas.config`: the text of one login module, as options of kafwire's. Imports errors and `Secret` only.
+"""The parser of Java's `sasl.jaas.config`: one login module, as options of kafwire. Imports errors and `Secret` only.
 
 The grammar is that of Kafka's `JaasConfig`: `module flag name=value ... ;` with values in quotes, backslashes in them,
-and comments. What is refused is named, and no value ever is: a password may be among them.
+and comments. Errors name the refused part, and never a value, which may be a password.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 @dataclass(frozen=True)
 class JaasEntry:
-    """What an entry says.
+    """A parsed entry.
 
-    `mechanisms` are those that its module is for; `options` are kafwire's, by their names.
+    `mechanisms` are the SASL mechanisms of its module; `options` are kafwire's, by name.
     """
 
     module: str
@@ -34,11 +34,11 @@ class JaasEntry:
 
 @dataclass(frozen=True)
 class _Module:
-    """A login module: its mechanisms, and what each of its options is here."""
+    """A login module: its mechanisms, and the options of kafwire that match its options."""
 
     mechanisms: tuple[str, ...]
     options: Mapping[str, tuple[str, Callable[[str, str], Any]]]
-    # Those that only say how Java does it.
+    # Options that matter only to Java.
     ignored: frozenset[str] = frozenset()
 
 
@@ -83,14 +83,15 @@ _MODULES = {
     ),
     "software.amazon.msk.auth.iam.IAMLoginModule": _Module(("AWS_MSK_IAM",), {}),
 }
-# What needs no quotes: what begins with a digit is a number to Java's tokenizer, and any other character itself.
+# Words that need no quotes. To Java's tokenizer, a word that begins with a digit is a number, and any other character
+# is a token itself.
 _WORD = "[A-Za-z_$\u00a0-\U0010ffff][A-Za-z0-9_$.\u00a0-\U0010ffff-]*"
 _KERBEROS_SWITCHES = ("useKeyTab", "useTicketCache")
 _EXTENSION = r"(?s:extension_(.+))"
 
 
 def parse_jaas(text: str | Secret) -> JaasEntry:
-    """The entry of `sasl.jaas.config`.
+    """Parse the entry of `sasl.jaas.config`.
 
     Args:
         text: one entry, ended by a semicolon; no frame of an error has the text of a `Secret` as a local.
@@ -99,7 +100,7 @@ def parse_jaas(text: str | Secret) -> JaasEntry:
         Its module, mechanisms and options.
 
     Raises:
-        ConfigError: the text is no such entry, or has a module or an option that is not known here.
+        ConfigError: the text is no such entry, or has an unknown module or option.
 
     Example:
         >>> text = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
@@ -111,7 +112,7 @@ def parse_jaas(text: str | Secret) -> JaasEntry:
         return _read(text)
     except ConfigError as error:
         problem = str(error)
-    # The frames below have passwords as locals, which a report of an error may show: they end here.
+    # Raise here: the frames below have passwords as locals, which an error report may show.
     raise ConfigError(problem)
 
 
@@ -141,7 +142,7 @@ def _read(text: Secret) -> JaasEntry:
 
 
 def _check_kerberos(given: Mapping[str, str], options: dict[str, Any]) -> None:
-    """A keytab counts only if it is to be used, as in Java."""
+    """Drop the keytab unless useKeyTab is true, as Java does."""
     uses = given.get("useKeyTab", "false").lower() == "true"
     if uses and "keyTab" not in given:
         raise ConfigError("sasl.jaas.config: useKeyTab=true needs keyTab")
@@ -150,7 +151,7 @@ def _check_kerberos(given: Mapping[str, str], options: dict[str, Any]) -> None:
 
 
 def _entry(tokens: list[tuple[str, str]]) -> tuple[str, dict[str, str]]:
-    """Module and options of the only entry."""
+    """Return the module and options of the only entry."""
     if not tokens:
         raise ConfigError("sasl.jaas.config is empty")
     kinds = [kind for kind, _ in tokens]
@@ -177,7 +178,7 @@ def _entry(tokens: list[tuple[str, str]]) -> tuple[str, dict[str, str]]:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    """Words, with or without quotes, `=`, `;` and others, as Java's StreamTokenizer finds them."""
+    """Iterate over the tokens that Java's StreamTokenizer finds: words, with or without quotes, `=`, `;` and others."""
     at = 0
     while at < len(text):
         character = text[at]
@@ -216,7 +217,7 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
 
 
 def _after_comment(text: str, at: int) -> int:
-    """Where it goes on: after `*/`, or in the next line, also after a single slash."""
+    """Return the position after a comment: behind `*/`, or in the next line (also after a single slash)."""
     if text.startswith("/*", at):
         end = text.find("*/", at + 2)
         return len(text) if end < 0 else end + 2
@@ -225,5 +226,5 @@ def _after_comment(text: str, at: int) -> int:
 
 
 def _shown(word: str) -> str:
-    """A name, unless it may be something else: a value whose quotes were forgotten."""
+    """Return a name for an error, unless it may be a value whose quotes were forgotten."""
     return repr(word) if re.fullmatch(r"[A-Za-z_][\w.$]{0,99}", word) else "that is no name"

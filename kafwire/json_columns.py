@@ -1,8 +1,9 @@
-"""JSON documents into Arrow columns of a declared schema, by pyarrow's JSON reader.
+"""The decoder of JSON documents to Arrow columns of a declared schema, with pyarrow's JSON reader.
 
-pyarrow reads a text of documents, and fails as a whole without a row. So each value becomes the member of an object of
-its own, and where a text of some values fails, its halves are read. A value cannot reach beyond itself: behind it
-stands `}`, a line end and `{`, which no document has inside; so as many documents as values means one of each.
+pyarrow reads a text of documents, and fails as a whole without naming a row. So each value becomes the member of its
+own object, and if a text of several values fails, its halves are read. No value can merge with the next one: `}`, a
+line end and `{` follow it, which no document has inside. So equal numbers of documents and values mean one document for
+each value.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class JsonDecoded:
         return self._bad
 
     def good(self) -> pa.BooleanArray:
-        """Return, for each value, whether it is decoded.
+        """Return True for each decoded value, False for each bad one.
 
         Returns:
             A pyarrow.BooleanArray.
@@ -70,7 +71,7 @@ class JsonDecoded:
         return pa.BooleanArray.from_buffers(pa.bool_(), self._rows, [None, bits])
 
     def to_arrow(self) -> pa.RecordBatch:
-        """Make a pyarrow.RecordBatch of the fields. A bad or null value has all of them null.
+        """Return a pyarrow.RecordBatch of the fields. A bad or null value has all of them null.
 
         Returns:
             The pyarrow.RecordBatch.
@@ -90,7 +91,7 @@ class JsonDecoded:
 
 
 class JsonDecoder:
-    """Decodes values that are JSON objects into Arrow columns of one schema.
+    """A decoder of JSON objects to Arrow columns of one schema.
 
     A member that the schema does not have is ignored; a field that an object does not have is null. Numbers, text,
     times (ISO 8601) and nested values are read as pyarrow's JSON reader reads them.
@@ -99,7 +100,7 @@ class JsonDecoder:
         schema: the columns: a pyarrow.Schema.
         on_bad: the outcome of a value that cannot be decoded: "error" (a `DecodeError`), "null" (a null row), or
             "drop" (no row). With the last two, `JsonDecoded.bad` has the value's row and the cause.
-        null_values: "null" makes a null row of a value that is null; "bad" treats it as one that cannot be decoded.
+        null_values: "null" makes a null row of a null value; "bad" treats it as a value that cannot be decoded.
 
     Raises:
         ConfigError: an argument is wrong.
@@ -128,7 +129,7 @@ class JsonDecoder:
         """Decode values.
 
         Args:
-            values: a binary or string column of pyarrow's, or a list of bytes and None.
+            values: a binary or string column of pyarrow, or a list of bytes and None.
 
         Returns:
             The rows, as many as values, unless bad ones are dropped.
@@ -156,7 +157,7 @@ class JsonDecoder:
         return JsonDecoded(self._placed(pieces, texts, bad), len(texts), bad)
 
     def _placed(self, pieces: list[pa.Array], texts: Sequence[bytes | None], bad: list[BadRecord]) -> pa.StructArray:
-        """The rows in order, with null rows between them."""
+        """Return the rows in order, with null rows between them."""
         import pyarrow as pa
 
         found = pa.concat_arrays([*pieces, pa.array([], self._type)])
@@ -173,7 +174,7 @@ class JsonDecoder:
         return found.take(pa.array(indices, pa.int64()))
 
     def _read(self, rows: Sequence[int], texts: Sequence[bytes | None], bad: list[BadRecord]) -> Iterator[pa.Array]:
-        """The rows that can be read; the others go to `bad`."""
+        """Yield the rows that can be read; append the others to `bad`."""
         if not rows:
             return
         try:
@@ -190,7 +191,7 @@ class JsonDecoder:
         from pyarrow import json
 
         text = b"".join(b'{"%b":%b}\n' % (_MEMBER.encode(), each) for each in texts)
-        text.decode()  # pyarrow's reader lets bytes through that are no UTF-8
+        text.decode()  # pyarrow's reader does not refuse bytes that are no UTF-8
         table = json.read_json(
             pa.BufferReader(text),
             read_options=json.ReadOptions(use_threads=False, block_size=len(text) + 1),
@@ -207,7 +208,7 @@ class JsonDecoder:
 
 
 def _cut(rows: Sequence[int], texts: Sequence[bytes | None]) -> Iterator[list[int]]:
-    """Rows in groups of `MAX_TEXT` bytes."""
+    """Divide rows into groups of about `MAX_TEXT` bytes."""
     group: list[int] = []
     size = 0
     for row in rows:

@@ -1,8 +1,8 @@
 """The format "json" of serializers: Python values as JSON text in UTF-8, and back.
 
-The standard library's encoder and decoder do all of it, so the bytes do not depend on the packages that are installed.
-NaN and infinities are refused on writing, as JSON has none, and read, as Python's `json` writes them. Times are text of
-ISO 8601, UUID and Decimal are text, sets are arrays (sorted where the elements compare), an Enum is its value, a
+Only the standard library's encoder and decoder are used, so the bytes do not depend on installed packages. NaN and
+infinities are refused on writing, as JSON has none, and accepted on reading, as Python's `json` writes them. Times are
+text of ISO 8601, UUID and Decimal are text, sets are arrays (sorted if the elements compare), an Enum is its value, a
 dataclass an object. May not hold: how a serializer is called.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["decode", "encode"]
 
 
 def _plain(value: Any) -> Any:
-    """Return the form of a value that JSON has no type for; `TypeError` where there is none."""
+    """Return the JSON form of a value without a JSON type; `TypeError` if there is none."""
     from dataclasses import fields, is_dataclass
     from datetime import date, datetime, time
     from decimal import Decimal
@@ -45,12 +45,12 @@ _DECODER = json.JSONDecoder()
 
 
 def _pieces_of() -> Callable[[Any, int], Any]:
-    """Return the encoder that `JSONEncoder.encode` makes for each call. A single one takes less than half the time."""
+    """Return the encoder that `JSONEncoder.encode` makes in each call. One encoder for all calls halves the time."""
     make = getattr(encoder, "c_make_encoder", None)
     if make is None:
         return lambda value, _: (_ENCODER.encode(value),)
     text = getattr(encoder, "encode_basestring")  # noqa: B009  # which the stubs lack
-    # No table of containers in progress: one that stays behind after an error would refuse a later value. A cycle ends
+    # No table of containers in progress: an entry that remains after an error would refuse a later value. A cycle ends
     # at the interpreter's recursion limit.
     pieces: Callable[[Any, int], Any] = make(None, _plain, text, None, ":", ",", False, False, False)
     return pieces
@@ -64,7 +64,7 @@ def encode(value: Any) -> bytes:
     """Return a value as JSON.
 
     Raises:
-        TypeError: JSON has no form of a value, or of an object's key.
+        TypeError: JSON has no form for a value, or for an object's key.
         ValueError: NaN, an infinity, or text that is not Unicode.
         RecursionError: the value contains itself.
 

@@ -1,10 +1,10 @@
 """Dataclasses that cost little at import: the first use of a class compiles its `__init__`, not its definition.
 
-The standard library compiles up to six functions from text, which takes half a millisecond for a dataclass, also if a
-program never uses it. `dataclass` here has the same options as far as kafwire uses them, and makes classes that behave
-the same: signature, repr, equality, hash, frozen instances, slots, pickles, `fields`, `replace`, `asdict` and
-subclasses. `InitVar` and `KW_ONLY` have no meaning here. Only `__init__` is compiled from text: a loop over the fields
-would slow each new instance down.
+The standard library compiles up to six functions from text, which takes half a millisecond for a dataclass, even if a
+program never uses it. `dataclass` here has the options that kafwire uses, and its classes behave the same: signature,
+repr, equality, hash, frozen instances, slots, pickles, `fields`, `replace`, `asdict` and subclasses. `InitVar` and
+`KW_ONLY` are not supported. Only `__init__` is compiled from text: a loop over the fields would slow each new instance
+down.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MISSING = dataclasses.MISSING
 
 
 class _Lazy:
-    """An attribute of a class that `make` makes at the first access to it."""
+    """An attribute of a class that `make` creates at the first access."""
 
     def __init__(self, name: str, make: Callable[[type], Any]) -> None:
         self._name = name
@@ -35,14 +35,14 @@ class _Lazy:
         self._of: type | None = None
 
     def bind(self, cls: type) -> None:
-        """Be the attribute of `cls`."""
+        """Become the attribute of `cls`."""
         self._of = cls
         setattr(cls, self._name, self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         assert self._of is not None
         made = self._make(self._of)
-        setattr(self._of, self._name, made)  # threads that race for the first use make equal attributes
+        setattr(self._of, self._name, made)  # racing threads create equal attributes
         getter = getattr(type(made), "__get__", None)
         return made if getter is None else getter(made, instance, owner)
 
@@ -57,7 +57,7 @@ def _dataclass(
     eq: bool = True,
     order: bool = False,
 ) -> Any:
-    """Make a class a dataclass, as `dataclasses.dataclass` does; the methods are made when they are used first."""
+    """Make a class a dataclass, as `dataclasses.dataclass` does; methods are created at their first use."""
 
     def decorate(cls: type) -> type:
         own = _own_fields(cls, kw_only=kw_only)
@@ -83,7 +83,7 @@ if not TYPE_CHECKING:
 
 
 def _own_fields(cls: type, *, kw_only: bool) -> dict[str, tuple[Any, dataclasses.Field[Any]]]:
-    """The fields that the body of a class declares, each with its annotation."""
+    """Return the fields that the body of a class declares, each with its annotation."""
     found: dict[str, tuple[Any, dataclasses.Field[Any]]] = {}
     for name, annotation in cls.__annotations__.items():
         if str(annotation).startswith(("ClassVar", "typing.ClassVar")):
@@ -103,7 +103,7 @@ def _own_fields(cls: type, *, kw_only: bool) -> dict[str, tuple[Any, dataclasses
 
 
 def _fields_of(base: type) -> Mapping[str, tuple[Any, dataclasses.Field[Any]]]:
-    """The fields of a class that is a dataclass already, of this module or of the standard library."""
+    """Return the fields of a class that is a dataclass already, of this module or of the standard library."""
     own: Mapping[str, tuple[Any, dataclasses.Field[Any]]] | None = base.__dict__.get(_FIELDS)
     if own is not None:
         return own
@@ -112,7 +112,7 @@ def _fields_of(base: type) -> Mapping[str, tuple[Any, dataclasses.Field[Any]]]:
 
 
 def _with_slots(cls: type, own: Mapping[str, Any], *, frozen: bool) -> type:
-    """The same class once more, with a slot for each of its own fields."""
+    """Return a copy of the class with a slot for each of its own fields."""
     inherited = {name for base in cls.__mro__[1:] for name in _slots_of(base)}
     namespace = {name: value for name, value in cls.__dict__.items() if name not in own}
     namespace["__slots__"] = tuple(name for name in own if name not in inherited)
@@ -132,7 +132,7 @@ def _slots_of(base: type) -> tuple[str, ...]:
 
 
 def _get_state(self: Any) -> list[Any]:
-    return [getattr(self, field.name) for field in dataclasses.fields(self)]  # those of a subclass too
+    return [getattr(self, field.name) for field in dataclasses.fields(self)]  # with fields of a subclass
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
@@ -151,7 +151,7 @@ def _add_methods(
         compared = [name for name, (_, field) in known.items() if field.compare]
         for name in ("eq", "lt", "le", "gt", "ge") if order else ("eq",):
             made[f"__{name}__"] = _comparison(name, compared)
-    if eq and cls.__dict__.get("__hash__") is None:  # a body with an `__eq__` alone sets it to None
+    if eq and cls.__dict__.get("__hash__") is None:  # Python sets it to None for a body with only an `__eq__`
         hashed = [name for name, (_, field) in known.items() if (field.compare if field.hash is None else field.hash)]
         cls.__hash__ = None  # type: ignore[assignment]
         made |= {"__hash__": _hash(hashed)} if frozen else {}
@@ -168,14 +168,14 @@ def _add_methods(
 
 
 def _values(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that returns the attributes `names` of an object as a tuple."""
+    """Return a function that returns the attributes `names` of an object as a tuple."""
     if len(names) > 1:
         return operator.attrgetter(*names)
     return lambda self: tuple(getattr(self, name) for name in names)
 
 
 def _comparison(name: str, names: list[str]) -> Callable[[Any, Any], Any]:
-    """`__eq__` or another comparison, of objects of the same class only."""
+    """Return `__eq__` or another comparison, of objects of the same class only."""
     values, compare = _values(names), getattr(operator, name)
 
     def method(self: Any, other: Any) -> Any:
@@ -199,7 +199,7 @@ def _repr(names: list[str]) -> Callable[[Any], str]:
 
 
 def _frozen(cls: Any, names: frozenset[str]) -> tuple[Callable[..., None], Callable[..., None]]:
-    """`__setattr__` and `__delattr__` that refuse the fields, and in `cls` itself everything."""
+    """Return `__setattr__` and `__delattr__` that refuse the fields, and in `cls` itself all attributes."""
 
     def set_attribute(self: Any, name: str, value: Any) -> None:
         if type(self) is cls or name in names:
@@ -215,7 +215,7 @@ def _frozen(cls: Any, names: frozenset[str]) -> tuple[Callable[..., None], Calla
 
 
 class _Factory:
-    """The default of a parameter whose field has a factory; signatures show it as those of the standard library do."""
+    """The default of a parameter whose field has a factory. Signatures show it as the standard library does."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -263,22 +263,22 @@ def _init_of(cls: Any, *, frozen: bool) -> Callable[..., None]:
 
 
 def _standard_fields(cls: type) -> dict[str, dataclasses.Field[Any]]:
-    """The fields as the standard library makes them: `dataclasses.fields` reads them."""
+    """Return the fields in the standard library's form, which `dataclasses.fields` reads."""
     made: dict[str, dataclasses.Field[Any]] = _standard(cls, init=False, repr=False, eq=False).__dataclass_fields__
     return made
 
 
 def _standard_params(cls: type, *, frozen: bool, eq: bool, order: bool) -> Any:
-    """The options as the standard library keeps them: its subclasses read them."""
+    """Return the options in the standard library's form, which its subclasses read."""
     return _standard(cls, frozen=frozen, eq=eq, order=order).__dataclass_params__
 
 
 def _standard(cls: type, **options: bool) -> Any:
-    """A dataclass of the standard library with the fields of `cls`."""
+    """Return a dataclass of the standard library with the fields of `cls`."""
     known: Mapping[str, tuple[Any, dataclasses.Field[Any]]] = cls.__dict__[_FIELDS]
     # Copies: another thread may read the fields of the class meanwhile.
     namespace: dict[str, Any] = {name: copy.copy(field) for name, (_, field) in known.items()}
-    # Texts as annotations would be looked through for ClassVar and InitVar, each by a pattern.
+    # Plain `object`: the standard library would search texts as annotations for ClassVar and InitVar, by a pattern.
     namespace |= {"__annotations__": dict.fromkeys(known, object), "__module__": cls.__module__}
     made: Any = dataclasses.dataclass(**options)(type(cls.__name__, (), {**namespace, "__doc__": cls.__doc__ or "-"}))
     for name, (kind, _) in known.items():

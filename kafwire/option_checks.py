@@ -1,6 +1,6 @@
-"""Checks of options: each takes what a user gave, and returns what is kept, or raises ValueError or TypeError.
+"""Checks of options: each takes a user's value, and returns the value to keep, or raises ValueError or TypeError.
 
-`option` makes the field of a configuration class. Nothing here knows which options there are.
+`option` makes the field of a configuration class. The checks do not depend on particular options.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Check = Callable[[Any], Any]
 
 
 def number(low: int, high: int = 2**31 - 1) -> Check:
-    """A whole number from `low` to `high`, as a number or as text."""
+    """Return a check for a whole number from `low` to `high`, as a number or as text."""
 
     def check(value: Any) -> int:
         number = integer(value)
@@ -35,7 +35,7 @@ def number(low: int, high: int = 2**31 - 1) -> Check:
 
 
 def whole_up(low: int, high: int = 2**31 - 1) -> Check:
-    """A whole number as `number` takes it, or a fraction, which counts as the next whole number."""
+    """Return a check for a whole number as in `number`, or a fraction, which is rounded away from zero."""
     whole = number(low, high)
 
     def check(value: Any) -> int:
@@ -56,28 +56,28 @@ class OneOf:
         self.allowed = allowed
 
     def __call__(self, value: Any) -> str:
-        """The word."""
+        """Return the word."""
         if value not in self.allowed:
             raise ValueError(f"allowed: {', '.join(self.allowed)}")
         return str(value)
 
 
 def any_text(value: Any) -> str:
-    """Text."""
+    """Check text."""
     if not isinstance(value, str):
         raise TypeError("text is needed")
     return value
 
 
 def some_text(value: Any) -> str:
-    """Text that is not empty."""
+    """Check text that is not empty."""
     if not isinstance(value, str) or not value:
         raise ValueError("text that is not empty is needed")
     return value
 
 
 def flag(value: Any) -> bool:
-    """True or False, also as text in any case."""
+    """Check True or False, also as text in any case."""
     known = {True: True, False: False, "true": True, "false": False}
     given = value.lower() if isinstance(value, str) else value
     if not isinstance(given, Hashable) or given not in known:
@@ -86,29 +86,29 @@ def flag(value: Any) -> bool:
 
 
 def maybe(check: Check) -> Check:
-    """None, or what `check` takes."""
+    """Return a check for None, or for values of `check`."""
     return lambda value: None if value is None else check(value)
 
 
 def or_default(default: Any, check: Check) -> Check:
-    """What `check` takes, or None for `default`, which None is in other clients."""
+    """Return a check for values of `check`, or None, which means `default` in other clients."""
     return lambda value: default if value is None else check(value)
 
 
 def silence(value: Any) -> int | None:
-    """Milliseconds from 0, or None for no limit, as infinity and -1 are in other clients."""
+    """Check milliseconds from 0, or None, infinity or -1 for no limit, as in other clients."""
     return None if value is None or value in (-1, "-1", math.inf) else whole_up(0)(value)
 
 
 def function(value: Any) -> Any:
-    """Anything that can be called."""
+    """Check a callable."""
     if not callable(value):
         raise TypeError("a function of one argument is needed")
     return value
 
 
 def secret(value: Any) -> Secret:
-    """Text that is not empty, to be hidden."""
+    """Check text that is not empty, and hide it in a `Secret`."""
     try:
         kept = Secret(value)
     except TypeError:
@@ -119,7 +119,7 @@ def secret(value: Any) -> Secret:
 
 
 def path(value: Any) -> str:
-    """The name of a file. The contents are refused, which would be shown as a name is."""
+    """Check the name of a file. PEM contents are refused, because errors show names."""
     text = some_text(value)
     if "-----BEGIN " in text:
         raise ValueError("this is PEM text, not the name of a file: it belongs to the option whose name ends in pem")
@@ -127,7 +127,7 @@ def path(value: Any) -> str:
 
 
 def public_pem(value: Any) -> str:
-    """PEM text without a private key, which would be shown as certificates are."""
+    """Check PEM text. A private key in it is refused, because errors show certificates."""
     text = some_text(value)
     if "PRIVATE KEY-----" in text:
         raise ValueError("there is a private key in it, which belongs to ssl_key_pem")
@@ -135,5 +135,5 @@ def public_pem(value: Any) -> str:
 
 
 def option(default: Any, check: Check, *, hidden: bool = False) -> Any:
-    """A field with its check. `hidden`: errors do not show the value."""
+    """Return a field with its check. `hidden`: errors do not show the value."""
     return field(default=default, metadata={"check": check, "hidden": hidden})

@@ -1,7 +1,7 @@
 """Options that limit each other: one row for each pair. Pure.
 
-Where two options conflict, one that is left at its default yields to the one that was given. Two that were given and
-conflict are an error.
+If two options conflict, a default yields to the option that the user gave. Two given options that conflict are an
+error.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any, NamedTuple
 from kafwire.errors import ConfigError
 
 HIGHEST = 2**31 - 1
-# The least that a response has beside its records, as librdkafka counts.
+# The least bytes of a response beside its records, as librdkafka counts.
 HEADERS = 512
 
 
 class Pair(NamedTuple):
-    """The sum of the `lower` options has to fit below the option `upper`."""
+    """The sum of the `lower` options must not exceed the limit of the option `upper`."""
 
     lower: tuple[str, ...]
     upper: str
-    why: str  # what happens otherwise
-    least: Callable[[int], int] = lambda lower: lower  # the least upper value for a lower one
-    room: Callable[[int], int] = lambda upper: upper  # the lower value that an upper one leaves as a default
-    enough: Callable[[int], int] = lambda lower: lower  # the upper value that a lower one makes the default
+    why: str  # the consequence of a violation, for the error
+    least: Callable[[int], int] = lambda lower: lower  # the least allowed upper value for a lower one
+    room: Callable[[int], int] = lambda upper: upper  # the lower value of a lower option that yields to an upper one
+    enough: Callable[[int], int] = lambda lower: lower  # the upper value of an upper option that yields to a lower one
 
 
 PAIRS = (
@@ -32,7 +32,7 @@ PAIRS = (
         ("fetch_max_bytes",),
         "max_frame_bytes",
         f"a response has at least {HEADERS} bytes beside its records, and a longer frame is refused",
-        least=lambda records: min(records + HEADERS, HIGHEST),  # above, the limit is a frame's own
+        least=lambda records: min(records + HEADERS, HIGHEST),  # a frame cannot be longer than HIGHEST
         room=lambda frame: frame - HEADERS - frame // 16,
         enough=lambda records: records + HEADERS + records // 8,
     ),
@@ -48,7 +48,7 @@ PAIRS = (
     Pair(("retry_backoff_ms",), "retry_backoff_max_ms", "the backoff never reaches its first step"),
     Pair(("reconnect_backoff_ms",), "reconnect_backoff_max_ms", "the backoff never reaches its first step"),
     Pair(("batch_size",), "max_request_size", "a batch would be larger than a request"),
-    Pair(("linger_ms", "request_timeout_ms"), "delivery_timeout_ms", "no request could be answered in time"),
+    Pair(("linger_ms", "request_timeout_ms"), "delivery_timeout_ms", "no response could come in time"),
     Pair(
         ("heartbeat_interval_ms",),
         "session_timeout_ms",
@@ -69,7 +69,7 @@ PAIRS = (
 
 
 def yielding(values: Mapping[str, Any], given: frozenset[str]) -> dict[str, int]:
-    """The values of defaults that yield to options that were `given`; `ConfigError` for given ones that conflict.
+    """Return new values of defaults that yield to `given` options; `ConfigError` for given options that conflict.
 
     `values` has all options of one client. Rows with options that the client lacks, or that are None, do not apply.
     """
@@ -91,14 +91,14 @@ def yielding(values: Mapping[str, Any], given: frozenset[str]) -> dict[str, int]
 
 
 def _raised(pair: Pair, known: Mapping[str, Any]) -> dict[str, int] | None:
-    """The upper option, which is a default, raised; None where no value is high enough."""
+    """Raise the upper option, which is a default; None if no value is high enough."""
     total = sum(known[name] for name in pair.lower)
     value = min(HIGHEST, pair.enough(total))
     return {pair.upper: value} if pair.least(total) <= value else None
 
 
 def _lowered(pair: Pair, known: Mapping[str, Any], given: frozenset[str]) -> dict[str, int] | None:
-    """The lower options that are defaults, lowered, small ones least; None where there is no room for them."""
+    """Lower the lower options that are defaults, small ones least; None if there is no room for them."""
     free = sorted((name for name in pair.lower if name not in given), key=lambda name: int(known[name]))
     room = pair.room(known[pair.upper]) - sum(known[name] for name in pair.lower if name in given)
     found: dict[str, int] = {}

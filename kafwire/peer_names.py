@@ -5,8 +5,8 @@ with the line. Classes have them by a `__getattr__`. Producers, deliveries, batc
 of a class: CPython 3.11 has its fast path for classes without `__getattr__` only, and `producer.send` takes 150 ns, or
 200 ns with one. Parameters of methods that have the same name are a TypeError with the line.
 
-Lines are those of the async classes; the blocking ones leave `await`, `async` and `Async` out. A comment in a line says
-what differs. Imports nothing of kafwire.
+Lines are those of the async classes; the blocking ones leave out `await`, `async` and `Async`. A comment in a line
+describes the difference. Imports nothing of kafwire.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ SHARE_CONSUMER = {
 
 
 def _asking(request: str, of: str = "") -> str:
-    """A line with a raw request; `of` is the broker to ask, where not any broker will do."""
+    """Return a line with a raw request; `of` is its broker, if not any broker will do."""
     broker = f", broker={of}" if of else ""
     return f"await client.call(kafwire.protocol.{request}{broker})"
 
@@ -260,7 +260,7 @@ SHARE_CONSUMER_ARGUMENTS = {
 
 
 def line_for(line: str, *, blocking: bool) -> str:
-    """Return a line of a table as the blocking or the async classes take it.
+    """Return a line of a table, for the blocking or the async classes.
 
     Args:
         line: the line.
@@ -351,11 +351,11 @@ def _checked(method: Callable[..., Any], name: str, lines: Mapping[str, str], *,
 
 
 def lookup(table: Mapping[str, str], *, blocking: bool) -> Callable[[Any, str], NoReturn]:
-    """Make the `__getattr__` of a public class.
+    """Return the `__getattr__` of a public class.
 
     Args:
-        table: the names of its peers.
-        blocking: whether it is a blocking class.
+        table: the names in other clients.
+        blocking: True for a blocking class.
 
     Returns:
         The function.
@@ -368,7 +368,7 @@ def lookup(table: Mapping[str, str], *, blocking: bool) -> Callable[[Any, str], 
 
 
 class _Elsewhere:
-    """One of the names: reading it, of an instance or of the class, raises."""
+    """One of the names: access, on an instance or on the class, raises an AttributeError."""
 
     __slots__ = ("_blocking", "_line", "_name")
 
@@ -382,7 +382,7 @@ class _Elsewhere:
 
 
 def _named(table: Mapping[str, str], *, blocking: bool) -> dict[str, Any]:
-    """Make what a class body has for the names of a table. Type checkers know none of them."""
+    """Return the class attributes for the names of a table. Type checkers do not see them."""
     return {name: _Elsewhere(name, line, blocking) for name, line in table.items()}
 
 
@@ -407,7 +407,7 @@ def attributes(table: Mapping[str, str]) -> dict[str, Any]:
 
 
 class _Names:
-    """A base of the producers, which hides the names from `dir` of an instance."""
+    """A base of the producers, which hides the names from an instance's `dir`."""
 
     __slots__ = ()
 
@@ -429,10 +429,10 @@ class AsyncProducerNames(_Names):
 
 
 def called_property(name: str, values: Iterable[Any]) -> set[Any]:
-    """Return a set whose call is a TypeError that names the property: in other clients it is a method.
+    """Return a set that raises a TypeError with advice when it is called: in other clients the property is a method.
 
     Args:
-        name: of the property.
+        name: the property's name.
         values: the elements of the set.
 
     Returns:

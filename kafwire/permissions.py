@@ -1,6 +1,6 @@
-"""What Kafka's ACLs have to permit for each request: for the texts of errors. Imports nothing but the error codes.
+"""The ACL permissions that each request needs, for the texts of errors. Imports nothing but the error codes.
 
-The operations are those that Kafka's `KafkaApis`, `ControllerApis` and `ConfigHelper` ask the authorizer for.
+The operations are those that Kafka's `KafkaApis`, `ControllerApis` and `ConfigHelper` check with the authorizer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kafwire.error_codes import ErrorCode
 
 __all__ = ["REFUSALS", "RESOURCE_TYPES", "Permission", "needed"]
 
-# The kind of resource that each refusal is about, in the words of Kafka's ACLs.
+# The resource type of each refusal, in the words of Kafka's ACLs.
 RESOURCE_TYPES: Mapping[int, str] = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group",
@@ -24,7 +24,7 @@ REFUSALS = frozenset(RESOURCE_TYPES)
 
 
 class Permission(NamedTuple):
-    """An operation, and what will do instead of it; "" where nothing does."""
+    """An operation, and an alternative permission; "" if there is none."""
 
     operation: str
     instead: str = ""
@@ -81,7 +81,7 @@ _PERMISSIONS: Mapping[str, Mapping[int, Permission]] = {
 
 
 def needed(api: str | None, code: int) -> Permission | None:
-    """What has to be permitted where a request was refused by `code`; None where that is not known.
+    """Return the permission that a request refused with `code` needs; None if it is not known.
 
     `api` is the request's name without "Request".
     """

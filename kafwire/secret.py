@@ -1,4 +1,4 @@
-"""Text that must not be shown: passwords, private keys, tokens. Imports nothing of kafwire."""
+"""`Secret`: text that must not be shown, such as passwords, private keys, tokens. Imports nothing of kafwire."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import NoReturn
 
 __all__ = ["HIDDEN", "Secret", "names_a_secret"]
 
-# What is shown instead.
+# The text that is shown instead.
 HIDDEN = "***"
 
-# Of Kafka's own options, these are those of the type PASSWORD, except certificates; the others are what plugins have.
+# Matches Kafka's own options of the type PASSWORD, except certificates, and options of plugins.
 _PATTERN = (
     r"(?i)passw|passphrase|secret|credential|private|jaas\.config|(keystore|ssl)\.key(\.pem)?$"
     r"|(master|access|api|account)\.?key"
@@ -18,7 +18,7 @@ _PATTERN = (
 
 
 def names_a_secret(option: str) -> bool:
-    """Whether the value of an option of a broker or client, by its dotted name or with underscores, is a secret.
+    """Return True if the value of a broker's or client's option is a secret. The name has dots or underscores.
 
     Args:
         option: the name, with or without a prefix: `listener.name.external.ssl.key.password`.
@@ -35,7 +35,7 @@ def names_a_secret(option: str) -> bool:
 
 
 class Secret:
-    """A text that `repr`, logs, tracebacks and pickles do not show. Options that are secret take it, or a plain text.
+    """A text that `repr`, logs, tracebacks and pickles do not show. Secret options accept it, or plain text.
 
     Args:
         text: the text, or another secret.
@@ -65,7 +65,7 @@ class Secret:
         """Return the text. Do not keep it where a log, an error or another process can show it.
 
         Returns:
-            The text as it was given.
+            The given text.
         """
         return self._text
 

@@ -1,7 +1,7 @@
-"""Options of TLS and SASL, which every client has, and what they mean for each other.
+"""The TLS and SASL options of every client, and checks of their combinations.
 
-Names are librdkafka's, which Java's are mapped to (`config_names.py`). What they name is read, and tried, when a client
-is made (`kafwire.security`).
+Names are librdkafka's, and Java's are mapped to them (`config_names.py`). A new client reads and tests the named files
+and credentials (`kafwire.security`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM", "GSSAPI")
 TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 GRANT_TYPES = ("client_credentials", "urn:ietf:params:oauth:grant-type:jwt-bearer")
-# What needs a user and a password.
+# Mechanisms that need a user name and a password.
 _PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
@@ -30,7 +30,7 @@ def _protocol(value: Any) -> str:
 
 
 def _tls_versions(value: Any) -> tuple[str, ...]:
-    """TLSv1.2, TLSv1.3 or both; text with commas, or several texts."""
+    """Check TLSv1.2, TLSv1.3 or both; text with commas, or several texts."""
     parts = value.split(",") if isinstance(value, str) else list(value)
     found = {part.strip() for part in parts}
     if not found or found - {*TLS_VERSIONS}:
@@ -39,14 +39,14 @@ def _tls_versions(value: Any) -> tuple[str, ...]:
 
 
 def _identification(value: Any) -> str:
-    """Java turns the check of host names off by the empty text, librdkafka by "none"."""
+    """Check the option: Java turns off the check of host names by the empty text, librdkafka by "none"."""
     if value not in ("https", "none", ""):
         raise ValueError('allowed: "https", and "none" or "" for no check of the host name')
     return "https" if value == "https" else "none"
 
 
 def _extensions(value: Any) -> dict[str, str]:
-    """SASL extensions (KIP-342): a mapping, or librdkafka's `a=b,c=d`."""
+    """Check SASL extensions (KIP-342): a mapping, or librdkafka's `a=b,c=d`."""
     if isinstance(value, str):
         value = dict(part.strip().partition("=")[::2] for part in value.split(",") if part.strip())
     if not isinstance(value, Mapping) or not all(isinstance(text, str) for pair in value.items() for text in pair):
@@ -62,16 +62,16 @@ def _tls_context(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityConfig:
-    """How a client proves who it is, and sees who the broker is."""
+    """The options by which client and broker authenticate each other."""
 
     security_protocol: str = option("PLAINTEXT", _protocol)
 
-    # Certificates that the broker's has to be signed by: a file (PEM, or PKCS#12 with ssl_ca_password), or PEM text;
-    # neither: the system's trust store.
+    # CA certificates for the broker's certificate: a file (PEM, or PKCS#12 with ssl_ca_password), or PEM text; neither:
+    # the system's trust store.
     ssl_ca_location: str | None = option(None, maybe(path), hidden=True)
     ssl_ca_pem: str | None = option(None, maybe(public_pem), hidden=True)
     ssl_ca_password: Secret | None = option(None, maybe(secret), hidden=True)
-    # This client's own certificate, with those between it and a root, and its private key: PEM files, or PEM texts.
+    # This client's own certificate, with intermediate ones, and its private key: PEM files, or PEM texts.
     ssl_certificate_location: str | None = option(None, maybe(path), hidden=True)
     ssl_certificate_pem: str | None = option(None, maybe(public_pem), hidden=True)
     ssl_key_location: str | None = option(None, maybe(path), hidden=True)
@@ -80,22 +80,22 @@ class SecurityConfig:
     # Or both in one file: PKCS#12, or PEM.
     ssl_keystore_location: str | None = option(None, maybe(path), hidden=True)
     ssl_keystore_password: Secret | None = option(None, maybe(secret), hidden=True)
-    # Certificates that were revoked: a PEM file of revocation lists.
+    # A PEM file of certificate revocation lists.
     ssl_crl_location: str | None = option(None, maybe(path), hidden=True)
     ssl_enabled_protocols: tuple[str, ...] = option(TLS_VERSIONS, _tls_versions)
     # OpenSSL's names with colons between them; those of TLS 1.3 begin with TLS_.
     ssl_cipher_suites: str | None = option(None, maybe(some_text))
-    # Whether the certificate has to be for the host that was connected to.
+    # "https": the broker's certificate must be for the host of the connection.
     ssl_endpoint_identification_algorithm: str = option("https", _identification)
-    # False: anybody may be the broker.
+    # False: any certificate is accepted, so any server may pose as the broker.
     enable_ssl_certificate_verification: bool = option(True, flag)
-    # Instead of all these; TLS then runs by Python's module ssl, under the GIL.
+    # A context instead of all these options; TLS then uses Python's module ssl, under the GIL.
     ssl_context: Any = option(None, maybe(_tls_context), hidden=True)
 
     sasl_mechanism: str | None = option(None, maybe(OneOf(*MECHANISMS)))
     sasl_username: str | None = option(None, maybe(some_text))
     sasl_password: Secret | None = option(None, maybe(secret), hidden=True)
-    # User and password are id and HMAC of a delegation token (KIP-48).
+    # The user name and password are the id and HMAC of a delegation token (KIP-48).
     sasl_tokenauth: bool = option(False, flag)
     # Returns a token, or a future of one: text, or kafwire.OAuthToken.
     sasl_oauthbearer_token_provider: Any = option(None, maybe(function), hidden=True)
@@ -105,7 +105,7 @@ class SecurityConfig:
     sasl_oauthbearer_client_secret: Secret | None = option(None, maybe(secret), hidden=True)
     sasl_oauthbearer_scope: str | None = option(None, maybe(some_text))
     sasl_oauthbearer_extensions: Mapping[str, str] | None = option(None, maybe(_extensions))
-    # The assertion (RFC 7523), or what it is made and signed with: instead of the secret, or as the grant.
+    # The assertion (RFC 7523), or the key and claims to create it: instead of the secret, or as the grant.
     sasl_oauthbearer_assertion_file: str | None = option(None, maybe(path), hidden=True)
     sasl_oauthbearer_assertion_algorithm: str = option("RS256", OneOf("RS256", "ES256"))
     sasl_oauthbearer_assertion_private_key_file: str | None = option(None, maybe(path), hidden=True)
@@ -118,29 +118,30 @@ class SecurityConfig:
     sasl_oauthbearer_assertion_claim_exp_seconds: int = option(300, number(1))
     sasl_oauthbearer_assertion_claim_nbf_seconds: int = option(60, number(0))
     sasl_oauthbearer_assertion_claim_jti_include: bool = option(False, flag)
-    # Certificates that the token endpoint's has to be signed by: a PEM file, or PEM text; neither: the system's.
+    # CA certificates for the token endpoint: a PEM file, or PEM text; neither: the system's trust store.
     https_ca_location: str | None = option(None, maybe(path), hidden=True)
     https_ca_pem: str | None = option(None, maybe(public_pem), hidden=True)
     sasl_kerberos_service_name: str = option("kafka", some_text)
-    # None: that of the credential cache.
+    # None: the principal of the credential cache.
     sasl_kerberos_principal: str | None = option(None, maybe(some_text))
     sasl_kerberos_keytab: str | None = option(None, maybe(path), hidden=True)
-    # Where it cannot be seen from the brokers' host names.
+    # The AWS region, if the brokers' host names do not have it.
     sasl_aws_region: str | None = option(None, maybe(some_text))
 
     @property
     def has_tls(self) -> bool:
-        """Whether connections use TLS."""
+        """True if connections use TLS."""
         return self.security_protocol in ("SSL", "SASL_SSL")
 
     @property
     def has_sasl(self) -> bool:
-        """Whether connections authenticate by SASL."""
+        """True if connections authenticate by SASL."""
         return self.security_protocol.startswith("SASL_")
 
     def check_security(self, given: frozenset[str]) -> None:
-        """Refuse what would be without effect, as a user who gives it believes to be protected by it; `given` are the
-        names of the options that were set.
+        """Reject security options that would be ignored: they give false safety.
+
+        `given` names the options that were set.
         """
         changed = {
             item.name
@@ -218,7 +219,7 @@ class SecurityConfig:
             or self.sasl_oauthbearer_assertion_private_key_file
             or self.sasl_oauthbearer_assertion_private_key_pem
         ):
-            return  # it stands for the secret (KIP-1258), and says whose it is
+            return  # the assertion replaces the secret (KIP-1258), and names the client
         if self.sasl_oauthbearer_grant_type != "client_credentials":
             raise ConfigError(
                 f"sasl_oauthbearer_grant_type={self.sasl_oauthbearer_grant_type} needs "

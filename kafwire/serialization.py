@@ -1,7 +1,7 @@
-"""What makes bytes of keys and values, and keys and values of bytes: the words of the options, and what users may give.
+"""Serializers and deserializers: the values that the options accept, and their conversion to codecs.
 
-Imports no library: msgspec and pydantic are used for types of theirs. `serializer_signature` says how functions and
-methods are called, `json_values` what "json" writes.
+Imports no library: msgspec and pydantic are loaded for their own types. `serializer_signature` has the call of
+functions and methods, `json_values` the format "json".
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class ArrowColumn(Protocol):
-    """A column of Arrow data, as the PyCapsule interface gives it.
+    """A column of Arrow data, with the PyCapsule interface.
 
     Example:
         >>> isinstance(pa.array(["EWR-IAH"]).__arrow_c_array__(), tuple)
@@ -51,7 +51,7 @@ class ArrowColumn(Protocol):
 
 
 class Serializer(Protocol):
-    """Makes bytes of keys or values. For an `AsyncProducer`, `serialize` may be async.
+    """A converter of keys or values to bytes. For an `AsyncProducer`, `serialize` may be async.
 
     Example:
         >>> class Rounded:
@@ -62,12 +62,12 @@ class Serializer(Protocol):
     """
 
     def serialize(self, value: Any, topic: str, headers: Headers) -> bytes | str | Awaitable[bytes | str]:
-        """Make bytes of a key or value.
+        """Convert a key or value to bytes.
 
         Args:
-            value: what was given to `send`; never None.
-            topic: the topic that the record goes to.
-            headers: the record's headers. What is appended is sent with the record.
+            value: the argument of `send`; never None.
+            topic: the topic of the record.
+            headers: the record's headers. Appended headers are sent with the record.
 
         Returns:
             The bytes, or text, which is sent as UTF-8, or an awaitable of one of them.
@@ -75,7 +75,7 @@ class Serializer(Protocol):
 
 
 class Deserializer(Protocol):
-    """Makes keys or values of bytes. For an `AsyncConsumer`, `deserialize` may be async.
+    """A converter of bytes to keys or values. For an `AsyncConsumer`, `deserialize` may be async.
 
     Example:
         >>> class Rounded:
@@ -86,7 +86,7 @@ class Deserializer(Protocol):
     """
 
     def deserialize(self, data: bytes, topic: str, headers: Headers) -> Any:
-        """Make a key or value of bytes.
+        """Convert bytes to a key or value.
 
         Args:
             data: the bytes; never None.
@@ -99,7 +99,7 @@ class Deserializer(Protocol):
 
 
 class ColumnSerializer(Serializer, Protocol):
-    """A `Serializer` with a form for whole columns, which `send_batch` uses.
+    """A `Serializer` with a method for whole columns, which `send_batch` calls.
 
     Example:
         >>> class Rounded:
@@ -112,10 +112,10 @@ class ColumnSerializer(Serializer, Protocol):
     """
 
     def serialize_column(self, column: ArrowColumn, topic: str | None) -> ArrowColumn:
-        """Make a column of bytes.
+        """Convert a column to a column of bytes.
 
         Args:
-            column: what was given to `send_batch`.
+            column: the column of the data of `send_batch`.
             topic: the topic; None if a column names the topics.
 
         Returns:
@@ -124,7 +124,7 @@ class ColumnSerializer(Serializer, Protocol):
 
 
 class ColumnDeserializer(Deserializer, Protocol):
-    """A `Deserializer` with a form for whole columns, which `Batch.to_arrow` uses.
+    """A `Deserializer` with a method for whole columns, which `Batch.to_arrow` calls.
 
     Example:
         >>> class Rounded:
@@ -137,7 +137,7 @@ class ColumnDeserializer(Deserializer, Protocol):
     """
 
     def deserialize_column(self, column: ArrowColumn, topic: str) -> ArrowColumn:
-        """Make a column of keys or values from a column of bytes.
+        """Convert a column of bytes to a column of keys or values.
 
         Args:
             column: the bytes.
@@ -162,7 +162,7 @@ class _HasDeserialize(Protocol):
     def deserialize(self) -> Callable[..., Any]: ...
 
 
-# What the options take. Modules and classes are `json`, and types of msgspec and pydantic.
+# Values of the options. The module is `json`; the classes are types of msgspec and pydantic.
 Serializes = (
     str
     | type
@@ -176,17 +176,17 @@ Deserializes = str | type | ModuleType | Deserializer | _HasDeserialize | Callab
 
 
 class Codec:
-    """A serializer or deserializer that was chosen by an option.
+    """The serializer or deserializer of an option.
 
-    `convert(data, topic, headers)` is its function, `alone(data)` the same where it takes nothing else (else None),
-    `column` its form for columns, or None. `serializer` and `deserializer` make it.
+    `convert(data, topic, headers)` is its function, `alone(data)` the same if it takes no other argument (else None),
+    `column` its method for columns, or None. `serializer` and `deserializer` return it.
 
     Args:
         make: `serializer` or `deserializer`, for pickling.
-        spec: what the option was.
+        spec: the option's value.
         function: the function.
-        arguments: how it is called.
-        column: its form for columns, or None.
+        arguments: the arguments of its call.
+        column: its method for columns, or None.
         part: "key" or "value".
 
     Example:
@@ -221,7 +221,7 @@ class Codec:
         """Return the same codec for keys, or for values.
 
         Args:
-            part: "key" or "value", which a function with a parameter `ctx` finds there.
+            part: "key" or "value", for a function with a parameter `ctx`.
 
         Returns:
             The codec.
@@ -236,7 +236,7 @@ class Codec:
 
 
 def serializer(spec: Any) -> Codec | None:
-    """Return what an option `key_serializer` or `value_serializer` names.
+    """Return the codec of an option `key_serializer` or `value_serializer`.
 
     Args:
         spec: str, "json", bytes, None, a msgspec.Struct or pydantic.BaseModel class, a function (data),
@@ -257,7 +257,7 @@ def serializer(spec: Any) -> Codec | None:
 
 
 def deserializer(spec: Any) -> Codec | None:
-    """Return what an option `key_deserializer` or `value_deserializer` names.
+    """Return the codec of an option `key_deserializer` or `value_deserializer`.
 
     Args:
         spec: str, "json", bytes, None, a msgspec.Struct or pydantic.BaseModel class, a function (data),
@@ -315,12 +315,12 @@ _ALONE = Arguments(("data",))
 
 
 def _makes_codecs(kind: type, method: str) -> bool:
-    """Return whether an instance of the class can be the option's value. The class itself cannot."""
+    """Return True if an instance of the class can be the option's value. The class itself cannot."""
     return any(name in vars(base) for base in kind.__mro__[:-1] for name in (method, "__call__"))
 
 
 def _library(kind: type) -> str | None:
-    """Whose kind of type this is: "msgspec", "pydantic", or None."""
+    """Return the library of a type: "msgspec", "pydantic", or None."""
     for base in kind.__mro__:
         if (base.__module__.partition(".")[0], base.__name__) in (("msgspec", "Struct"), ("pydantic", "BaseModel")):
             if base.__name__ == "BaseModel" and not hasattr(kind, "model_validate_json"):

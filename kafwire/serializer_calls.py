@@ -1,6 +1,6 @@
-"""Keys and values on their way through a producer's serializers, and a reader's deserializers.
+"""Calls of a producer's serializers, and of a reader's deserializers, for keys and values.
 
-None stays None and is given to neither. Whatever they raise comes as a `SerializationError`.
+None stays None, and is passed to neither. Their exceptions are raised as a `SerializationError`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_ARROW = "a serializer's form for columns needs the package pyarrow: install 
 
 
 class Serializers:
-    """Those of one producer."""
+    """The serializers of one producer."""
 
     def __init__(self, key: Codec | None, value: Codec | None) -> None:
         self._key = None if key is None else key.of("key")
@@ -31,7 +31,10 @@ class Serializers:
 
     @classmethod
     def of(cls, config: ProducerConfig, *, blocking: bool = False) -> Self | None:
-        """None where keys and values are bytes; `ConfigError` for an async one where nobody awaits."""
+        """Return the serializers, or None if keys and values are bytes.
+
+        `ConfigError` for an async one if `blocking`.
+        """
         key, value = config.key_serializer, config.value_serializer
         if key is None and value is None:
             return None
@@ -40,7 +43,7 @@ class Serializers:
         return cls(key, value)
 
     def serialize(self, topic: str, value: Any, key: Any, headers: Any) -> tuple[Any, Any, Headers | None]:
-        """Value, key and headers as they are sent."""
+        """Return the value, key and headers to send."""
         pairs = [] if headers is None else _pairs(headers)
         if self._key is not None and key is not None:
             key = _serialized(self._key, key, topic, pairs, "key")
@@ -51,7 +54,7 @@ class Serializers:
     async def serialize_awaited(
         self, topic: str, value: Any, key: Any, headers: Any
     ) -> tuple[Any, Any, Headers | None]:
-        """The same; serializers may be async."""
+        """Return the value, key and headers to send; serializers may be async."""
         pairs = [] if headers is None else _pairs(headers)
         if self._key is not None and key is not None:
             key = _bytes(await _awaited(self._key, key, topic, pairs, "key"), topic, "key")
@@ -60,7 +63,7 @@ class Serializers:
         return value, key, pairs or None
 
     def chunks(self, topic: str | None, data: Any) -> Iterator[Any]:
-        """Arrow data as it is sent: whole, or piece by piece if there is a form for columns."""
+        """Yield the Arrow data to send: unchanged, or piece by piece if a serializer has a method for columns."""
         if not self.has_columns:
             yield data
             return
@@ -73,7 +76,7 @@ class Serializers:
         elif hasattr(data, "__arrow_c_array__"):
             pieces = [pa.record_batch(data)]
         else:
-            yield data  # which is no Arrow data: the producer says so
+            yield data  # no Arrow data: the producer raises the error
             return
         for rows in pieces:
             for name, codec in (("key", self._key), ("value", self._value)):
@@ -85,7 +88,7 @@ class Serializers:
 
 
 class Deserializers:
-    """Those of one reader, whose batches call this."""
+    """The deserializers of one reader; its batches call them."""
 
     def __init__(self, key: Codec | None, value: Codec | None, names: Mapping[str, str]) -> None:
         self._key = None if key is None else key.of("key")
@@ -96,7 +99,10 @@ class Deserializers:
 
     @classmethod
     def of(cls, config: FetchConfig, layout: Mapping[str, Any] | None, *, blocking: bool = False) -> Self | None:
-        """None where keys and values are bytes; `ConfigError` for an async one where nobody awaits."""
+        """Return the deserializers, or None if keys and values are bytes.
+
+        `ConfigError` for an async one if `blocking`.
+        """
         key, value = config.key_deserializer, config.value_deserializer
         if key is None and value is None:
             return None
@@ -105,7 +111,7 @@ class Deserializers:
         return cls(key, value, (layout or {}).get("names") or {})
 
     def deserialize(self, record: Record) -> tuple[Any, Any]:
-        """Key and value of a record."""
+        """Return the deserialized key and value of a record."""
         if self.is_async:
             raise KafkaError("an async deserializer has to be awaited: write 'async for record in ...'")
         key, value, topic = record.key, record.value, record.topic or ""
@@ -116,11 +122,11 @@ class Deserializers:
         return key, value
 
     def deserialized(self, record: Record) -> Record:
-        """The record, made of one whose key and value are bytes."""
+        """Return the deserialized record of one whose key and value are bytes."""
         return _with(record, *self.deserialize(record))
 
     async def deserialize_awaited(self, record: Record) -> Record:
-        """The record, made of one whose key and value are bytes."""
+        """Return the deserialized record, as `deserialized` does; deserializers may be async."""
         key, value, topic = record.key, record.value, record.topic or ""
         if self._key is not None and key is not None:
             key = await _awaited(self._key, key, topic, record.headers, "key", record)
@@ -129,7 +135,7 @@ class Deserializers:
         return _with(record, key, value)
 
     async def records(self, records: RecordIterator) -> AsyncIterator[Record]:
-        """Records one by one; one that cannot be deserialized stays the next one."""
+        """Iterate over deserialized records; a record that cannot be deserialized stays the next one."""
         while True:
             try:
                 record = records.peek()
@@ -140,7 +146,7 @@ class Deserializers:
             yield record
 
     def to_arrow(self, batch: Batch, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns of a batch, as far as there is a form for them."""
+        """Deserialize the columns of a batch that have a method for columns."""
         for part, codec in (("key", self._key), ("value", self._value)):
             name = self._names.get(part, part)
             at = rows.schema.get_field_index(name)
@@ -178,7 +184,7 @@ def _pairs(headers: Any) -> Headers:
     pairs = list(headers.items() if isinstance(headers, dict) else headers)
     for i, pair in enumerate(pairs):
         if isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[1], str):
-            with contextlib.suppress(UnicodeEncodeError):  # which the encoder of headers refuses
+            with contextlib.suppress(UnicodeEncodeError):  # the encoder of headers refuses it later
                 pairs[i] = (pair[0], pair[1].encode())
     return pairs
 
@@ -203,7 +209,7 @@ def _deserialized(codec: Codec, data: Any, topic: str, part: str, record: Record
     return made
 
 
-# Types of which nothing can be awaited: the check costs more than most deserializers.
+# Types that are no awaitables: the check for awaitables costs more than most deserializers.
 _PLAIN = frozenset((str, bytes, dict, list, int, float, bool, type(None)))
 
 
@@ -225,7 +231,7 @@ async def _awaited(
 
 
 def _bytes(made: Any, topic: str, part: str) -> Any:
-    """Return the bytes that a serializer has made, of text in UTF-8. Nothing else, such as None, is sent by mistake."""
+    """Return a serializer's result as bytes, text as UTF-8. Any other result, such as None, raises an error."""
     if isinstance(made, str):
         try:
             return made.encode()
@@ -242,7 +248,7 @@ def _bytes(made: Any, topic: str, part: str) -> Any:
 
 
 def _column(codec: Codec, column: Any, topic: str | None, part: str, batch: Batch | None = None) -> Any:
-    """A column by a codec's form for columns: as many rows, with the same nulls."""
+    """Convert a column by a codec's method for columns; the result must have as many rows, and the same nulls."""
     import pyarrow as pa
 
     assert codec.column is not None

@@ -1,8 +1,8 @@
-"""How a serializer or a deserializer is called: chosen once, by its signature, for both directions.
+"""The call of a serializer or a deserializer: chosen once, by its signature, for both directions.
 
-A function is called by how many parameters it requires, a method `serialize` or `deserialize` by their names. Both
-have what the idioms of confluent-kafka, aiokafka and kafka-python need; docs/producing.md has the table. May not hold:
-the serialization itself, or the handling of errors.
+The number of required parameters decides the call of a function, the names of parameters that of a method `serialize`
+or `deserialize`. Both support the idioms of confluent-kafka, aiokafka and kafka-python; docs/producing.md has the
+table. May not hold: the serialization itself, or the handling of errors.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class SerializationContext:
-    """Where a key or value belongs, for serializers that have a parameter `ctx`, such as confluent-kafka's.
+    """The record of a key or value, for serializers with a parameter `ctx`, such as confluent-kafka's.
 
     Args:
         topic: the record's topic.
@@ -55,7 +55,7 @@ class Arguments(NamedTuple):
     names: tuple[tuple[str, str], ...] = ()
 
     def is_data_alone(self) -> bool:
-        """Return whether the function is called with the key or value and nothing else."""
+        """Return True if the function is called with only the key or value."""
         return self.positions == (DATA,) and not self.names
 
     def adapted(self, function: Callable[..., Any], part: str) -> Callable[[Any, str, Any], Any]:
@@ -80,10 +80,10 @@ class Arguments(NamedTuple):
 
 
 def arguments_of_function(function: Callable[..., Any]) -> Arguments:
-    """Return how a function is called; `ValueError` for one that cannot be.
+    """Return the arguments of a function's call; `ValueError` if it cannot be called.
 
     With a parameter `ctx`: (data, ctx). With three required ones, or `*args`: (data, topic, headers). With one
-    required: (data), and so without a signature, as functions written in C may be.
+    required, or without a signature, as for some functions written in C: (data).
     """
     parameters = _parameters(function)
     if parameters is None:
@@ -105,10 +105,10 @@ def arguments_of_function(function: Callable[..., Any]) -> Arguments:
 
 
 def arguments_of_method(owner: Any, name: str) -> Arguments:
-    """Return how a method `serialize` or `deserialize` of an object is called; `ValueError` if it cannot be.
+    """Return the arguments of an object's method `serialize` or `deserialize`; `ValueError` if it cannot be called.
 
-    Parameters named `topic`, `headers` and `ctx` get these, and the remaining one gets the data. If the names decide
-    nothing, the names of the overridden method decide.
+    Parameters named `topic`, `headers` and `ctx` get these, and the remaining one gets the data. If these names do not
+    decide, the names of the overridden method decide.
     """
     parameters = _parameters(getattr(owner, name))
     if parameters is None:
@@ -120,7 +120,7 @@ def arguments_of_method(owner: Any, name: str) -> Arguments:
 
 
 def _parameters(function: Callable[..., Any]) -> list[Parameter] | None:
-    """The parameters of a function; None for a function without a signature."""
+    """Return the parameters of a function; None for a function without a signature."""
     try:
         return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -136,13 +136,13 @@ def _is_required(parameter: Parameter) -> bool:
 
 
 def _role(name: str) -> str | None:
-    """The role that a parameter's name says; None for other names. Underscores around the name mark an unused one."""
+    """Return the role of a parameter's name; None for other names. Underscores around the name mark it as unused."""
     plain = name.strip("_").lower()
     return plain if plain in _NAMED else DATA if plain in _NAMES_OF_DATA else None
 
 
 def _by_names(parameters: Sequence[Parameter]) -> Arguments | None:
-    """Each parameter by its name, and one other as the data. None if there is not exactly one other."""
+    """Assign each parameter by its name, and the only other one as the data. None if there is not exactly one other."""
     plain = [each for each in parameters if not _is_variadic(each)]
     roles = {each.name: str(_role(each.name)) for each in plain if _role(each.name) in _NAMED}
     others = [each for each in plain if each.name not in roles]
@@ -153,7 +153,7 @@ def _by_names(parameters: Sequence[Parameter]) -> Arguments | None:
 
 
 def _by_order(parameters: Sequence[Parameter], overridden: Iterable[Sequence[Parameter]]) -> Arguments | None:
-    """Three parameters with other names: in the order of the overridden method, or in ours."""
+    """Assign three parameters with other names in the order of the overridden method, or in kafwire's order."""
     required = [each for each in parameters if _is_required(each)]
     is_open = any(each.kind is Parameter.VAR_POSITIONAL for each in parameters)
     if any(each.kind not in _POSITIONAL for each in required) or len(required) > len(_OURS):
@@ -173,7 +173,7 @@ def _agrees(roles: Sequence[str | None], order: Sequence[str]) -> bool:
 
 
 def _overridden(owner: Any, name: str) -> Iterable[Sequence[Parameter]]:
-    """The parameters of the definitions of a method in the base classes of its object."""
+    """Yield the parameters of a method's definitions in the base classes of its object."""
     for kind in type(owner).__mro__[1:]:
         function = vars(kind).get(name)
         if inspect.isfunction(function) and (parameters := _parameters(function)):
@@ -181,7 +181,7 @@ def _overridden(owner: Any, name: str) -> Iterable[Sequence[Parameter]]:
 
 
 def _arranged(parameters: Sequence[Parameter], roles: dict[str, str]) -> Arguments | None:
-    """Arguments for these parameters: by position up to the first parameter without a role, by name behind it."""
+    """Return arguments for these parameters: by position up to the first one without a role, by name behind it."""
     positions: list[str] = []
     names: list[tuple[str, str]] = []
     gap = False

@@ -1,10 +1,10 @@
-"""The name that a misspelt one stands for, as errors propose it. Imports nothing of kafwire."""
+"""Proposals of names for a misspelt one, for errors. Imports nothing of kafwire."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-# Of difflib's ratio: three letters of ten may be wrong. Below it, names that share an ending would be proposed.
+# The least ratio of difflib: three letters of ten may differ. A lower one would propose names with the same ending.
 LEAST_RATIO = 0.7
 
 
@@ -12,12 +12,12 @@ def similar(name: str, known: Iterable[str], count: int = 1) -> list[str]:
     """Find the known names that differ from `name` by a few letters at most, the nearest first.
 
     Args:
-        name: what the user wrote.
-        known: the names there are.
-        count: how many to return at most.
+        name: the user's text.
+        known: the known names.
+        count: the most names to return.
 
     Returns:
-        The names; none where nothing is similar enough to be meant.
+        The names; an empty list if no name is similar enough.
 
     Example:
         >>> similar("linger_m", ["linger_ms", "batch_size"]), similar("partitions", ["pretty"])

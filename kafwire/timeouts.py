@@ -1,4 +1,4 @@
-"""Timeouts as users give them: numbers of seconds, checked where they enter. Pure."""
+"""The check of users' timeouts, which are numbers of seconds. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["timeout_of"]
 
 
 def timeout_of(timeout: Any, *, highest: float = math.inf) -> float | None:
-    """Return a number of seconds from 0 to `highest`, or None for no limit; `ConfigError` for everything else."""
+    """Return a number of seconds from 0 to `highest`, or None for no limit; `ConfigError` for all other values."""
     if timeout is None:
         return None
     seconds = real(timeout)

@@ -1,6 +1,6 @@
 """Small immutable values of the public interface. Imports nothing of kafwire but errors, integers and secrets.
 
-`__module__` is the public path: pickles name it, and those of another version load whatever module holds the class.
+`__module__` is the public path: pickles name it, so that another version may have the class in another module.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class TopicPartition(NamedTuple):
 
 
 class TransactionHandle(NamedTuple):
-    """An open transaction that its producer has given away: `Producer.detach` returns it.
+    """An open transaction that its producer has detached: `Producer.detach` returns it.
 
     EndTxn with these three values commits or aborts the transaction, from any process.
 
@@ -68,12 +68,12 @@ class TransactionHandle(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record was written.
+    """The place of a written record.
 
     Args:
         topic: the topic.
         partition: the partition's number.
-        offset: the record's offset; -1 if the broker did not tell it (acks=0).
+        offset: the record's offset; -1 if the broker did not report it (acks=0).
         timestamp_ms: milliseconds since the epoch; None if there is none.
 
     Example:
@@ -104,18 +104,18 @@ class CommittedOffset(int):
     metadata: str
 
     def __new__(cls, offset: int, metadata: str = "") -> Self:
-        """Make one; an int has its value from here."""
+        """Create the offset; an int gets its value here."""
         self = super().__new__(cls, offset)
         self.metadata = metadata
         return self
 
     def __reduce__(self) -> tuple[type[CommittedOffset], tuple[int, str]]:
-        """Pickle by the public path."""
+        """Pickle with the public path."""
         return type(self), (int(self), self.metadata)
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """Who commits offsets for a group within a transaction (KIP-447).
+    """The group and member that commit offsets within a transaction (KIP-447).
 
     Args:
         group_id: the group.
@@ -134,7 +134,7 @@ class ConsumerGroupMetadata(NamedTuple):
     group_instance_id: str | None = None
 
 
-# As the `__module__` of those below, which a NamedTuple's body may not have.
+# The public `__module__`, as in the classes below; the body of a NamedTuple may not set it.
 for _named_tuple in (TopicPartition, RecordMetadata, ConsumerGroupMetadata, TransactionHandle):
     _named_tuple.__module__ = "kafwire"
 del _named_tuple
@@ -148,7 +148,7 @@ class OffsetRange:
         topic: the topic.
         partition: the partition's number.
         first_offset: the offset of the first record.
-        count: how many records.
+        count: the number of records.
 
     Example:
         >>> from kafwire.types import OffsetRange
@@ -168,20 +168,19 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class DelegationToken:
-    """A token that others authenticate by as its owner (KIP-48). It is not pickled, as it has a secret.
+    """A token with which other clients authenticate as its owner (KIP-48). It cannot be pickled, as it has a secret.
 
-    Clients take it as `sasl_username=token.token_id, sasl_password=token.hmac, sasl_tokenauth=True`, with a
-    `sasl_mechanism` of SCRAM. Java takes `hmac.reveal()` as the password. Times are in milliseconds since
-    the epoch.
+    Give it to clients as `sasl_username=token.token_id, sasl_password=token.hmac, sasl_tokenauth=True`, with a
+    `sasl_mechanism` of SCRAM. Java needs `hmac.reveal()` as the password. Times are in milliseconds since the epoch.
 
     Args:
         token_id: the user name for SCRAM.
-        hmac: the password for SCRAM, in base64; it also says which token to renew or expire.
-        owner: the principal that the token stands for, as Kafka writes it: "User:alice".
-        requester: the principal that asked for it.
-        issued_at_ms: when it was made.
-        expires_at_ms: when it ends unless it is renewed.
-        max_at_ms: when it ends in any case.
+        hmac: the password for SCRAM, in base64; it also identifies the token to renew or expire.
+        owner: the principal of the token, as Kafka writes it: "User:alice".
+        requester: the principal that requested it.
+        issued_at_ms: when it was created.
+        expires_at_ms: when it expires unless it is renewed.
+        max_at_ms: when it expires in any case.
         renewers: the principals that may renew and expire it, besides the owner.
 
     Example:
@@ -232,7 +231,7 @@ class PartitionMetadata:
     Args:
         partition_index: the partition's number.
         leader_id: the node id of the leader; -1 without one.
-        leader_epoch: the leader's epoch; -1 if the broker does not tell it.
+        leader_epoch: the leader's epoch; -1 if the broker does not report it.
         replica_nodes: the node ids of the replicas, the preferred leader first.
         isr_nodes: the node ids of the replicas that are in sync.
         offline_replicas: the node ids of the replicas that are offline.
@@ -260,7 +259,7 @@ class TopicMetadata:
     Args:
         name: the topic.
         topic_id: the topic's id; zero if the cluster has none.
-        is_internal: whether it is one of Kafka's own topics.
+        is_internal: True for Kafka's own topics.
         partitions: its partitions.
         error_code: Kafka's error code; 0 for none, 3 if the topic does not exist.
 
@@ -284,9 +283,9 @@ class ClusterMetadata:
 
     Args:
         cluster_id: the cluster's id, or None.
-        controller_id: the node id of the broker that takes changes; -1 if none is known.
+        controller_id: the node id of the broker for administrative requests; -1 if none is known.
         brokers: the brokers.
-        topics: the topics that were asked for.
+        topics: the requested topics.
 
     Example:
         >>> kafwire.ClusterMetadata("4L6g3nShT-eMCtK--X86sw", 1, (), ()).controller_id
@@ -302,7 +301,7 @@ class ClusterMetadata:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Offset:
-    """The position at an offset, in each partition: for `start` and `end` of a scan, and `start` of a consumer.
+    """An offset as position in each partition: for `start` and `end` of a scan, and `start` of a consumer.
 
     Args:
         offset: the offset, from 0 on. As an `end` it is exclusive.
@@ -326,11 +325,11 @@ class Offset:
 class Tail:
     """The position `count` offsets before the end, in each partition: `start=Tail(5)` reads the last five.
 
-    Offsets without a record, left by compaction or taken by a transaction's markers, count too. In a partition that has
-    fewer offsets it is the beginning. With `read_committed` the end is the last stable offset.
+    Offsets without a record, left by compaction or taken by a transaction's markers, count too. In a partition with
+    fewer offsets, the position is the beginning. With `read_committed` the end is the last stable offset.
 
     Args:
-        count: how many offsets, from 0 on.
+        count: the number of offsets, from 0 on.
 
     Raises:
         ConfigError: `count` is not a whole number from 0 on.

@@ -1,1 +1,1 @@
-"""The async API flavour: the same names as in `kafwire.sync`, awaited. It makes no decisions."""
+"""The async API: the same names as in `kafwire.sync`, awaited. It makes no decisions."""

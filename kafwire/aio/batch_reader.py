@@ -1,4 +1,4 @@
-"""What reads for an `AsyncConsumer`, in the user's event loop: batches of all partitions, or of one."""
+"""The batch reader of an `AsyncConsumer`, in the user's event loop: of all partitions, or of one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class BatchReading:
-    """One reader, awaited. What a cancelled task had begun to decode is what the next one gets."""
+    """One reader, awaited. A batch that a cancelled task had begun to decode goes to the next task."""
 
     def __init__(
         self,
@@ -33,9 +33,9 @@ class BatchReading:
         hand: Hand,
         claim: Claim | None = None,
     ) -> None:
-        """`start` starts the consumer, `give_back` has a batch's rest fetched again, `hand` is the user's.
+        """`start` starts the consumer, `give_back` fetches a batch's rest again, `hand` has the user's records.
 
-        It reads the partition of a `claim`, or all that nobody claimed.
+        The reader reads the partition of a `claim`, or all unclaimed partitions.
         """
         self._core = core
         self._engine = engine
@@ -45,7 +45,7 @@ class BatchReading:
         self._claim = claim
         self._reader: FetchReader | None = None
         self._decoding: asyncio.Future[Batch | None] | None = None
-        self._ownership: PartitionOwnership | None = None  # of what was decoded last in another thread
+        self._ownership: PartitionOwnership | None = None  # of the batch last decoded in another thread
         self._busy = False
         self.needs_offsets = False
 
@@ -57,17 +57,17 @@ class BatchReading:
         by_silence: bool = False,
         limit: int = -1,
     ) -> Batch | None:
-        """The next batch, for the task that is the caller; what was read before is processed.
+        """Return the next batch to the task `caller`, and count the records before it as processed.
 
-        `by_silence`: the time begins to count at a member's first assignment. `limit`: its records at most; 0 is any
-        number, -1 as the consumer's option says.
+        `by_silence`: the timeout begins at a member's first assignment. `limit`: most records; 0: no limit, -1: the
+        limit of the consumer's option.
         """
         limit_ms = milliseconds(timeout)
         core, claim = self._core, self._claim
         loop = asyncio.get_running_loop()
         until = None if limit_ms < 0 else loop.time() + limit_ms / 1000
         silence = core.silence(limit_ms) if by_silence and limit_ms >= 0 else None
-        if claim is None:  # a claim that was taken is of a consumer that has started, and ends with it
+        if claim is None:  # a taken claim belongs to a started consumer, and ends with it
             await self._start()
             if not core.fetcher.cursors and not core.is_member:
                 raise nothing_assigned()
@@ -102,7 +102,7 @@ class BatchReading:
                     if more_ms <= 0:
                         return None
                     until = loop.time() + more_ms / 1000
-                self._settle()  # it had nothing since: what it passed over is nobody's
+                self._settle()  # no batch came since: only skipped records lie before the position
         except KafkaError as error:
             denied.tell(error)
             raise
@@ -116,14 +116,14 @@ class BatchReading:
         return -1 if self._claim is None else self._claim.number
 
     def _settle(self) -> None:
-        """What was handed out is processed."""
+        """Count delivered records as processed."""
         if self._reader is not None:
             self._hand.ask()
             self._reader.settle()
             self._core.settled()
 
     async def attend(self) -> None:
-        """Raise why the membership is over, and call the handlers that are due."""
+        """Raise the error that ended the membership, if any, and call due handlers."""
         core = self._core
         membership = core.membership
         if membership is None or self._claim is not None or not membership.needs_attention:
@@ -134,7 +134,7 @@ class BatchReading:
             await call.call_awaited()
 
     def at_once(self, limit: int) -> Batch | None:
-        """Another one, if it is there and so small that it can be decoded in the loop."""
+        """Return another batch if one is queued, and small enough to be decoded in the event loop."""
         size = self._core.fetcher.queue.ready(self._number)
         if self._reader is None or size is None or size >= INLINE_BYTES:
             return None
@@ -153,7 +153,7 @@ class BatchReading:
         try:
             batch = await asyncio.shield(self._decoding)
         except asyncio.CancelledError:
-            raise  # what comes of it is for the next one who asks
+            raise  # the next call gets the batch
         except BaseException:
             self._decoding = None
             raise
@@ -166,30 +166,30 @@ class BatchReading:
         return batch
 
     def _decode(self, reader: FetchReader, limit: int) -> Batch | None:
-        """In another thread. The batch may wait for its task, and its partition go meanwhile."""
+        """Decode in another thread. The batch may wait for its task, and lose its partition meanwhile."""
         batch = reader.read(0, limit)
         self._ownership = None if batch is None else self._core.ownership_of(batch)
         return batch
 
     def _still_owned(self, batch: Batch | None) -> Batch | None:
-        """Return the batch that was decoded last, unless its partition went."""
+        """Return the batch that was decoded last, unless its partition is not owned any more."""
         return batch if self._ownership is not None and self._ownership.is_owned else None
 
     async def begun(self) -> Batch | None:
-        """What a cancelled task had begun to decode, if it has come to be a batch."""
+        """Wait for the batch that a cancelled task had begun to decode; return it, or None."""
         if self._busy or self._decoding is None:
             return None
         await asyncio.wait([self._decoding])
         if self._decoding is not None and self._decoding.exception() is not None:
-            self._decoding = None  # it is raised anew, if it still holds
+            self._decoding = None  # the next read raises the error again, if it still exists
         return None if self._decoding is None else self._still_owned(self._decoding.result())
 
     def forget(self) -> None:
-        """Drop that."""
+        """Drop the batch that a cancelled task had begun to decode."""
         self._decoding = None
 
     def leave(self, claim: Claim) -> None:
-        """Read no more. If another thread still decodes, the partition is given back when its rows have been."""
+        """Close the claim. If another thread still decodes, first put its rows back."""
         if self._decoding is None:
             claim.close()
         else:

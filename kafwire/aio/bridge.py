@@ -1,7 +1,7 @@
-"""The bridge: awaits in the user's event loop what runs on the engine's.
+"""The bridge between the user's event loop and the engine's: coroutines that run there, and are awaited here.
 
-No decision and no state of a client's lives here. A call goes over as one callback and comes back as one; no thread
-waits for it. Any asyncio loop will do, and one client may be used from several.
+The bridge has no decisions and no state of a client. A call crosses as one callback, and so does its result; no thread
+waits for it. Any asyncio loop will do, and several loops may share one client.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ from kafwire.runtime.interfaces import Engine
 
 _T = TypeVar("_T")
 
-# What is smaller is decoded or encoded at once, in the loop's own thread: handing it to another takes longer.
+# Smaller data is decoded or encoded at once, in the loop's own thread: a switch to another thread takes longer.
 INLINE_BYTES = 256 << 10
 CLOSED = "the client was closed while this call waited"
 
 
 async def on_engine(engine: Engine, coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """Run `coroutine` on the engine and return, or raise, what comes of it.
+    """Run `coroutine` on the engine; return its result, or raise its error.
 
-    Whoever cancels the caller cancels the coroutine, and gets `CancelledError` only once the coroutine has come to its
-    end, as if it had been awaited in place. If it returned a value all the same, the value is dropped: a coroutine that
-    takes something out for its caller must be able to put it back. Cancelled on the engine's side, the call raises
-    `KafkaError`: the client was closed. It does so too in a forked child and once the interpreter ends, as blocking
-    calls do.
+    Cancelling the caller cancels the coroutine; `CancelledError` comes only once the coroutine has ended, as if it were
+    awaited in place. If it returned a value nevertheless, the value is dropped: a coroutine that takes something for
+    its caller must be able to put it back. A cancellation on the engine's side raises `KafkaError`: the client was
+    closed. A call in a forked child, or once the interpreter ends, raises `KafkaError` too, as blocking calls do.
     """
     try:
         engine.check_caller()
@@ -42,7 +41,7 @@ async def on_engine(engine: Engine, coroutine: Coroutine[Any, Any, _T]) -> _T:
     except KafkaError:
         coroutine.close()
         raise
-    if not engine.start(crossing.begin):  # the engine ended since it was asked
+    if not engine.start(crossing.begin):  # the engine ended since the check
         engine.forget(crossing)
         coroutine.close()
         raise KafkaError(CLOSED)
@@ -64,7 +63,7 @@ async def on_engine(engine: Engine, coroutine: Coroutine[Any, Any, _T]) -> _T:
 
 
 class _Crossing(Generic[_T]):
-    """One coroutine on its way over and back. Each method says whose loop it runs on."""
+    """One coroutine that runs on the engine for the user's loop. Each method names the loop that it runs on."""
 
     __slots__ = ("__weakref__", "_coroutine", "_failure", "_loop", "_task", "_waiter", "is_over")
 
@@ -77,17 +76,17 @@ class _Crossing(Generic[_T]):
         self.is_over = False
 
     def begin(self) -> None:
-        """The engine: start it."""
+        """Start the coroutine. On the engine."""
         self._task = asyncio.ensure_future(self._coroutine)
         self._task.add_done_callback(self._on_done)
 
     def cancel(self) -> None:
-        """The engine: cancel it. Comes after `begin`, as callbacks keep their order."""
+        """Cancel the coroutine. On the engine; after `begin`, as callbacks keep their order."""
         if self._task is not None:
             self._task.cancel()
 
     def fail(self, error: KafkaError) -> None:
-        """The engine, as its last step: it has ended."""
+        """End the call with an error. On the engine, as its last step."""
         self._failure = error
         if self._task is None:
             self._coroutine.close()
@@ -95,25 +94,28 @@ class _Crossing(Generic[_T]):
             self._loop.call_soon_threadsafe(self._arrive)
 
     def _on_done(self, task: asyncio.Task[_T]) -> None:
-        """The engine: it has ended."""
+        """Report the end of the coroutine. On the engine."""
         if not task.cancelled():
-            task.exception()  # looked at, should nobody be left to whom it matters
+            task.exception()  # marks it as retrieved, in case no caller is left
         with contextlib.suppress(RuntimeError):  # the user's loop was closed without waiting for this
             self._loop.call_soon_threadsafe(self._arrive)
 
     def _arrive(self) -> None:
-        """The user's loop: it has ended."""
+        """Wake the caller. On the user's loop."""
         self.is_over = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def wait(self) -> None:
-        """The user's loop: until it has ended. A new future each time, as a cancelled caller cancels what it awaits."""
+        """Wait until the coroutine has ended. On the user's loop.
+
+        Each wait has a new future, as a cancelled caller cancels the future that it awaits.
+        """
         self._waiter = self._loop.create_future()
         await self._waiter
 
     def outcome(self) -> _T:
-        """The user's loop, once it is over: what came of it."""
+        """Return the result of the ended coroutine, or raise its error. On the user's loop."""
         if self._failure is not None and (self._task is None or not self._task.done()):
             raise self._failure
         assert self._task is not None

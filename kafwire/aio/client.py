@@ -1,4 +1,4 @@
-"""`AsyncClient`: what `Client` does, awaited."""
+"""`AsyncClient`: `Client` for asyncio."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _T = TypeVar("_T")
 class AsyncClient(AsyncTokenCalls):
     """`kafwire.Client` for asyncio: a connection to a cluster for single requests. An async context manager.
 
-    It connects on the first call. It may be made outside a running loop, and used from several loops and threads. A
-    call that is cancelled ends at once. The broker may still do what it was asked to do.
+    It connects on the first call. It may be created outside a running loop, and used from several loops and threads. A
+    call that is cancelled ends at once; the broker may still execute the request.
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
-        engine: what it runs on; the process's own without one. A simulated world has its own.
+        engine: the engine to run on; None: that of the process. A simulated world has its own.
         options: fields of `kafwire.config.ClientConfig`, for example `request_timeout_ms=5000`.
 
     Raises:
@@ -218,11 +218,11 @@ class AsyncClient(AsyncTokenCalls):
         return await self._run(self._requests.topic_config(name))
 
     async def close(self) -> None:
-        """Close all connections. Calls that wait fail. A second close does nothing, nor does one in a forked child."""
+        """Close all connections. Waiting calls fail. A second close, or one in a forked child, does nothing."""
         if self._closed or self._engine.is_over:
             return
         self._closed = True
-        self._engine.start(self._cluster.shut)  # closed, even if whoever waits for it is cancelled
+        self._engine.start(self._cluster.shut)  # so that it closes even if the waiting caller is cancelled
         await self._run(partial(asyncio.sleep, 0))
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""`AsyncConsumer`: what `Consumer` does, awaited."""
+"""`AsyncConsumer`: `Consumer` for asyncio."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ _ARGUMENTS = (
 class AsyncConsumer:
     """`kafwire.Consumer` for asyncio: reads partitions. An async context manager.
 
-    It connects in `async with`, or on the first call. What is below 256 KiB as it was fetched is decoded in the loop's
-    thread, anything larger in another one. Nothing else blocks the loop. One task reads at a time, except by
+    It connects in `async with`, or on the first call. Fetched data below 256 KiB is decoded in the loop's thread,
+    larger data in another thread. Nothing else blocks the loop. One task reads at a time, except by
     `partition_stream`. A task that is cancelled loses no records.
 
     Args:
@@ -72,13 +72,13 @@ class AsyncConsumer:
         topics: the topics to read; with a `group_id` as a member of that group, as for `Consumer`.
         pattern: a regular expression instead of `topics`, for members of a group.
         assign: the partitions to read, instead of `topics`.
-        start: where reading begins, as for `Consumer`.
+        start: the start position, as for `Consumer`.
         columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
         layout: names and types of the columns, as for `kafwire.scan`.
         on_assigned: as for `Consumer`; it is awaited if it returns an awaitable, and so are the others.
         on_revoked: as for `Consumer`.
         on_lost: as for `Consumer`.
-        engine: what it runs on; the process's own without one. A simulated world has its own.
+        engine: the engine to run on; None: that of the process. A simulated world has its own.
         options: fields of `kafwire.config.ConsumerConfig`, for example `group_id="billing"`.
 
     Raises:
@@ -131,8 +131,8 @@ class AsyncConsumer:
         self._begun = self._started = False
         self._closed = False
         self._returning = False
-        self._starting: asyncio.Task[None] | None = None  # by a poll that did not wait for it
-        self._raised: KafkaError | None = None  # by a poll, last
+        self._starting: asyncio.Task[None] | None = None  # a start that a poll began and did not wait for
+        self._raised: KafkaError | None = None  # the error that a poll raised last
 
     @classmethod
     def from_config(cls, options: Mapping[str, Any], *, engine: Engine | None = None) -> Self:
@@ -140,12 +140,12 @@ class AsyncConsumer:
         return cls(engine=engine, **from_config(ConsumerConfig, options, arguments=_ARGUMENTS))
 
     async def start(self) -> None:
-        """Connect, and find where reading begins. `async with` does it, and so does the first call.
+        """Connect, and look up the start positions. `async with` and the first call do this too.
 
         Raises:
             BrokerError: a topic does not exist.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> async def main():
@@ -182,12 +182,12 @@ class AsyncConsumer:
         return batch
 
     def _feed(self, batch: Batch) -> None:
-        """The records of this batch come next."""
+        """Begin the delivery of this batch's records."""
         self._hand.begin(batch)
         self._fed.append(batch)
 
     def __aiter__(self) -> AsyncIterator[Record]:
-        """Iterate over single records, for ever. A second loop goes on where the first one stopped.
+        """Iterate over single records, for ever. A second loop continues where the first one stopped.
 
         Returns:
             An async iterator of `Record`.
@@ -211,7 +211,7 @@ class AsyncConsumer:
         return _Records(self)
 
     def poll(self, timeout: float = 0.0, *, max_records: int | None = None) -> Coroutine[Any, Any, list[Batch]]:
-        """Return the batches that are there, up to about 16 MiB decoded, as `Consumer.poll` does.
+        """Return the batches that have arrived, up to about 16 MiB decoded, as `Consumer.poll` does.
 
         Example:
             >>> async def main():
@@ -229,7 +229,7 @@ class AsyncConsumer:
             return []
         await self._put_back()
         batch = await self._first(until, limit, caller)
-        # From here on nothing is awaited: nobody can be cancelled with batches in hand.
+        # No await from here on: a task with batches in hand cannot be cancelled.
         found: list[Batch] = []
         size, left = 0, limit
         try:
@@ -240,7 +240,7 @@ class AsyncConsumer:
                 is_full = len(found) >= POLL_BATCHES or size >= POLL_BYTES or (limit and not left)
                 batch = None if is_full else self._reading.at_once(left if limit else 0)
         except KafkaError:
-            pass  # it comes again: what was found is not lost for it
+            pass  # the next poll raises the error again; this one returns the batches
         except BaseException:
             for rest in rests_of(found):
                 self._return(rest)
@@ -264,7 +264,7 @@ class AsyncConsumer:
         return True
 
     async def _first(self, until: float | None, limit: int, caller: object) -> Batch | None:
-        """The first batch of a poll. An error that was raised before is raised again when nothing else came in time."""
+        """Return the first batch of a poll. An error that was raised before is raised again only if no batch comes."""
         loop = asyncio.get_running_loop()
 
         def left() -> float | None:
@@ -359,7 +359,7 @@ class AsyncConsumer:
             self._engine.start(feed.close)
 
     def stop(self) -> None:
-        """Hand out nothing more, as `Consumer.stop` does. `await consumer.close()` closes."""
+        """Deliver no more records, as `Consumer.stop` does. `await consumer.close()` closes."""
         self._check()
         self._engine.start(self._core.stop)
         return cast("None", NOT_AWAITED)
@@ -386,7 +386,7 @@ class AsyncConsumer:
         return ArrowStream(self._core.reader(silence_ms=limit_ms, keeps=self))
 
     async def _put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
-        """A batch whose records were handed out in part, one by one: the rest is fetched again."""
+        """Fetch again the rest of a batch whose records were delivered in part, one by one."""
         await self.start()
         rest = self._hand.put_back(only)
         if rest is not None:
@@ -394,23 +394,23 @@ class AsyncConsumer:
         await self._wait_for_returns()
 
     def _return(self, rest: UnreadRemainder) -> None:
-        """Started apart from whoever calls: cancelled, he would leave a hole."""
+        """Fetch `rest` again, independently of the calling task: its cancellation must not leave a gap."""
         self._returning = True
         self._engine.start(self._core.positions.put_back, rest)
 
     async def _wait_for_returns(self) -> None:
         if self._returning:
-            if not self._closed:  # what a closed consumer does not hand out, the next owner reads
+            if not self._closed:  # the next owner reads the undelivered records of a closed consumer
                 await self._run(self._core.positions.settled())
             self._returning = False
 
     async def _take_back(self, only: Sequence[TopicPartition] | None = None) -> None:
-        """Nothing of these partitions (None: of all) is between the buffer and the user: the rest is fetched again."""
+        """Fetch again all records of these partitions (None: all) that left the buffer and were not delivered."""
         await self._put_back(only)
         await self._take_back_from(self._reading, only)
 
     async def _take_back_from(self, reading: BatchReading, only: Sequence[TopicPartition] | None = None) -> None:
-        """What a reader that was cancelled had begun to decode, if it is of these partitions."""
+        """Fetch again the batch that a cancelled task had begun to decode, if it is of these partitions."""
         batch = await reading.begun()
         for rest in rests_of([] if batch is None else [batch]):
             if only is None or rest.where in only:
@@ -435,41 +435,41 @@ class AsyncConsumer:
 
     @property
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read; none before the start."""
+        """The partitions that the consumer reads; none before the start."""
         return called_property("assignment", self._core.assignment.partitions)
 
     @property
     def subscription(self) -> set[str]:
-        """The topics of `topics=`, `pattern=` or `subscribe`: all their partitions are read, or the group's share."""
+        """The topics of `topics=`, `pattern=` or `subscribe`: all their partitions are read, or the assigned ones."""
         return called_property("subscription", self._core.topics)
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions and no others, as `Consumer.assign` does."""
+        """Read only these partitions, as `Consumer.assign` does."""
         wanted = list(partitions)
         await self._take_back()
         await self._tell_revoked()
         await self._run(self._core.assign(wanted))
 
     async def subscribe(self, topics: str | Iterable[str] | None = None, *, pattern: str | None = None) -> None:
-        """Read these topics and no others, or what of them the group assigns, as `Consumer.subscribe` does."""
+        """Read only these topics: all partitions, or those that the group assigns, as `Consumer.subscribe` does."""
         names, pattern = subscription_of(topics, pattern)
         await self._take_back()
         await self._run(self._core.subscribe(names, pattern))
 
     async def unsubscribe(self) -> None:
-        """Read nothing any more, as `Consumer.unsubscribe` does."""
+        """Stop reading all partitions, as `Consumer.unsubscribe` does."""
         self._core.commits.ledger.advance(self._hand.passed())
         await self._take_back()
         await self._tell_revoked()
         await self._run(self._core.assign([]))
 
     async def _tell_revoked(self) -> None:
-        """A member that leaves calls its handler itself: nobody reads meanwhile."""
+        """Call the handlers of a leaving member here, as no read runs meanwhile."""
         for call in self._core.last_calls():
             await call.call_awaited()
 
     async def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on at an offset, as `Consumer.seek` does. What is buffered of the partition is dropped.
+        """Continue at an offset, as `Consumer.seek` does. Buffered records of the partition are dropped.
 
         Example:
             >>> async def main():
@@ -486,7 +486,7 @@ class AsyncConsumer:
     async def seek_to_timestamp(
         self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, int]:
-        """Read on at the first record at or after a time, as `Consumer.seek_to_timestamp` does."""
+        """Continue at the first record at or after a time, as `Consumer.seek_to_timestamp` does."""
         chosen = None if partitions is None else partitions_of(partitions)
         await self._take_back(chosen)
         found = await self._run(self._core.positions.seek_to(when, chosen))
@@ -494,11 +494,11 @@ class AsyncConsumer:
         return found
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Read on at the first offsets, as `Consumer.seek_to_beginning` does."""
+        """Continue at the first offsets, as `Consumer.seek_to_beginning` does."""
         return await self.seek_to_timestamp("earliest", partitions or None)
 
     async def seek_to_end(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Read on at the end offsets, as `Consumer.seek_to_end` does."""
+        """Continue at the end offsets, as `Consumer.seek_to_end` does."""
         return await self.seek_to_timestamp("latest", partitions or None)
 
     async def pause(self, *partitions: TopicPartition) -> None:
@@ -559,7 +559,7 @@ class AsyncConsumer:
         return {where: self._core.positions.lag(where, self._hand.next()) for where in self._core.assignment.partitions}
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark that the last fetch response knew, as `Consumer.high_watermark` does.
+        """Return the high watermark of the last fetch response, as `Consumer.high_watermark` does.
 
         No request is sent.
         """
@@ -571,7 +571,7 @@ class AsyncConsumer:
     def commit(self, what: ToCommit | None = None) -> Coroutine[Any, Any, None]:
         """Commit offsets for the group, and wait until its coordinator has stored them, as `Consumer.commit` does.
 
-        Without arguments it covers the rows in hand in the task that called `poll`, or asked for the batch or record.
+        Without arguments it covers the rows in hand in the task that called `poll`, or read the batch or record.
 
         Example:
             >>> async def main():
@@ -581,7 +581,7 @@ class AsyncConsumer:
             >>> asyncio.run(main())[partition]
             2
         """
-        # The call itself tells which task it is: a coroutine may run in another one, as by asyncio.wait_for.
+        # The call itself identifies the task: a coroutine may run in another one, as by asyncio.wait_for.
         return self._commit(what, [] if what is not None else self._core.covered(self._hand))
 
     async def _commit(self, what: ToCommit | None, handed: list[Handed]) -> None:
@@ -594,7 +594,7 @@ class AsyncConsumer:
         return await self._run(self._core.commits.committed(None if partitions is None else partitions_of(partitions)))
 
     def processed(self, *, in_hand: bool = False) -> dict[TopicPartition, int]:
-        """Return how far each partition is processed, as `Consumer.processed` does, for `AsyncProducer.send_offsets`.
+        """Return each partition's processed offset, as `Consumer.processed` does, for `AsyncProducer.send_offsets`.
 
         No request is sent.
         """
@@ -602,7 +602,7 @@ class AsyncConsumer:
         return self._core.processed(self._hand, in_hand=in_hand)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return who commits for the group, as `Consumer.group_metadata` does. For `AsyncProducer.send_offsets`."""
+        """Return the group metadata for `AsyncProducer.send_offsets`, as `Consumer.group_metadata` does."""
         return self._core.commits.group_metadata()
 
     # --- the rest ---------------------------------------------------------------------------------------------------
@@ -612,7 +612,7 @@ class AsyncConsumer:
         return await self._run(self._core.snapshot())
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109
-        """Commit what is processed, leave the group, and close the connections, as `Consumer.close` does.
+        """Commit processed offsets, leave the group, and close the connections, as `Consumer.close` does.
 
         A call that is cancelled leaves nothing open.
         """
@@ -629,7 +629,7 @@ class AsyncConsumer:
             async with asyncio.timeout(timeout) as patience:
                 await self._tell_revoked()
         except TimeoutError:
-            if not patience.expired():  # the handler's own
+            if not patience.expired():  # the handler raised it
                 raise
             log.warning("kafwire: on_revoked was cancelled as it took longer than the %g s of close", timeout)
         finally:
@@ -637,7 +637,7 @@ class AsyncConsumer:
             await self._close_core(max(0.0, until - self._engine.clock.monotonic()), failed=failed)
 
     async def _close_core(self, timeout: float, *, failed: bool) -> None:  # noqa: ASYNC109
-        # Started apart from this call: whoever cancels the wait for it leaves nothing open.
+        # A separate task: a cancelled wait leaves nothing open.
         closing = asyncio.ensure_future(on_engine(self._engine, self._core.close(timeout, failed=failed)))
         await asyncio.shield(closing)
 
@@ -664,7 +664,7 @@ class AsyncConsumer:
 
 
 class _NotAwaited:
-    """What `stop` returns: an error in words where aiokafka's `await consumer.stop()` is written, which closes."""
+    """The result of `stop`. Awaiting it raises an error with advice: in aiokafka, `await consumer.stop()` closes."""
 
     def __await__(self) -> NoReturn:
         raise TypeError("stop() is not awaited, and does not close: write `await consumer.close()`")
@@ -680,7 +680,7 @@ NOT_AWAITED = _NotAwaited()
 
 
 class _Fed:
-    """The batches that a record iterator takes next; it may be asked again when it was empty."""
+    """An iterator of the batches that a record iterator takes next. It may get more batches after it was empty."""
 
     def __init__(self, batches: list[Batch]) -> None:
         self._batches = batches
@@ -695,7 +695,7 @@ class _Fed:
 
 
 class _Batches:
-    """The batches of a consumer. An error ends it, a cancellation does not."""
+    """The iterator of a consumer's batches. An error ends it, a cancellation does not."""
 
     def __init__(self, consumer: AsyncConsumer, timeout_s: float | None) -> None:
         self._consumer = consumer
@@ -727,7 +727,7 @@ class _Batches:
 
 
 class _Records:
-    """The records of a consumer, one by one."""
+    """The iterator of a consumer's records."""
 
     def __init__(self, consumer: AsyncConsumer) -> None:
         self._consumer = consumer
@@ -752,7 +752,7 @@ class _Records:
 
 
 class _AwaitedRecords:
-    """The same where deserializers are async. A record is handed out when they are done with it, and not before."""
+    """The iterator of a consumer's records with async deserializers. A record is delivered once they have run."""
 
     def __init__(self, consumer: AsyncConsumer, deserializers: Deserializers) -> None:
         self._consumer = consumer
@@ -779,7 +779,7 @@ class _AwaitedRecords:
                 continue
             held, row = records.batch, records.row
             record = await self._deserializers.deserialize_awaited(raw)
-            # Another task may have sought meanwhile, or have taken the record.
+            # Another task may have called `seek`, or taken the record, meanwhile.
             if records.batch is held and records.row == row:
                 records.skip()
                 return record

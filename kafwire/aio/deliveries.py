@@ -1,7 +1,7 @@
-"""Deliveries, awaited: the handles of what was sent, and how the user's event loops learn what became of it.
+"""Awaitable deliveries: the handles of sent records, and the notification of the user's event loops.
 
-The engine tells a loop once of all that was decided since the loop last looked: one wake-up for many records. A handle
-may be awaited by any number of tasks, in any loop.
+The engine wakes a loop once for all outcomes since the loop last looked: one wake-up for many records. Any number of
+tasks, in any loop, may await a handle.
 """
 
 from __future__ import annotations
@@ -25,20 +25,23 @@ _NOT_YET = "the outcome is not known yet: await the delivery"
 
 
 class LoopState:
-    """One event loop of the user's, and who waits in it for batches and for room. Everything but `_tell` runs there."""
+    """One event loop of the user, and its tasks that wait for batches or for room.
+
+    All methods but `_tell` and `more_room` run in that loop.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, budget: Budget) -> None:
         self.loop = loop
-        self.senders: deque[RoomWaiter] = deque()  # those without room, in turn
+        self.senders: deque[RoomWaiter] = deque()  # senders that wait for room, in turn
         self._budget = budget
         self._waiting: dict[ProducerBatch, list[Callable[[], object]]] = {}
-        self._news: deque[ProducerBatch | None] = deque()  # batches that are done; None: there is more room
+        self._news: deque[ProducerBatch | None] = deque()  # batches that are done; None: more room
         self._told = False
 
     # --- batches
 
     def when_done(self, batch: ProducerBatch, function: Callable[[], object]) -> None:
-        """Call `function()` here once the batch is done."""
+        """Call `function()` in this loop once the batch is done."""
         waiting = self._waiting.get(batch)
         if waiting is not None:
             waiting.append(function)
@@ -47,13 +50,13 @@ class LoopState:
             batch.add_done_callback(partial(self._tell, batch))
 
     def until_done(self, batch: ProducerBatch) -> Generator[Any, None, None]:
-        """Wait for the batch. Cancelling this leaves it alone."""
+        """Wait for the batch. A cancelled wait does not affect the batch."""
         waiter = Waiter(self.loop)
         self.when_done(batch, waiter.resolve)
         return iter(waiter)
 
     def _tell(self, news: ProducerBatch | None) -> None:
-        """Any thread: have the loop look, unless it is about to."""
+        """Make the loop process the news, unless it is already woken. Any thread."""
         self._news.append(news)
         if self._told:
             return
@@ -61,12 +64,12 @@ class LoopState:
             self._told = True
             with contextlib.suppress(RuntimeError):  # the loop was closed without waiting for this
                 self.loop.call_soon_threadsafe(self._on_news)
-        except BaseException:  # interrupted: the next one tells it
+        except BaseException:  # interrupted: the next call wakes the loop
             self._told = False
             raise
 
     def _on_news(self) -> None:
-        self._told = False  # before looking: what comes now is told again
+        self._told = False  # before the look: later news wakes the loop again
         while self._news:
             batch = self._news.popleft()
             if batch is None:
@@ -81,7 +84,7 @@ class LoopState:
     # --- room
 
     def more_room(self) -> None:
-        """Any thread: the budget has more room."""
+        """Wake the first waiting sender, as the budget has more room. Any thread."""
         self._tell(None)
 
     def _wake_first(self) -> None:
@@ -89,24 +92,24 @@ class LoopState:
             self.senders[0].wake()
 
     def enter(self) -> RoomWaiter:
-        """A place at the end of the queue of those who wait for room; `leave` must follow."""
+        """Return a place at the end of the queue of senders that wait for room; `leave` must follow."""
         place = RoomWaiter(self)
         self.senders.append(place)
         self._budget.listen(self.more_room)
         return place
 
     def leave(self, place: RoomWaiter) -> None:
-        """Give a place up. Whoever comes first now tries."""
+        """Leave the queue, and wake the sender that is first now."""
         self.senders.remove(place)
         self._budget.unlisten(self.more_room)
         self._wake_first()
 
 
 class Waiter:
-    """What one task awaits, in place of asyncio's Future, whose protocol this is.
+    """An awaitable for one task, with the protocol of asyncio's Future.
 
-    A Future has its task run a turn of the loop later. That turn asks the selector and gives the GIL away, to the
-    engine that has just given it, and a record that is awaited alone would wait for it. This one runs the task at once.
+    A Future runs its task one turn of the loop later. That turn calls the selector and releases the GIL to the engine,
+    which has just released it; a single awaited record would wait for that. This class runs the task at once.
     """
 
     __slots__ = ("_asyncio_future_blocking", "_callback", "_cancelled", "_context", "_loop")
@@ -123,18 +126,18 @@ class Waiter:
         yield self
 
     def get_loop(self) -> asyncio.AbstractEventLoop:
-        """The task's loop, which asyncio compares."""
+        """Return the task's loop, which asyncio compares with its own."""
         return self._loop
 
     def add_done_callback(
         self, function: Callable[[Waiter], object], *, context: contextvars.Context | None = None
     ) -> None:
-        """The task says how to go on with it."""
+        """Store the task's callback."""
         self._callback = function
         self._context = context
 
     def resolve(self) -> None:
-        """Go on with the task, here and now: in its loop, and not within another task."""
+        """Continue the task at once. Call this in the task's loop, outside other tasks."""
         callback, self._callback = self._callback, None
         if callback is not None:
             if self._context is not None:
@@ -143,7 +146,7 @@ class Waiter:
                 callback(self)
 
     def cancel(self, msg: object = None) -> bool:
-        """The task is cancelled, by itself or another one."""
+        """Cancel the wait; the task calls this when it is cancelled."""
         callback, self._callback = self._callback, None
         if callback is None:
             return False
@@ -152,13 +155,13 @@ class Waiter:
         return True
 
     def result(self) -> None:
-        """What the task learns."""
+        """Return None to the task, or raise `CancelledError`."""
         if self._cancelled is not None:
             raise asyncio.CancelledError(*self._cancelled)
 
 
 class RoomWaiter:
-    """A sender's place in the queue for room: only the first one takes any, so a large record comes to its turn."""
+    """A sender's place in the queue for room. Only the first sender takes room, so a large record gets its turn."""
 
     def __init__(self, loop_state: LoopState) -> None:
         self._loop_state = loop_state
@@ -166,16 +169,16 @@ class RoomWaiter:
 
     @property
     def is_first(self) -> bool:
-        """Whether it is this sender's turn."""
+        """True if it is this sender's turn."""
         return self._loop_state.senders[0] is self
 
     def wake(self) -> None:
-        """Have it look again."""
+        """Wake the sender to check for room again."""
         if self._waiter is not None:
             _resolve(self._waiter)
 
     async def wait(self, until: float) -> bool:
-        """Wait until it is worth a try; False once the loop's time is `until`."""
+        """Wait until there may be room; return False once the loop's time is `until`."""
         left = until - self._loop_state.loop.time()
         if left <= 0:
             return False
@@ -190,14 +193,14 @@ class RoomWaiter:
 
 
 class LoopRegistry:
-    """The event loops from which one producer is used."""
+    """The event loops that use one producer."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
         self._loops: dict[Hashable, LoopState] = {}
 
     def here(self) -> LoopState:
-        """That of the loop that runs here."""
+        """Return the state of the running loop."""
         loop = asyncio.get_running_loop()
         loop_state = self._loops.get(loop)
         if loop_state is None:
@@ -243,11 +246,11 @@ class AsyncDelivery:
         return self._delivery.result()
 
     def done(self) -> bool:
-        """Return whether the outcome is known."""
+        """Return True if the outcome is known."""
         return self._delivery.done()
 
     def result(self) -> RecordMetadata:
-        """Return what awaiting the delivery gives, without waiting.
+        """Return the result of the delivery, without waiting.
 
         Returns:
             The `RecordMetadata`.
@@ -322,11 +325,11 @@ class AsyncBatchDelivery:
         return self._delivery.result()
 
     def done(self) -> bool:
-        """Return whether the outcome of every row is known."""
+        """Return True if the outcome of every row is known."""
         return self._delivery.done()
 
     def result(self) -> list[tuple[str, int, int, int]]:
-        """Return what awaiting the delivery gives, without waiting.
+        """Return the result of the delivery, without waiting.
 
         Returns:
             A list of (topic, partition, first_offset, count).

@@ -1,4 +1,4 @@
-"""`AsyncPartitionStream`: the batches of one partition, awaited by whoever has its stream."""
+"""`AsyncPartitionStream`: the stream of one partition's batches, for asyncio."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class AsyncPartitionStream:
     """The batches of one partition, for one task: an async iterator, and an async context manager.
 
     It ends when the partition is revoked from this member of a group, or lost, or when the consumer is stopped or
-    closed. A revoked partition is waited for within `revocation_timeout_ms`: until the batch in hand is processed, or,
-    with `explicit`, everything that was handed out; and with `enable_auto_commit=False` until the stream is closed, or
-    dropped: so it can still be committed after its end.
+    closed. A revocation waits, at most `revocation_timeout_ms`, until the batch in hand is processed, or, with
+    `explicit`, all delivered records; and with `enable_auto_commit=False` until the stream is closed or dropped, so
+    that a commit after its end is still possible.
 
-    A batch counts as processed when the next one is taken, or when it is committed. `topic` and `partition` say which
-    partition it is. `partition_stream` or `partitions` of `AsyncConsumer` makes it.
+    A batch counts as processed when the next one is read, or when it is committed. `topic` and `partition` name the
+    partition. `partition_stream` or `partitions` of `AsyncConsumer` makes it.
 
     Example:
         >>> async def main():
@@ -56,9 +56,9 @@ class AsyncPartitionStream:
         timeout_s: float | None,
         explicit: bool,
     ) -> None:
-        """`let_go` has the consumer give the partition out of its hand, where the claim is not taken yet.
+        """`let_go` puts the partition's records in the consumer's hand back, if the claim is not taken yet.
 
-        `take_back` has what the reader had begun to decode fetched again.
+        `take_back` fetches the records that the reader had begun to decode again.
         """
         self.topic, self.partition = claim.where
         self._core, self._engine = core, engine
@@ -70,29 +70,29 @@ class AsyncPartitionStream:
         self._timeout_s = timeout_s
         self._explicit = explicit
         self._progress: PartitionProgress | None = None
-        # Who commits himself may do so after the end of a stream that he was given, until he closes it.
+        # With manual commits, the user may commit after the end of a stream of `partitions()`, until it is closed.
         self._stays = let_go is None and not core.commits.is_automatic
         self._closed = self._has_ended = self._paused = False
-        self._is_bounded = True  # False: whoever reads it bounds what is not committed
+        self._is_bounded = True  # False: the reader bounds the uncommitted offsets itself
 
     @property
     def is_lost(self) -> bool:
-        """Whether another member processes what is in hand: the partition was lost, or revoked before it was done.
+        """True if another member processes the records in hand: the partition was lost, or revoked too early.
 
-        Nothing of it can be committed, and no result of it is to be written any more.
+        Its offsets cannot be committed, and its results must not be written any more.
         """
         return self._claim.is_lost
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more comes: the partition is given up, or the stream is closed."""
+        """True if no more records come: the partition is given up, or the stream is closed."""
         return self._closed or self._claim.is_ending
 
     def __aiter__(self) -> AsyncIterator[Batch]:
         return self
 
     def __anext__(self) -> Coroutine[Any, Any, Batch]:
-        """The next batch; the one before it is processed, unless the stream is `explicit`."""
+        """Read the next batch, and count the one before it as processed unless the stream is `explicit`."""
         return self._taken(self._hand.caller())
 
     async def _taken(self, caller: object) -> Batch:
@@ -127,7 +127,7 @@ class AsyncPartitionStream:
         position = self._core.position(self._claim)
         try:
             batch = await self._reading.next(self._timeout_s, caller)
-            while batch is None and self._paused and not self._claim.is_ending:  # silent because it is paused
+            while batch is None and self._paused and not self._claim.is_ending:  # no records because of the pause
                 batch = await self._reading.next(self._timeout_s, caller)
         except StreamEnded:
             return None
@@ -141,14 +141,14 @@ class AsyncPartitionStream:
         return progress.uncommitted >= self._core.config.max_uncommitted
 
     def complete(self, first_offset: int, next_offset: int) -> None:
-        """Of an `explicit` stream: the records of [first_offset, next_offset) are processed. In any order, any thread.
+        """Complete the records of [first_offset, next_offset) of an `explicit` stream. In any order, in any thread.
 
-        Commits go as far as everything is completed. At most `max_uncommitted` offsets are handed out beyond that. What
-        was not handed out is not completed by this.
+        Commits go up to the first record that is not completed. At most `max_uncommitted` offsets are delivered beyond
+        it. Undelivered records are not completed by this.
 
         Args:
             first_offset: the offset of the first record.
-            next_offset: the one after the last record.
+            next_offset: the offset after the last record.
 
         Raises:
             KafkaError: the stream is not `explicit`.
@@ -160,17 +160,17 @@ class AsyncPartitionStream:
             self._progress.complete(first_offset, next_offset)
 
     def commit(self, what: Batch | Record | None = None) -> Coroutine[Any, Any, None]:
-        """Commit how far the partition is processed.
+        """Commit the partition's processed offset.
 
         Args:
-            what: a batch or a record: everything up to its end is processed, itself too. None: what counts as
-                processed; in the task that reads the stream, the batch in hand too, unless the stream is `explicit`.
+            what: a batch or a record: commit its end. None: commit the processed offset; in the task that reads the
+                stream, the batch in hand counts too, unless the stream is `explicit`.
 
         Raises:
-            CommitFailedError: the partition is not this consumer's any more.
+            CommitFailedError: this consumer does not own the partition any more.
             ConfigError: the consumer has no `group_id`.
             BrokerError: the coordinator refuses the commit.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
         """
         handed = [] if what is not None or self._explicit else self._core.covered(self._hand)
         return self._commit(what, handed)
@@ -179,22 +179,22 @@ class AsyncPartitionStream:
         await on_engine(self._engine, self._core.commit_claimed(self._claim, what, handed))
 
     def _abandon(self) -> None:
-        """Leave what is not completed to the next owner: a revocation waits for it no more once this is closed."""
+        """Leave uncompleted records to the next owner: after the close, a revocation does not wait for them."""
         if self._progress is not None:
             self._progress.is_abandoned = True
 
     def pause(self) -> None:
-        """Fetch and hand out nothing until `resume`. Heartbeats go on."""
+        """Stop fetching and delivering until `resume`. Heartbeats continue."""
         self._paused = True
         self._engine.start(self._core.assignment.pause_claimed, self._claim, True)
 
     def resume(self) -> None:
-        """Fetch and hand out again."""
+        """Fetch and deliver again."""
         self._paused = False
         self._engine.start(self._core.assignment.pause_claimed, self._claim, False)
 
     async def aclose(self) -> None:
-        """Let others read the partition. A second close does nothing."""
+        """Close the stream: other readers may read the partition. A second close does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -218,5 +218,5 @@ class AsyncPartitionStream:
 
     def __del__(self) -> None:
         if not getattr(self, "_closed", True):
-            with suppress(RuntimeError):  # its event loop is closed: what it had decoded is gone with it
+            with suppress(RuntimeError):  # the event loop is closed, and its decoded records are gone
                 self._reading.leave(self._claim)

@@ -1,4 +1,4 @@
-"""`AsyncProducer`: what `Producer` does, awaited."""
+"""`AsyncProducer`: `Producer` for asyncio."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ CANCELLED_FLUSH_S = 1.0
 class AsyncProducer(AsyncProducerNames):
     """`kafwire.Producer` for asyncio: sends records. An async context manager.
 
-    It may be made outside a running loop, and used by any number of tasks, from several loops and threads. Nothing
+    It may be created outside a running loop, and used by any number of tasks, from several loops and threads. Nothing
     blocks the loop: requests, retries and linger run in the engine's thread, and tables of 256 KiB and more are encoded
     in another thread.
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
-        engine: what it runs on; the process's own without one. A simulated world has its own.
+        engine: the engine to run on; None: that of the process. A simulated world has its own.
         options: fields of `kafwire.config.ProducerConfig`, for example `compression_type="lz4"`.
 
     Raises:
@@ -93,7 +93,7 @@ class AsyncProducer(AsyncProducerNames):
         self._closed = False
         if serializers is not None:
             self._serializers = serializers
-            kind: Any = type(self)  # mypy takes no class of ours for hashable
+            kind: Any = type(self)  # mypy does not accept these classes as hashable
             self.__class__ = _serializing(kind)
 
     @classmethod
@@ -102,9 +102,9 @@ class AsyncProducer(AsyncProducerNames):
         return cls(engine=engine, **from_config(ProducerConfig, options))
 
     async def start(self) -> None:
-        """Connect, so that an unreachable cluster is an error here. The first `send` does it otherwise.
+        """Connect, so that an unreachable cluster raises an error here. Otherwise the first `send` connects.
 
-        A second call does nothing. Records are sent without it, too.
+        A second call does nothing.
 
         Raises:
             KafkaConnectionError: no broker could be reached.
@@ -150,7 +150,7 @@ class AsyncProducer(AsyncProducerNames):
         loop_state = self._loops.here()
         try:
             if headers is not None and not isinstance(headers, list | tuple | dict):
-                headers = list(headers)  # an iterator must not be empty when the record comes again
+                headers = list(headers)  # an iterator would be empty at the second attempt
             delivery = None
             if not loop_state.senders:
                 try:  # noqa: SIM105  # for speed
@@ -175,19 +175,18 @@ class AsyncProducer(AsyncProducerNames):
     ) -> RecordMetadata:
         """Send one record, and wait for its acknowledgement.
 
-        One after the other, each record costs a round trip. Where there are many, keep the deliveries of `send` and
-        await them later.
+        Each call costs a round trip. For many records, keep the deliveries of `send` and await them later.
 
         Args:
             topic: the topic.
-            value: bytes-like, None for null, or what the `value_serializer` takes.
-            key: bytes-like, None for null, or what the `key_serializer` takes.
+            value: bytes-like, None for null, or an input of the `value_serializer`.
+            key: bytes-like, None for null, or an input of the `key_serializer`.
             headers: pairs of a str and bytes, str (sent as UTF-8) or None; or a dict.
             timestamp_ms: milliseconds since the epoch; None: now.
             partition: the partition; None leaves it to the partitioner.
 
         Returns:
-            Where the record was written.
+            The record's topic, partition, offset and timestamp.
 
         Raises:
             KafkaError: as `Producer.send` and `Delivery.result` do.
@@ -212,7 +211,7 @@ class AsyncProducer(AsyncProducerNames):
         while True:
             try:
                 return await self._append_in_turn(loop_state, record, until)
-            except UnknownPartition as error:  # its place in the queue is free by now: others need not wait
+            except UnknownPartition as error:  # the place in the queue is free by now: other senders need not wait
                 missing = error
             await self._learn_partition(loop_state, missing, until)
 
@@ -284,7 +283,7 @@ class AsyncProducer(AsyncProducerNames):
     async def _pass(self, loop_state: LoopState, rows: _RowsToSend, *, inline: bool) -> bool:
         if inline:
             return rows.go_on()
-        # A thread that encodes cannot be called back: whoever is cancelled leaves once it has come to a stop.
+        # An encoding thread cannot be stopped: a cancelled task ends once the thread has stopped.
         passing = loop_state.loop.run_in_executor(None, rows.go_on)
         try:
             return await asyncio.shield(passing)
@@ -292,7 +291,7 @@ class AsyncProducer(AsyncProducerNames):
             await asyncio.wait([passing])
             raise
 
-    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # says so in the producer's words
+    async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # raises the producer's own error
         """Send what was buffered before this call, and wait until every outcome is known, as `Producer.flush` does.
 
         Example:
@@ -349,11 +348,11 @@ class AsyncProducer(AsyncProducerNames):
         await self._run(self._transactional().commit(timeout_of(timeout)))
 
     async def abort_transaction(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Drop what was not sent, and abort, as `Producer.abort_transaction` does."""
+        """Drop unsent records, and abort, as `Producer.abort_transaction` does."""
         await self._run(self._transactional().abort(timeout_of(timeout)))
 
     async def detach(self, timeout: float | None = None) -> TransactionHandle:  # noqa: ASYNC109
-        """Flush, and give the open transaction away, as `Producer.detach` does."""
+        """Flush, and detach the open transaction, as `Producer.detach` does."""
         return await self._run(self._transactional().detach(timeout_of(timeout)))
 
     async def send_offsets(
@@ -410,7 +409,7 @@ class AsyncProducer(AsyncProducerNames):
         if kind is None or issubclass(kind, Exception):
             await self.close()
             return
-        # Who is cancelled should end, not wait out the delivery time-out of an unreachable broker.
+        # A cancelled task must end soon, and not wait for the delivery timeout of an unreachable broker.
         lost = await self._close(CANCELLED_FLUSH_S)
         if lost:
             log.warning("kafwire: a producer was cancelled with %s not acknowledged", undelivered(lost))
@@ -442,7 +441,7 @@ class AsyncProducer(AsyncProducerNames):
 
 
 class _RowsToSend:
-    """Arrow data on its way into batches, as far as there is room."""
+    """Arrow data that is encoded into batches, as far as there is room."""
 
     def __init__(self, sender: Sender, topic: str | None, pieces: Iterable[Any], partition: int | None) -> None:
         self._accumulator = sender.accumulator
@@ -451,19 +450,19 @@ class _RowsToSend:
         self.partition = partition
         self._chunks: Any = None
         self._rows: Any = None
-        self._targets: list[tuple[str, bytes | None]] = []  # of these rows, the next one last
+        self._targets: list[tuple[str, bytes | None]] = []  # topics (and choices) of these rows, the next one last
         self._plan: Any = None
         self._name = ""  # of the plan's topic
         self._row = 0
         self._generation = sender.accumulator.transaction_generation
         self.unknown: list[str] = []
-        """The topics that are to be learnt before it can go on."""
+        """The topics whose metadata is needed before it can go on."""
         self.missing: UnknownPartition | None = None
-        """The added partition that is to be learnt before it can go on."""
+        """The added partition whose metadata is needed before it can go on."""
         self.parts: list[tuple[Any, int, int]] = []
 
     def go_on(self) -> bool:
-        """Encode until everything is in batches, a topic unknown, or the budget used up: whether it is all done."""
+        """Encode until all rows are in batches (return True), a topic is unknown, or the budget is used up."""
         accumulator = self._accumulator
         if self._chunks is None:
             self._chunks = (rows for piece in self._pieces for rows in RowsReader(piece))
@@ -487,7 +486,7 @@ class _RowsToSend:
                 except UnknownPartition as error:
                     self.missing = error
                     return False
-                if self._plan is None:  # it was forgotten: others took long
+                if self._plan is None:  # the topic was forgotten, as other rows took long
                     self.unknown = [self._name]
                     return False
                 self._targets.pop()
@@ -501,7 +500,7 @@ class _RowsToSend:
 
 
 class _SerializingProducer(AsyncProducer):
-    """One with serializers. A class of its own, so that `send` of one without has nothing to look at."""
+    """A producer with serializers. It is a separate class, so that `send` without serializers needs no check."""
 
     async def send(
         self,
@@ -527,7 +526,7 @@ class _SerializingProducer(AsyncProducer):
 
 @cache
 def _serializing(kind: type[AsyncProducer]) -> type[AsyncProducer]:
-    """Return a kind of producer with serializers, under its own name. Its own methods come first."""
+    """Return a subclass of `kind` with serializers, with the same name. Methods of `kind` take precedence."""
     bases = (_SerializingProducer,) if kind is AsyncProducer else (kind, _SerializingProducer)
     same = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
     return type(kind.__name__, bases, same)

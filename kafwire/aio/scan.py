@@ -1,4 +1,4 @@
-"""`AsyncScan`: what `Scan` does, awaited."""
+"""`AsyncScan`: `Scan` for asyncio."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from kafwire.records import Batch, Record
     from kafwire.records._records import RecordIterator
 
-# A thread waits no longer than that for records at a time: one whose task was cancelled holds nobody up.
+# A thread waits at most this long for records at a time, so that the thread of a cancelled task ends soon.
 _LONGEST_WAIT_MS = 100
 
 
 class AsyncScan(BoundedRead):
     """A bounded read for asyncio. Consume it once: by `batches()`, record by record, or as an Arrow stream in a thread.
 
-    The records of a partition come in order; partitions are mixed. `ranges` says which offsets are read.
+    The records of a partition come in order; partitions are mixed. `ranges` has the offsets that are read.
     `AsyncClient.scan` makes it.
 
     Example:
@@ -78,13 +78,13 @@ class AsyncScan(BoundedRead):
                 return
 
     def __aiter__(self) -> AsyncIterator[Record]:
-        """Iterate over single records. A second loop goes on where the first one stopped.
+        """Iterate over single records. A second loop continues where the first one stopped.
 
         Returns:
             An async iterator of `Record`.
 
         Raises:
-            KafkaError: as `batches` does; a `SerializationError` leaves the record the next one.
+            KafkaError: as `batches` does; after a `SerializationError`, the next read starts at the same record.
 
         Example:
             >>> async def main():

@@ -1,4 +1,4 @@
-"""`AsyncShareConsumer`: what `ShareConsumer` does, awaited."""
+"""`AsyncShareConsumer`: `ShareConsumer` for asyncio."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AsyncShareConsumer:
         topics: the topics to read.
         columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
         layout: names and types of the columns, as for `kafwire.scan`.
-        engine: what it runs on; the process's own without one. A simulated world has its own.
+        engine: the engine to run on; None: that of the process. A simulated world has its own.
         options: fields of `kafwire.config.ShareConsumerConfig`, for example `group_id="workers"`.
 
     Raises:
@@ -81,8 +81,8 @@ class AsyncShareConsumer:
         self._core = ShareCore(Cluster(self._engine, config), config, names, make_layout, deserializers)
         self._in_hand: list[ShareBatch] = []
         self._records = RecordsInHand(explicit=self._core.explicit)
-        self._fetched: deque[FetchedRange] = deque()  # what was acquired, and is not decoded
-        self._waiting: deque[ShareBatch] = deque()  # and what is, and was not handed out
+        self._fetched: deque[FetchedRange] = deque()  # acquired ranges that are not decoded
+        self._waiting: deque[ShareBatch] = deque()  # decoded batches that were not delivered
         self._begun = self._closed = False
 
     @classmethod
@@ -91,12 +91,12 @@ class AsyncShareConsumer:
         return cls(engine=engine, **from_config(ShareConsumerConfig, options, arguments=_ARGUMENTS))
 
     async def start(self) -> None:
-        """Connect, and join the group. `async with` does it, and so does the first call.
+        """Connect, and join the group. `async with` and the first call do this too.
 
         Raises:
             BrokerError: a topic does not exist.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
         """
         self._check()
         self._begun = True
@@ -120,7 +120,7 @@ class AsyncShareConsumer:
         return list(self._in_hand)
 
     async def _fill(self, timeout: float | None, *, by_silence: bool = False) -> bool:  # noqa: ASYNC109
-        """What was in hand is processed; whether there is something to hand out."""
+        """Count the records in hand as processed, and wait for batches; return False if none came."""
         limit_ms = milliseconds(timeout)
         await self.start()
         until_ms = self._core.cluster.engine.now_ms() + limit_ms
@@ -150,7 +150,7 @@ class AsyncShareConsumer:
             raise
 
     def _keep(self, decoding: asyncio.Future[ShareBatch | None]) -> None:
-        """Who waited was cancelled: the next one gets it."""
+        """Keep the batch of a cancelled task for the next read."""
         if not decoding.cancelled() and decoding.exception() is None and (batch := decoding.result()) is not None:
             self._waiting.append(batch)
 
@@ -169,7 +169,7 @@ class AsyncShareConsumer:
                 self._records.begin(self._waiting.popleft())
 
     def acknowledge(self, record: Record, kind: str | int = "accept") -> None:
-        """Say what becomes of a record of this consumer, as `ShareConsumer.acknowledge` does. Nothing is awaited.
+        """Acknowledge a record of this consumer, as `ShareConsumer.acknowledge` does. The call does not wait.
 
         Args:
             record: a record that is in hand.
@@ -182,7 +182,7 @@ class AsyncShareConsumer:
         self._core.open_batches.acknowledge(record, kind)
 
     def _settle(self) -> None:
-        """Who asks for more has processed what he had, in implicit mode."""
+        """Accept the records in hand, in implicit mode, as the user reads on."""
         rest = self._records.leave()
         if rest is not None:
             self._fetched.appendleft(rest)
@@ -192,20 +192,20 @@ class AsyncShareConsumer:
                 batch.accept()
 
     async def commit(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Tell the brokers what was acknowledged, and wait until they know, as `ShareConsumer.commit` does."""
+        """Send all acknowledgements, and wait for the brokers' responses, as `ShareConsumer.commit` does."""
         await self.start()
         limit_ms = self._core.config.default_api_timeout_ms if timeout is None else milliseconds(timeout)
         await on_engine(self._engine, self._core.commit(float(limit_ms)))
 
     async def subscribe(self, topics: str | Iterable[str]) -> None:
-        """Read these topics and no others, as `ShareConsumer.subscribe` does."""
+        """Read only these topics, as `ShareConsumer.subscribe` does."""
         names = names_of(topics)
         await self.start()
         await on_engine(self._engine, self._core.subscribe(names))
 
     @property
     def subscription(self) -> set[str]:
-        """The topics that are read."""
+        """The topics that the consumer reads."""
         return set(self._core.topics)
 
     async def metrics(self) -> dict[str, Any]:
@@ -226,7 +226,7 @@ class AsyncShareConsumer:
             raise KafkaError("this consumer is closed: make a new one")
 
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:  # noqa: ASYNC109
-        """Tell the brokers what was acknowledged, release the rest, and leave, as `ShareConsumer.close` does.
+        """Send all acknowledgements, release other records, and leave, as `ShareConsumer.close` does.
 
         A call that is cancelled leaves nothing open.
         """

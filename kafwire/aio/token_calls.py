@@ -1,4 +1,4 @@
-"""The calls of `AsyncClient` that are about delegation tokens."""
+"""The delegation token calls of `AsyncClient`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AsyncTokenCalls:
         return await self._run(self._tokens.create(renewers, max_lifetime_ms, owner))
 
     async def renew_delegation_token(self, hmac: Secret | str, period_ms: int | None = None) -> int:
-        """Put off the end of a delegation token, as `Client.renew_delegation_token` does."""
+        """Renew a delegation token, as `Client.renew_delegation_token` does."""
         self._check()
         return await self._run(self._tokens.renew(hmac, period_ms))
 
@@ -49,7 +49,7 @@ class AsyncTokenCalls:
         return await self._run(self._tokens.describe(owners))
 
     def _check(self) -> None:
-        raise NotImplementedError  # these are the client's
+        raise NotImplementedError  # the client implements these
 
     def _run(self, work: Work[_T]) -> Coroutine[Any, Any, _T]:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""`AsyncProducer.transaction()`: a block of code whose records are committed at its end, or never seen."""
+"""`AsyncProducer.transaction()`: a block of code whose records are committed at its end, or aborted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kafwire.aio.producer import AsyncProducer
     from kafwire.producer.transaction_manager import Transactions
 
-# Whoever is cancelled wants to end, and not to wait for a coordinator that cannot be reached.
+# A cancelled task must end soon, and not wait for a coordinator that cannot be reached.
 CANCELLED_S = 5.0
 
 
@@ -47,7 +47,7 @@ class AsyncTransactionBlock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._transactions.number != self._number or self._transactions.state not in OPEN:
-            return  # it was ended in the block, or cannot be
+            return  # the transaction was ended in the block, or cannot be ended
         if error is None:
             try:
                 await self._producer.commit_transaction(self._timeout)
@@ -58,7 +58,7 @@ class AsyncTransactionBlock:
             await self._abort(error)
 
     async def _abort(self, error: BaseException) -> None:
-        """Abort because of `error`, which goes on; that aborting failed is noted with it."""
+        """Abort because of `error`, which the caller raises; a failure to abort is added to it as a note."""
         try:
             await self._producer.abort_transaction(self._timeout if isinstance(error, Exception) else CANCELLED_S)
         except KafkaError as problem:

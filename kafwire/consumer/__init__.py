@@ -1,1 +1,1 @@
-"""Fetching: sessions, cursors, what is prefetched."""
+"""The consumer: fetching, prefetched records, group membership, offsets, share groups."""

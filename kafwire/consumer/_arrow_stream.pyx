@@ -33,11 +33,11 @@ cdef extern from "kafwire/consumer/native/gil.h" nogil:
 
 
 cdef enum:
-    LOOK_MS = 500  # how long a stream hands out records before it looks for signals
+    LOOK_MS = 500  # interval at which a stream that delivers records checks for signals
 
 
-# Readers by id, from the capsule until its release. No weak references: their callbacks are Python code, and would
-# swallow the interrupt that a release passes on.
+# Readers by id, from the creation of the capsule to its release. Weak references would not do: their callbacks are
+# Python code, and swallow the interrupt that a release passes on.
 cdef dict _streams = {}
 
 
@@ -60,7 +60,7 @@ cdef object stream_capsule(ColumnReader reader):
 
 
 def stream_threads():
-    """The identifiers of the threads that are inside an Arrow stream now: they wait, decode, or close it."""
+    """Return the identifiers of the threads that now wait, decode or close inside an Arrow stream."""
     cdef ColumnReader reader
     threads = [reader.state.thread for reader in list(_streams.values())]
     return [thread for thread in threads if thread]
@@ -100,7 +100,7 @@ cdef void _leave(ReaderState *state) noexcept nogil:
 
 
 cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
-    """The data plane's last step: waits, decodes and exports, and needs the GIL only when something went wrong."""
+    """Wait, decode and export. Only errors need the GIL."""
     cdef Columns columns
     cdef PyObject *place = NULL
     cdef int got
@@ -133,13 +133,14 @@ cdef int _next_array(ReaderState *state, ArrowArray *out) noexcept nogil:
     if got == READ_FAILED and state.stuck:
         return _end_interrupted(state)
     if got == READ_FAILED and state.interrupted:
-        # No rows, and no error: a consumer that returns to Python code has the handler's exception raised there.
+        # An empty array without an error: once the stream's consumer returns to Python code, the main thread raises
+        # the signal handler's exception.
         return ENOMEM if columns_export(&columns, state.schema, out) else 0
     return EIO if got == READ_FAILED else 0
 
 
 cdef int _next_part(ReaderState *state, Columns *columns, PyObject **place) noexcept nogil:
-    """Rows up to the reader's limit."""
+    """Read rows up to the reader's limit."""
     cdef int got = READ_ROWS
     if not next_withheld(state, columns, place):
         got = next_rows(state, columns, place, state.silence_ms)
@@ -149,13 +150,13 @@ cdef int _next_part(ReaderState *state, Columns *columns, PyObject **place) noex
 
 
 cdef int _end_interrupted(ReaderState *state) noexcept nogil:
-    """The consumer loops without Python code. An endless stream ends; a bounded one fails, as rows would be missing."""
+    """End a stream whose consumer loops outside Python. An endless stream ends; a bounded one would lack rows: fail."""
     state.ended = True
     return 0 if state.endless else EIO
 
 
 cdef void _not_exported(ReaderState *state, PyObject *place, int answer) noexcept with gil:
-    """The rows in hand do not fit into Arrow's columns: the stream ends before them."""
+    """End the stream before rows that do not fit into Arrow's columns."""
     cdef ColumnReader owner = <ColumnReader> state.owner
     cdef PartitionSlot where = <PartitionSlot> place
     try:
@@ -174,7 +175,7 @@ cdef const char *_stream_error(ArrowArrayStream *stream) noexcept nogil:
 
 
 cdef void _stream_release(ArrowArrayStream *stream) noexcept with gil:
-    """May be called while an exception is on its way: the reader's error, which the consumer is just raising."""
+    """Close the reader. A pending exception (the reader's error, raised by the stream's consumer) is kept."""
     cdef ColumnReader reader = <ColumnReader> (<ReaderState *> stream.private_data).owner
     cdef PyObject *kind = NULL
     cdef PyObject *error = NULL
@@ -186,11 +187,11 @@ cdef void _stream_release(ArrowArrayStream *stream) noexcept with gil:
     PyErr_Fetch(&kind, &error, &trace)
     try:
         reader.close()
-    except BaseException as problem:  # a signal handler's: the main thread raises it afterwards
+    except BaseException as problem:  # raised by a signal handler: the main thread raises it afterwards
         if waited and not is_carried() or not isinstance(problem, Exception):
             reader.close()
             carry(problem)
-        # else: only at the interpreter's end, when there is nothing left to close
+        # else: only at interpreter shutdown, when nothing is left to close
     reader.state.thread = 0
     _streams.pop(id(reader), None)
     Py_DECREF(reader)
@@ -198,7 +199,7 @@ cdef void _stream_release(ArrowArrayStream *stream) noexcept with gil:
 
 
 cdef void _drop_stream(object capsule) noexcept:
-    """A capsule that nobody took: release what is in it."""
+    """Release the stream of a capsule that was not consumed."""
     cdef ArrowArrayStream *stream = <ArrowArrayStream *> PyCapsule_GetPointer(capsule, b"arrow_array_stream")
     if stream.release is not NULL:
         stream.release(stream)

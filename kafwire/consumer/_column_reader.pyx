@@ -31,14 +31,14 @@ log = logging.getLogger("kafwire")
 
 
 cdef enum:
-    WAIT_MS = 100  # how long a read waits before it looks for signals
-    LEAST_LOOK_MS = 10  # how long one looks for rows among slices that have none, even if it is not to wait
+    WAIT_MS = 100  # interval at which a waiting read checks for signals
+    LEAST_LOOK_MS = 10  # how long a read searches slices without rows, even with a timeout of 0
 
 
-# A thread may be decoding what the queue has: both stay until it has ended, whatever the collector clears first.
+# A thread may be decoding slices of the queue. The garbage collector must clear neither before the thread has ended.
 @cython.no_gc_clear
 cdef class ColumnReader:
-    """Who reads from a queue. A subclass fills the state, ends the thread that reads ahead, and has `close`."""
+    """A reader of a queue. A subclass fills `state`, ends the read-ahead thread, and defines `close`."""
 
     cdef void set_error(self, error) noexcept:
         cdef bytes text
@@ -50,7 +50,7 @@ cdef class ColumnReader:
 
 
 cdef int next_rows(ReaderState *state, Columns *out, PyObject **place, int timeout_ms) noexcept nogil:
-    """As `next_columns`, all but the GIL; what follows may be decoded while that is waited for."""
+    """Take rows that were decoded ahead, or decode the next ones and start to read ahead behind them."""
     cdef int got = READ_ROWS
     if not next_ahead(state, True, out, place):
         got = next_columns(state, out, place, timeout_ms)
@@ -96,7 +96,7 @@ cdef void withhold(ReaderState *state, Columns *out) noexcept nogil:
 
 
 cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int timeout_ms) noexcept nogil:
-    """Fill `out` with the next rows, all of one partition, and hold them. Failed: the owner's error says why."""
+    """Fill `out` with the next rows, all of one partition, and hold them. READ_FAILED: the owner's `error` is set."""
     cdef kw_records slice
     cdef DecodeStatus status
     cdef BatchHeader header
@@ -125,7 +125,7 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
             at += status.consumed
             if status.batches:
                 offset = status.next_offset
-            if got == DECODE_NEED_CODEC:  # what was decoded before the batch that needs it stays in `out`
+            if got == DECODE_NEED_CODEC:  # rows decoded before the batch that needs the codec stay in `out`
                 if _resolve(state, status.codec):
                     continue
                 if out.length:
@@ -133,13 +133,13 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
                 give_back(state, &slice, at, offset)
                 return READ_FAILED
             if got != DECODE_OK:
-                if out.length:  # first the rows before the bad batch; the next call meets it again
+                if out.length:  # first deliver the rows before the bad batch; the next call meets the batch again
                     return hold(state, &slice, at, begin, offset)
                 if state.skip_corrupt and (got == DECODE_CORRUPT or got == DECODE_CRC or got == DECODE_UNSUPPORTED
                                            or got == DECODE_ORDER) \
                         and batch_header(slice.data + at, slice.size - at, &header, &reason) > 0:
                     _skipped(state, place[0], &status, slice.data - slice.frame.data + at)
-                    columns_clear(out)  # it may have begun on the bad batch
+                    columns_clear(out)  # the columns may hold parts of the bad batch
                     at += LOG_OVERHEAD + <size_t> header.length
                     offset = max(offset, header.base_offset + header.last_offset_delta + 1)
                     if at < slice.size:
@@ -153,12 +153,12 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
                 give_back(state, &slice, at, offset)
                 return READ_FAILED
             if status.stop == STOP_CHUNK_FULL and at < slice.size:
-                if not out.length:  # markers, or what was aborted: a chunk without rows is nobody's
+                if not out.length:  # only control batches or aborted records: no chunk to deliver
                     columns_clear(out)
                     prepare(state, &slice)
                     continue
                 return hold(state, &slice, at, begin, offset)
-            # the chunk goes on in the next answer, if that is here
+            # the chunk continues in the next slice, if that is queued
             if out.length and out.raw_bytes < state.spec.chunk_bytes and (not state.most or out.length < state.most):
                 got = kw_queue_next(state.queue, &slice, offset)
                 if got:
@@ -175,8 +175,8 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
             give_back(state, &slice, slice.size, offset)
             break
         columns_clear(out)
-        pay(state)  # no rows, so this goes on: the engine is not to wait for the end of it
-        # Slices without a row for us may go on for long, and are always there: time and signals are looked at here too.
+        pay(state)  # no rows, so the loop continues: notify the engine now
+        # Many slices without a wanted row may follow each other without any wait: check time and signals here too.
         if timeout_ms >= 0 and now_ms() >= max(until, looked + LEAST_LOOK_MS):
             return READ_SILENCE
         if now_ms() - looked >= WAIT_MS:
@@ -186,7 +186,7 @@ cdef int next_columns(ReaderState *state, Columns *out, PyObject **place, int ti
 
 
 cdef bint begin_chunk(ReaderState *state, const kw_records *slice, size_t at) noexcept nogil:
-    """Begin the rows of a chunk at byte `at` of this slice. False: no memory, as the owner's error says."""
+    """Begin the rows of a chunk at byte `at` of this slice. False: no memory; the owner's `error` is set."""
     state.held_begin = at
     if not state.most or withheld_begin(&state.withheld, slice):
         return True
@@ -195,7 +195,7 @@ cdef bint begin_chunk(ReaderState *state, const kw_records *slice, size_t at) no
 
 
 cdef int wait_for_slice(ReaderState *state, kw_records *slice, int timeout_ms, int64_t until) noexcept nogil:
-    """READ_ROWS: `slice` is there; or another READ_*. `until` is when the `timeout_ms` are over."""
+    """Pop the next slice into `slice`: READ_ROWS; or another READ_*. `until` is the time at which `timeout_ms` end."""
     cdef int64_t left = WAIT_MS
     cdef int got
     while True:
@@ -227,7 +227,7 @@ cdef int64_t now_ms() noexcept nogil:
 
 
 cdef void pay(ReaderState *state) noexcept nogil:
-    """Tell the engine what the I/O thread left to whoever waited for it (see kafwire/consumer/native/fast_path.h)."""
+    """Notify the engine of a response if the I/O thread left that to the waiting reader (see native/fast_path.h)."""
     if kw_queue_owed(state.queue):
         state.notifier.tell(&state.notifier)
 
@@ -240,7 +240,7 @@ cdef void prepare(ReaderState *state, const kw_records *slice) noexcept nogil:
 
 
 cdef int hold(ReaderState *state, kw_records *slice, size_t used, int64_t begin, int64_t offset) noexcept nogil:
-    """There are rows: READ_ROWS. Whoever takes them says what became of them, by `hand_out` or `refuse`."""
+    """Hold decoded rows until `hand_out` or `refuse`; return READ_ROWS."""
     state.held = slice[0]
     state.held_used = used
     state.held_from = begin
@@ -257,7 +257,7 @@ cdef bint hand_out(ReaderState *state) noexcept nogil:
 
 
 cdef bint give_back(ReaderState *state, kw_records *slice, size_t used, int64_t offset) noexcept nogil:
-    """Return whether the slice is still its partition's: a reset since it was popped makes it stale."""
+    """Return the slice to the queue. False: a reset of the partition since the pop made the slice stale."""
     cdef bint again = state.withheld.has_rows or ahead_stays(&state.ahead, slice.place)
     cdef int done = kw_queue_done(state.queue, slice, used, offset, again)
     if done & KW_DONE_TELL:
@@ -287,7 +287,7 @@ cdef void settle(ReaderState *state) noexcept nogil:
 
 
 cdef ArrowLayout *layout_of(PyObject *place) noexcept nogil:
-    # (inside an object that the queue keeps alive: no count changes)
+    # (the queue keeps the slot alive, so the reference count stays as it is)
     return (<PartitionSlot> place).arrow
 
 
@@ -337,7 +337,7 @@ cdef bint _handler_raised(ReaderState *state) noexcept with gil:
 
 
 cdef void _interrupt(ReaderState *state, object error) noexcept:
-    """An Arrow stream cannot raise `error` itself: the main thread does once the stream's consumer has returned."""
+    """Set `error`. An Arrow stream cannot raise it: the main thread does once the stream's consumer has returned."""
     (<ColumnReader> state.owner).set_error(error)
     if state.thread != 0:
         state.interrupted = True

@@ -1,8 +1,8 @@
 # decoder: its lines are counted by scripts/coverage.py
 # distutils: sources = kafwire/memory/native/buf.c
-"""Fetch, written and read where its bytes are: thousands of partitions without an object for each field.
+"""Codec of Fetch requests and responses: thousands of partitions without an object for each field.
 
-Requests are put together from tuples. The envelope of an answer becomes small objects; the records stay in the frame.
+Requests are encoded from tuples. A response's envelope becomes small objects; the records stay in the frame.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -32,12 +32,12 @@ cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
 
 
-# Neither holds anything that could hold it: without the collector's bookkeeping they are made in half the time.
+# No field refers back to the object, so no cycle arises; without the garbage collector, creation is twice as fast.
 @cython.final
 @cython.no_gc
 @cython.freelist(1024)
 cdef class PartitionAnswer:
-    """What a Fetch answer says of one partition. The records stay in the frame: [position, position + size)."""
+    """One partition of a Fetch response. The records stay in the frame: [position, position + size)."""
 
     cdef readonly object topic  # name up to version 12, the id's 16 bytes from 13
     cdef readonly int32_t partition
@@ -45,12 +45,12 @@ cdef class PartitionAnswer:
     cdef readonly int64_t high_watermark
     cdef readonly int64_t last_stable_offset
     cdef readonly int64_t log_start_offset
-    cdef list _aborted  # None: none
+    cdef list _aborted  # None: the response names no aborted transactions
     cdef readonly size_t position
     cdef readonly size_t size
-    cdef readonly int32_t preferred_read_replica  # KIP-392; -1: this broker (so are all defaults below)
+    cdef readonly int32_t preferred_read_replica  # KIP-392; -1: this broker (-1 is the default of all fields below)
     cdef readonly int32_t diverging_epoch  # KIP-320: the largest epoch not above the one that was fetched last, ...
-    cdef readonly int64_t diverging_end_offset  # ... and where it ends: beyond that the log differs from what was read
+    cdef readonly int64_t diverging_end_offset  # ... and its end: from there on the log differs from fetched records
     cdef readonly int32_t leader_id  # KIP-951
     cdef readonly int32_t leader_epoch
 
@@ -60,24 +60,24 @@ cdef class PartitionAnswer:
         return [] if self._aborted is None else self._aborted
 
     def __repr__(self):
-        return f"<answer for {self.topic!r}-{self.partition}: error {self.error_code}, {self.size} bytes>"
+        return f"<response for {self.topic!r}-{self.partition}: error {self.error_code}, {self.size} bytes>"
 
 
 @cython.final
 cdef class FetchAnswer:
-    """A parsed Fetch answer."""
+    """A parsed Fetch response."""
 
     cdef readonly Buffer frame
     cdef readonly int32_t throttle_time_ms
     cdef readonly int16_t error_code
     cdef readonly int32_t session_id
     cdef readonly list partitions
-    cdef readonly list endpoints  # [(node id, host, port, rack or None)] of leaders that it names (KIP-951)
+    cdef readonly list endpoints  # [(node id, host, port, rack or None)] of the leaders that it names (KIP-951)
 
 
 cdef enum:
-    # What the objects of an answer take, and what they may take together, as with any other message: entries of
-    # thirty bytes become objects of two hundred.
+    # Memory of a response's objects, and the limit of their sum, as with any other message: entries of thirty bytes
+    # become objects of two hundred.
     PARTITION_BYTES = 256
     ABORTED_BYTES = 160
     ENDPOINT_BYTES = 320
@@ -89,7 +89,7 @@ cdef enum:
 
 
 cdef inline int64_t _length(Reader *r, bint flexible, bint nullable) noexcept nogil:
-    """A length or count, -1 for null where null may be; anything else below zero is a failure."""
+    """Read a length or count; -1 is null, if `nullable`. Any other negative value sets `failed`."""
     cdef int64_t n = (<int64_t> read_uvarint(r)) - 1 if flexible else read_i32(r)
     if n < 0 and not (n == -1 and nullable):
         r.failed = True
@@ -98,7 +98,7 @@ cdef inline int64_t _length(Reader *r, bint flexible, bint nullable) noexcept no
 
 
 cdef inline int64_t _count(Reader *r, bint flexible, int least, bint nullable) noexcept nogil:
-    """An array's count, -1 for null; one that the bytes left cannot hold is a failure."""
+    """Read an array's count, -1 for null. A count that the remaining bytes cannot hold sets `failed`."""
     cdef int64_t n = _length(r, flexible, nullable)
     if n > (r.end - r.at) // least:
         r.failed = True
@@ -107,7 +107,7 @@ cdef inline int64_t _count(Reader *r, bint flexible, int least, bint nullable) n
 
 
 cdef inline int64_t _next_tag(Reader *r, int64_t last, Reader *field) noexcept nogil:
-    """The next field of a tagged section, its bytes in `field`: its tag, above `last`; or -1, a failure."""
+    """Read the next field of a tagged section into `field`; return its tag, or -1. A tag up to `last` sets `failed`."""
     cdef int64_t tag = read_uvarint(r)
     cdef uint32_t size = read_uvarint(r)
     if tag <= last or tag > MOST_TAG:
@@ -121,7 +121,7 @@ cdef inline int64_t _next_tag(Reader *r, int64_t last, Reader *field) noexcept n
 
 
 cdef void _tags(Reader *r) noexcept nogil:
-    """Pass over a tagged section, none of whose fields is known."""
+    """Skip a tagged section without known fields."""
     cdef Reader field
     cdef int64_t last = -1
     cdef uint32_t count = read_uvarint(r)
@@ -131,7 +131,7 @@ cdef void _tags(Reader *r) noexcept nogil:
 
 
 cdef inline void _pass_tags(Reader *r) noexcept nogil:
-    """As `_tags`; nearly all are empty."""
+    """Skip a tagged section as `_tags` does, with a short cut for an empty one, as nearly all are."""
     if r.at < r.end and r.at[0] == 0 and not r.failed:
         r.at += 1
     else:
@@ -139,7 +139,7 @@ cdef inline void _pass_tags(Reader *r) noexcept nogil:
 
 
 cdef inline void _field_end(Reader *r, Reader *field) noexcept nogil:
-    """A known field: it ends in tags of its own, and fills its size exactly."""
+    """Check the end of a known tagged field: a tagged section of its own, then no more bytes."""
     _pass_tags(field)
     if field.failed or field.at != field.end:
         r.failed = True
@@ -163,7 +163,7 @@ cdef void _partition_tags(Reader *r, PartitionAnswer answer) noexcept:
 
 
 cdef object _text(Reader *r, bint nullable):
-    """A compact string."""
+    """Read a compact string."""
     cdef int64_t n = _length(r, True, nullable)
     cdef const uint8_t *at = read_bytes(r, n) if n >= 0 else NULL
     return None if at is NULL else at[:n].decode("utf-8", "replace")
@@ -279,20 +279,21 @@ def parse_answer(Buffer frame, int version):
         )
     if r.failed or r.at != r.end:
         raise ProtocolError(
-            "a truncated or contradictory answer" if r.failed else f"{r.end - r.at} bytes are left over",
+            "a truncated or contradictory response" if r.failed else f"{r.end - r.at} bytes are left over",
             api="FetchResponse", version=version, offset=r.at - frame.buf.data,
         )
     return out
 
 
 def scan_headers(Buffer frame, size_t position, size_t size, int64_t start=-1, int64_t high_watermark=-1):
-    """What the whole batches of a records slice are: (next offset, bytes, first base offset, last leader epoch).
+    """Return (next offset, bytes, first base offset, last leader epoch) of a slice's complete batches.
 
-    (-1, 0, -1, -1) when none is whole; the leader epoch, of the last whole batch, is -1 before magic 2 too. Reads
-    headers only. Raises `ProtocolError` for what cannot be a batch, and for base offsets that do not rise.
+    Without a complete batch: (-1, 0, -1, -1). The leader epoch is that of the last complete batch, and -1 before
+    magic 2. The function reads headers only. Bytes that cannot be a batch, and base offsets that do not rise, raise
+    `ProtocolError`.
 
-    `start` is the offset asked for and `high_watermark` the one that the answer names: what lies above it must go on
-    from what was read, without holes (`records/native/batch.h` says why). `ProtocolError` for any other.
+    `start` is the requested offset, `high_watermark` the response's. Batches above the high watermark must continue
+    the batches before them without holes (`records/native/batch.h` says why); others raise `ProtocolError`.
     """
     cdef const uint8_t *data
     cdef Batches found
@@ -310,7 +311,7 @@ def scan_headers(Buffer frame, size_t position, size_t size, int64_t start=-1, i
 
 # ---- requests
 
-# Bytes that grow. `at` and `capacity` are positions; reserve before writing.
+# A growing byte buffer. `at` and `capacity` are positions; call `_reserve` before writing.
 cdef struct Writer:
     uint8_t *data
     size_t at
@@ -318,7 +319,7 @@ cdef struct Writer:
 
 
 cdef int _reserve(Writer *w, size_t n) except -1:
-    """Room for n bytes more."""
+    """Make room for n more bytes."""
     cdef size_t wanted
     cdef uint8_t *moved
     if w.capacity - w.at >= n:
@@ -353,7 +354,7 @@ cdef inline void _put64(Writer *w, int64_t value) noexcept nogil:
 
 
 cdef inline void _put_length(Writer *w, size_t n, bint flexible) noexcept nogil:
-    """An array's count: 5 bytes at most."""
+    """Write an array's count: at most 5 bytes."""
     if flexible:
         w.at = kw_put_uvarint(w.data + w.at, n + 1) - w.data
     else:
@@ -387,7 +388,7 @@ cdef int _put_topic(Writer *w, object name, object topic_id, int version) except
 
 
 cdef Py_ssize_t _run(list entries, Py_ssize_t first, int by) except -1:
-    """How many entries from `first` on are of its topic; `by` is where a topic's identity is in an entry."""
+    """Count the consecutive entries from `first` on that have its topic; `by` is the index of a topic's identity."""
     cdef Py_ssize_t end = first + 1
     cdef object topic = (<tuple> entries[first])[by]
     while end < len(entries):
@@ -399,7 +400,7 @@ cdef Py_ssize_t _run(list entries, Py_ssize_t first, int by) except -1:
 
 
 cdef list _topics_first(object entries, int size, int by, Py_ssize_t *topics):
-    """The entries, checked to be tuples of `size`, and how many topic entries they make."""
+    """Return the entries, all checked to be tuples of `size`; set `topics` to the count of topic entries they make."""
     cdef list out = list(entries)
     cdef Py_ssize_t at = 0
     for entry in out:
@@ -487,13 +488,13 @@ cdef int _put_request(Writer *w, int version, int32_t max_wait_ms, int32_t min_b
 def encode_fetch(int version, int32_t correlation_id, str client_id, *, int32_t max_wait_ms, int32_t min_bytes,
                  int32_t max_bytes, int8_t isolation_level=0, int32_t session_id=0, int32_t session_epoch=-1, add=(),
                  forget=(), str rack_id not None=""):
-    """A FetchRequest of version 4 to 18: header and body, without the size that comes before them.
+    """Encode a FetchRequest of version 4 to 18: header and body, without the size prefix.
 
     `add` has (topic name, topic id as 16 bytes, partition, offset, max bytes, leader epoch, last fetched epoch) for
     each partition, `forget` (topic name, topic id, partition). Their order is kept; consecutive entries of one topic
-    (by id from version 13, by name before) share its entry. What a version cannot say is left out: leader epochs below
-    9, last fetched epochs below 12, the rack below 11, the session below 7. Raises `ProtocolError` for forgotten
-    partitions below 7, and text above Kafka's 32,767 bytes.
+    (by id from version 13, by name before) share a topic entry. Fields that a version lacks are left out: leader
+    epochs below 9, last fetched epochs below 12, the rack below 11, the session below 7. Raises `ProtocolError` for
+    forgotten partitions below 7, and text above Kafka's 32,767 bytes.
     """
     cdef Writer w
     if not 4 <= version <= 18:

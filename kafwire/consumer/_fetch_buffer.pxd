@@ -1,4 +1,4 @@
-"""Slices of fetched records: the queue in C, and what Python knows of its partitions. `_fetch_reader` reads from it."""
+"""The queue of fetched slices (in C), and the Python objects of its partitions. `_fetch_reader` reads from it."""
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kafwire.memory._buffer cimport kw_buf
@@ -72,9 +72,9 @@ cdef class PartitionSlot:
     cdef readonly object topic
     cdef readonly object partition
     cdef readonly Layout layout
-    cdef readonly object error  # why it failed
-    cdef readonly object where  # the broker that its records came from last
-    cdef readonly int64_t skipped  # batches passed over because they were corrupt
+    cdef readonly object error  # why the partition failed
+    cdef readonly object where  # the broker that sent its last records
+    cdef readonly int64_t skipped  # corrupt batches that were skipped
     cdef ArrowLayout *arrow
     cdef kw_place *place
 
@@ -83,8 +83,8 @@ cdef class FetchBuffer:
     cdef kw_queue *queue
     cdef Notifier notifier
     cdef list places
-    cdef tuple kept  # the places once more: the last one, and a tuple of those before it
+    cdef tuple kept  # the places again, as a linked list: (the last place, the tuple of those before it)
     cdef public object error
-    cdef size_t claimed  # of the pool
+    cdef size_t claimed  # bytes that the pool keeps for this buffer
 
     cdef kw_place *at(self, int32_t number) except NULL

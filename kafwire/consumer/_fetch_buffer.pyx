@@ -1,7 +1,7 @@
 # distutils: sources = kafwire/memory/native/buf.c kafwire/consumer/native/queue.c kafwire/consumer/native/fast_path.c
-"""Slices of fetched records on their way to a reader (`_fetch_reader`), who decodes them in a thread of its own.
+"""The buffer of fetched slices. A reader (`_fetch_reader`) decodes them in its own thread.
 
-`FetchBuffer` carries them, a place for each partition; `FetchFastPath` has the I/O thread put them there.
+`FetchBuffer` has a place for each partition; `FetchFastPath` lets the I/O thread queue slices there.
 """
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -40,17 +40,17 @@ cdef extern from "kafwire/consumer/native/fast_path.h" nogil:
 @cython.final
 @cython.no_gc_clear
 cdef class PartitionSlot:
-    """What Python knows of a partition in a queue."""
+    """The Python object of a partition in a queue."""
 
 
-# A thread that reads ahead decodes by the layout of a place's slot until its reader goes. The collector that clears a
-# cycle around them clears lists too, and no tuples: slots that a tuple holds stay as long as the buffer.
+# A read-ahead thread uses the layout of a place's slot until its reader is freed. The garbage collector clears lists
+# of a cycle, but no tuples: slots in a tuple live as long as the buffer.
 @cython.final
 @cython.no_gc_clear
 cdef class FetchBuffer:
-    """Slices on their way from the engine to readers; `notifier` is notified when bytes free up.
+    """Slices between the engine and the readers. `notifier` is notified when bytes free up.
 
-    Partitions have numbers, in the order in which they were added.
+    Partitions are numbered in the order in which they were added.
     """
 
     def __cinit__(self, Notifier notifier not None):
@@ -66,13 +66,13 @@ cdef class FetchBuffer:
         kw_pool_claim(process_pool(), 0, self.claimed)
 
     def keep_idle(self, size_t size):
-        """Have the pool keep as many idle bytes as this buffer may hold of frames, until it is gone; 0: no more."""
+        """Make the pool keep up to `size` idle bytes for this buffer's frames until the buffer is freed; 0: none."""
         with nogil:
             kw_pool_claim(process_pool(), size, self.claimed)
         self.claimed = size
 
     def add(self, topic, partition, Layout layout not None):
-        """A place for a partition; its number."""
+        """Add a place for a partition; return its number."""
         cdef PartitionSlot place = PartitionSlot.__new__(PartitionSlot)
         place.topic = topic
         place.partition = partition
@@ -93,15 +93,15 @@ cdef class FetchBuffer:
         return place
 
     def place(self, int32_t number):
-        """What is known of a partition."""
+        """Return the slot of a partition."""
         return self.places[number]
 
     def push(self, Buffer frame, size_t position, size_t size, int32_t number, int64_t start, int64_t end,
              list aborted, uint32_t generation=0, where=None):
-        """Queue frame[position:position + size] for a partition; its records in [start, end) are wanted.
+        """Queue frame[position:position + size] for a partition. The reader delivers its records in [start, end).
 
-        Dropped if the partition was reset since it had that `generation`. `where` is the broker, as errors name it.
-        The slices of a frame are pushed one after the other, then `seal` is called.
+        The slice is dropped if the partition was reset since it had that `generation`. `where` is the broker, as
+        errors name it. Push the slices of a frame one after the other, then call `seal`.
         """
         cdef kw_records slice
         cdef AbortedTransaction *entries = NULL
@@ -135,74 +135,76 @@ cdef class FetchBuffer:
             raise MemoryError
 
     def seal(self):
-        """The frame pushed last has no more slices: when those are read, its bytes are free."""
+        """End the slices of the last pushed frame: its bytes are free once these slices are read."""
         kw_queue_seal(self.queue)
 
     def queued_bytes(self, *, bint starved=False):
         """Return the capacity of the frames that are queued or being decoded.
 
-        With `starved`, the next slice that is done wakes the notifier.
+        With `starved`, the end of the next slice notifies the notifier.
         """
         return kw_queue_bytes(self.queue, starved)
 
     def compact(self):
-        """Copy slices that keep a frame of which most is gone."""
+        """Copy slices out of frames that are mostly read, so that these frames can be freed."""
         with nogil:
             kw_queue_compact(self.queue)
 
     def reset(self, int32_t number, int64_t position):
-        """Drop what is queued of a partition, and what was asked for and is on its way; its new generation."""
+        """Drop a partition's queued slices and those of requests in flight; return its new generation."""
         cdef kw_place *place = self.at(number)
         (<PartitionSlot> kw_place_owner(place)).error = None
         return kw_place_reset(self.queue, place, position)
 
     def cut(self, int32_t number, int64_t offset):
-        """Drop what is queued of a partition from `offset` on: reading goes on there when the rest is read."""
+        """Drop a partition's queued records from `offset` on; once the rest is read, the position is `offset`."""
         cdef kw_place *place = self.at(number)
         (<PartitionSlot> kw_place_owner(place)).error = None
         kw_place_cut(self.queue, place, offset)
 
     def position(self, int32_t number):
-        """The offset that a partition's reader comes to next."""
+        """Return the offset of the next record that a partition's reader delivers."""
         return kw_place_position(self.queue, self.at(number))
 
     def log_end(self, int32_t number, bint committed_only=False):
-        """Where the log ends (of committed records), as an answer said that the I/O thread queued; -1 without one."""
+        """Return the high watermark (or last stable offset) of the last response that the I/O thread queued, or -1."""
         return kw_place_end(self.queue, self.at(number), committed_only)
 
     def settle(self):
-        """What was read of partitions that nobody claimed counts as processed."""
+        """Count the delivered records of unclaimed partitions as processed."""
         kw_queue_settle(self.queue, NULL)
 
     def processed(self, int32_t number):
-        """The offset after the last that counts as processed."""
+        """Return the offset after the last record that counts as processed."""
         return kw_place_processed(self.queue, self.at(number))
 
     def process(self, int32_t number, int64_t offset, int64_t generation=-1):
-        """Let everything below `offset` count as processed, unless the partition was reset since that generation."""
+        """Count records below `offset` as processed, unless the partition was reset since `generation` (-1: always)."""
         kw_place_process(self.queue, self.at(number), offset, generation)
 
     def in_hand(self, int32_t number):
-        """Whether a reader may have records of a partition that do not count as processed yet."""
+        """Return True if a reader may have records of a partition that do not count as processed yet."""
         return bool(kw_place_in_hand(self.queue, self.at(number)))
 
     def wake(self):
-        """Let who reads what nobody claimed call its `on_wake`, now or when it reads next."""
+        """Make the reader of unclaimed partitions call its `on_wake`: now, if it waits, or in its next read."""
         kw_queue_wake(self.queue)
 
     def woken(self):
-        """Whether it was woken since this was asked last."""
+        """Return True if `wake` was called since the last call of this method."""
         return bool(kw_queue_woken(self.queue))
 
     def queued(self, int32_t number, *, bint watch=False):
-        """(slices, bytes) that wait for a partition's reader, or that it reads; with `watch`, the notifier is
-        notified when it has read the next, and `noticed` names it."""
+        """Return a partition's (slices, bytes): slices that are queued or being read, and the queued bytes.
+
+        With `watch`, the end of its next slice notifies the notifier, and `noticed` returns the partition.
+        """
         cdef size_t size = 0
         slices = kw_place_queued(self.queue, self.at(number), &size, watch)
         return slices, size
 
     def noticed(self):
-        """The numbers of watched partitions that were read since."""
+        """Return the numbers of watched partitions of which a slice was read since; each is returned once."""
         cdef kw_place *place
         numbers = []
         while True:
@@ -212,49 +214,51 @@ cdef class FetchBuffer:
             numbers.append(kw_place_number(place))
 
     def pause(self, int32_t number, bint paused=True):
-        """Let readers pass a partition over; what is queued of it stays."""
+        """Pause a partition for its readers, or resume it; its queued slices stay."""
         kw_place_pause(self.queue, self.at(number), paused)
 
     def claim(self, int32_t number, bint claimed=True):
-        """Leave a partition to a reader of its own, or to that of all others again."""
+        """Give a partition to a reader of its own, or back to the reader of all unclaimed partitions."""
         kw_place_claim(self.queue, self.at(number), claimed)
 
     def fail_place(self, int32_t number, uint32_t generation, error):
-        """Once what is queued of a partition is read, its reader raises `error`, until the partition is reset."""
+        """Make the partition's reader raise `error` behind the queued slices, until the partition is reset."""
         cdef kw_place *place = self.at(number)
         (<PartitionSlot> kw_place_owner(place)).error = error
         kw_place_fail(self.queue, place, generation)
 
     def ready(self, int32_t number=-1):
-        """The size of the slice that a reader (of one partition, or of all) would come to, 0 for an end or error; None
-        when it would wait."""
+        """Return the size of the next slice of a reader (of one partition, or of all unclaimed ones).
+
+        0: the reader would meet the end or an error. None: it would wait.
+        """
         cdef size_t size = 0
         if not kw_queue_ready(self.queue, NULL if number < 0 else self.at(number), &size):
             return None
         return size
 
     def end(self):
-        """Nothing more will come."""
+        """End the queue: readers end behind the queued slices."""
         kw_queue_end(self.queue)
 
     def fail(self, error):
-        """The reader is to raise `error` once it has read what is queued."""
+        """Make the reader raise `error` behind the queued slices. Later errors are ignored."""
         if self.error is None:
             self.error = error
             kw_queue_fail(self.queue)
 
     def close(self):
-        """Drop everything; the reader sees the end."""
+        """Drop all slices; readers end."""
         kw_queue_close(self.queue)
 
 
-# The I/O thread works on what it holds: that stays until it is detached, whatever the collector clears first.
+# The I/O thread uses the queue and the fast path: the garbage collector must clear neither before `detach`.
 @cython.final
 @cython.no_gc_clear
 cdef class FetchFastPath(ResponseFilter):
-    """The shortest way of a source's answers: from the I/O thread into the queue, before the engine looks at them.
+    """A filter of Fetch responses: the I/O thread queues their records before the engine reads the response.
 
-    `native/fast_path.h` says what is taken that way, and what is left to the engine.
+    `native/fast_path.h` says which records it queues, and which are left to the engine.
     """
 
     cdef FetchBuffer queue
@@ -273,7 +277,7 @@ cdef class FetchFastPath(ResponseFilter):
         kw_fast_path_free(self.fast_path)
 
     def expect(self, bytes topic_id, int32_t partition, int32_t number, uint32_t generation, int64_t offset, where):
-        """The next answer may have records of this partition, from `offset` on, asked for in that generation."""
+        """Expect records of this partition in the next response: from `offset` on, requested in that generation."""
         cdef kw_place *place = self.queue.at(number)
         if len(topic_id) != 16:
             raise ValueError("a topic id has 16 bytes")
@@ -284,8 +288,11 @@ cdef class FetchFastPath(ResponseFilter):
             raise MemoryError
 
     def forget(self, bytes topic_id, int32_t partition, int32_t number):
-        """No longer: it is asked for elsewhere. What was queued of an answer that the engine has not seen, as `taken`
-        has it (but no more), or None."""
+        """Stop expecting a partition: another broker's request has it.
+
+        Return the entry of records that were queued from a response the engine has not seen, or None. `taken` no
+        longer has this entry.
+        """
         cdef kw_taken taken
         if len(topic_id) != 16:
             raise ValueError("a topic id has 16 bytes")
@@ -296,20 +303,20 @@ cdef class FetchFastPath(ResponseFilter):
         return taken.generation, taken.start, taken.next_offset, taken.leader_epoch, taken.size
 
     def clear(self):
-        """Nothing is expected any more."""
+        """Stop expecting all partitions."""
         kw_fast_path_clear(self.fast_path)
 
     def arm(self, uint64_t token, int version, int32_t session=0):
-        """The request `token` leaves now, in that version and fetch session: what it brings may be taken.
+        """Allow the fast path to queue records of the response to the request `token`, which is sent now.
 
-        Session 0: a full request, which may be answered by any.
+        `session` is its fetch session; 0: a full request, whose response may name any session.
         """
         kw_fast_path_arm(self.fast_path, token, version, session)
 
     def taken(self, uint64_t token):
-        """What was queued of the answer to `token`: {number: (generation, start, next offset, leader epoch, bytes)}.
+        """Return the records queued from the response to `token`, and disarm the fast path for that request.
 
-        From then on nothing is.
+        The dict is {partition's number: (generation, start, next offset, leader epoch, bytes)}.
         """
         cdef int32_t count = 0
         cdef kw_taken *taken = kw_fast_path_taken(self.fast_path, token, &count)

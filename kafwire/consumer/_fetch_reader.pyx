@@ -1,7 +1,7 @@
 # decoder: its lines are counted by scripts/coverage.py
-"""Slices of fetched records (`_fetch_buffer`) decoded in the thread of whoever reads.
+"""The reader of fetched slices (`_fetch_buffer`), which decodes them in its own thread.
 
-`FetchReader` makes batches of them, or is an Arrow stream: from end to end without the GIL.
+`FetchReader` returns batches, or is an Arrow stream that decodes and exports without the GIL.
 """
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
@@ -30,16 +30,16 @@ from kafwire.errors import KafkaError
 @cython.final
 @cython.no_gc_clear
 cdef class FetchReader(ColumnReader):
-    """Decodes a queue's slices to columns: an iterator of Batch, or an Arrow stream. One reader at a time.
+    """A decoder of a queue's slices to columns: an iterator of Batch, or an Arrow stream. One thread reads at a time.
 
-    `schema` is the layout that a stream shows. `only` is the number of the one partition to read; without it those are
-    read that nobody claimed. With `timestamps` only records of [from, to), in ms, are given. `on_close` is called once,
-    with the GIL, when nothing more will be read. `on_refuse` is called with a partition's number, its new generation
-    and an offset when rows from there on could be handed out to nobody: they are to be queued again. `on_wake` is
-    called in the reader's thread when the queue was woken: what it raises, the read raises. A reader that
-    `owns` the queue closes it at the end. `what` is how errors name it. `deserializer` is what its batches use.
-    `waiter` is how `read` waits; a stream waits in its thread in any case. A batch has at most `most` rows (0: no
-    limit), unless `read` gets another limit.
+    `schema` is the layout of a stream. `only` is the number of the one partition to read; without it, the reader reads
+    all unclaimed partitions. With `timestamps`, it delivers only records of [from, to), in ms. `on_close` is called
+    once, with the GIL, when the reader closes. `on_refuse` is called with a partition's number, its new generation and
+    an offset when rows from this offset on could not be delivered: it must queue them again. `on_wake` is called in
+    the reader's thread when the queue was woken; the read raises the exceptions of this callback. A reader that `owns`
+    the queue closes it at the end. `what` is the name of the reader in errors. Its batches use `deserializer`.
+    `waiter` blocks for `read`; a stream blocks its thread in any case. A batch has at most `most` rows (0: no limit),
+    unless `read` gets another limit.
     """
 
     cdef Waiter waiter
@@ -97,7 +97,7 @@ cdef class FetchReader(ColumnReader):
         return self
 
     def __next__(self):
-        """The next chunk as a Batch; waits for it, and closes the reader at the end and on an error."""
+        """Wait for the next chunk and return it as a Batch. The end and an error close the reader."""
         cdef Batch batch
         if self.state.ended and not self.busy:
             raise StopIteration
@@ -113,9 +113,9 @@ cdef class FetchReader(ColumnReader):
         return batch
 
     cpdef Batch read(self, int timeout_ms, int64_t most=-1):
-        """The next chunk, or part of one with at most `most` rows (-1: the reader's own limit; 0: no limit).
+        """Return the next chunk, or a part with at most `most` rows (-1: the reader's own limit; 0: no limit).
 
-        None when there is none within `timeout_ms` (-1: no limit), or nothing more will come.
+        None: `timeout_ms` (-1: no limit) passed without records, or the reader has ended.
         """
         if not self.busy:
             self.limit(self.most if most < 0 else most)
@@ -123,7 +123,7 @@ cdef class FetchReader(ColumnReader):
         return None if found is False else found
 
     def read_within(self, seconds):
-        """Block for the next chunk, at most `seconds` (None: no limit); None without one, False: no more will come."""
+        """Wait for the next chunk, at most `seconds` (None: no limit). None: no records came; False: the end."""
         cdef int timeout_ms = -1 if seconds is None else <int> round(seconds * 1000)
         cdef Columns columns
         cdef PyObject *place = NULL
@@ -148,7 +148,7 @@ cdef class FetchReader(ColumnReader):
                         waited_ns = -clock_ns(CLOCK_MONOTONIC)
                     ahead_adapt(&self.state.ahead, waited_ns + clock_ns(CLOCK_MONOTONIC))
                 if got == READ_FAILED:
-                    raise self.error.with_traceback(None)  # of those who met it before
+                    raise self.error.with_traceback(None)  # without the frames of earlier raises
                 if got != READ_ROWS:
                     return False if self.state.ended else None
                 withhold(&self.state, &columns)
@@ -166,30 +166,30 @@ cdef class FetchReader(ColumnReader):
             columns_clear(&columns)
 
     cdef bint handed_out(self, Batch batch) except -1:
-        """False: the partition was dropped, or sought in, while the batch was decoded."""
+        """Deliver `batch`. False: a revocation or a seek reset the partition while the batch was decoded."""
         if self.on_refuse is not None:
-            PyErr_CheckSignals()  # or a signal that came meanwhile would be raised when nobody has the batch any more
+            PyErr_CheckSignals()  # now: after delivery, the exception of a signal handler would lose the batch
         batch.use(self.deserializer)
         return hand_out(&self.state)
 
     @property
     def ended(self):
-        """Whether nothing more will come."""
+        """True if no more records will come."""
         return self.state.ended
 
     @property
     def ahead(self):
-        """Chunks that are decoded before they are asked for."""
+        """The number of chunks that were decoded ahead."""
         return 0 if is_foreign(&self.state) else ahead_count(&self.state.ahead)
 
     @property
     def is_withholding(self):
-        """Whether decoded rows above a limit wait for the next read."""
+        """True if decoded rows above a limit wait for the next read."""
         return bool(self.state.withheld.has_rows)
 
     cdef void limit(self, int64_t most) noexcept:
         self.state.most = most
-        if most and not self.state.spec.columns & COLUMN_OFFSET:  # a part ends behind the offset of its last record
+        if most and not self.state.spec.columns & COLUMN_OFFSET:  # the end of a part is its last record's offset
             self.drop_ahead()
             self.state.spec.columns |= COLUMN_OFFSET
 
@@ -199,18 +199,17 @@ cdef class FetchReader(ColumnReader):
             withheld_drop(&self.state.withheld)
 
     def need_offsets(self):
-        """Decode offsets too, from the next batch on, whichever columns are wanted: who hands out single records has to
-        know where he is."""
+        """Decode offsets too, from the next batch on: delivery of single records needs each record's offset."""
         if not self.state.spec.columns & COLUMN_OFFSET:
             self.drop_ahead()
         self.state.spec.columns |= COLUMN_OFFSET
 
     def settle(self):
-        """What was read counts as processed."""
+        """Count delivered rows as processed."""
         settle(&self.state)
 
     def close(self):
-        """Read no more; a second close does nothing."""
+        """Close the reader; a second close does nothing."""
         self.state.ended = True
         self.drop_ahead()
         if self.owns and not is_foreign(&self.state):
@@ -218,18 +217,18 @@ cdef class FetchReader(ColumnReader):
         on_close = self.on_close
         if on_close is not None:
             on_close()
-        self.on_close = None  # after the call: an interrupt may end it, and closing again then completes it
+        self.on_close = None  # after the call: if an interrupt ends the call, a second close repeats it
 
     cdef object taken(self):
         return KafkaError(f"a {self.what} is read by one reader at a time, and is a stream but once: wait for the "
                           "other reader to end, or make a new one")
 
     def schema_capsule(self):
-        """An `arrow_schema` capsule of the stream's schema."""
+        """Return an `arrow_schema` capsule of the stream's schema."""
         return self.schema.schema_capsule()
 
     def stream_capsule(self):
-        """An `arrow_array_stream` capsule, which takes the reader for itself."""
+        """Return an `arrow_array_stream` capsule. It has the reader to itself."""
         if self.busy or self.state.ended:
             raise self.taken()
         return stream_capsule(self)

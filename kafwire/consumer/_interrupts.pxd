@@ -1,24 +1,24 @@
-"""Signals of a process whose threads read Arrow streams: exceptions of their handlers, and Ctrl-C in other threads."""
+"""Signals during reads of Arrow streams: exceptions of signal handlers, and Ctrl-C in threads but the main one."""
 from libc.stdint cimport int64_t
 
 
-# A stream's view of Ctrl-C. `give_up` is true once its read has to end.
+# A stream's view of Ctrl-C.
 cdef struct InterruptWatch:
     unsigned long main_thread
     bint is_watching  # SIGINT is counted for this stream
-    int seen  # SIGINTs that concern this stream no more
-    int64_t noticed_ms  # when one was counted that the main thread has not handled yet; 0: none was
+    int seen  # count of SIGINTs that are dealt with, or came before the stream
+    int64_t noticed_ms  # when the stream noticed a SIGINT that the main thread has not handled yet; 0: none
 
 
-# With the GIL, in any thread: the stream begins, or ends.
+# Begin or end a stream's watch. With the GIL, in any thread.
 cdef void watch_begin(InterruptWatch *watch) noexcept
 cdef void watch_end(InterruptWatch *watch) noexcept
-# Without the GIL, in the thread that reads; the first as its read begins.
+# Without the GIL, in the reading thread. `watch_thread` is called at the begin of a read.
 cdef void watch_thread(InterruptWatch *watch) noexcept nogil
 cdef bint is_main(const InterruptWatch *watch) noexcept nogil
-# In a thread of a library: whether the main thread had a Ctrl-C that it cannot raise, as it waits in C.
+# True if this is a library's own thread, and the main thread cannot raise a Ctrl-C because it waits in C.
 cdef bint main_is_stuck(InterruptWatch *watch) noexcept nogil
-# With the GIL: the main thread raises `error` as soon as it runs Python code again.
+# Make the main thread raise `error` as soon as it runs Python code again. With the GIL.
 cdef void carry(object error) noexcept
-# Whether an exception of `carry` was not raised yet.
+# True if the main thread has yet to raise an exception of `carry`.
 cdef bint is_carried() noexcept nogil

@@ -1,10 +1,10 @@
 # distutils: sources = kafwire/consumer/native/interrupts.c
-"""Signals of a process whose threads read Arrow streams: `_interrupts.pxd` is the contract.
+"""Signals during reads of Arrow streams; `_interrupts.pxd` is the contract.
 
-A stream's consumer can raise errors of its own kind only. So an exception of a signal handler is carried to the main
-thread, which raises it once the consumer has returned to Python code. A library's own thread has no signals at all: it
-ends its read when Ctrl-C came and the main thread waits in C, probably for this thread. A thread of Python's never
-does: the program that started it decides.
+A stream's consumer can raise only its own kinds of errors. So the main thread raises the exception of a signal handler
+once the consumer has returned to Python code. A library's own thread gets no signals: its read ends when Ctrl-C came
+and the main thread waits in C, probably for this thread. The read of a Python thread does not end: the program that
+started the thread decides.
 """
 from cpython.exc cimport PyErr_SetInterrupt
 from libc.stdint cimport int64_t
@@ -29,11 +29,11 @@ cdef extern from "kafwire/consumer/native/interrupts.h" nogil:
 
 
 cdef enum:
-    STUCK_MS = 1000  # how long the main thread may take to run Python code again after Ctrl-C
+    STUCK_MS = 1000  # time in which the main thread must run Python code again after Ctrl-C
 
 cdef object _carried = None
 cdef bint _is_carried = False
-cdef int _handled = 0  # SIGINTs after which the main thread ran Python code
+cdef int _handled = 0  # count of SIGINTs when the main thread last ran `_main_runs`
 
 
 cdef void watch_begin(InterruptWatch *watch) noexcept:
@@ -43,7 +43,7 @@ cdef void watch_begin(InterruptWatch *watch) noexcept:
 
 
 cdef void watch_thread(InterruptWatch *watch) noexcept nogil:
-    # Before the first wait: no thread would notice a SIGINT that is not counted while the main thread waits in C.
+    # Before the first wait: without the counter, a SIGINT goes unnoticed while the main thread waits in C.
     if not watch.is_watching and not is_main(watch) and PyGILState_GetThisThreadState() is NULL:
         watch.is_watching = True
         watch.seen = kw_interrupts_count()
@@ -65,7 +65,7 @@ cdef bint main_is_stuck(InterruptWatch *watch) noexcept nogil:
     cdef int64_t now_ms
     if PyGILState_GetThisThreadState() is not NULL:
         return False
-    kw_interrupts_watch()  # a handler that was installed meanwhile took the place of the count
+    kw_interrupts_watch()  # a handler that was installed meanwhile replaced the counter
     if kw_interrupts_count() == watch.seen:
         return False
     clock_gettime(CLOCK_MONOTONIC, &now)
@@ -80,7 +80,7 @@ cdef bint main_is_stuck(InterruptWatch *watch) noexcept nogil:
 
 
 cdef void _ask_main(InterruptWatch *watch) noexcept with gil:
-    """Find out whether the main thread runs Python code. A program with its own SIGINT handler decides for itself."""
+    """Test if the main thread runs Python code. A program with its own SIGINT handler is exempt: it decides itself."""
     try:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler and Py_AddPendingCall(_main_runs, NULL) == 0:
             return

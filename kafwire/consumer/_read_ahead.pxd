@@ -1,4 +1,4 @@
-"""Chunks that a thread decodes before they are asked for, while a reader waits for the GIL."""
+"""Read-ahead: a thread decodes the next chunks while a reader waits for the GIL."""
 from libc.stdint cimport int64_t
 
 from kafwire._codec cimport DecodeSpec
@@ -18,8 +18,8 @@ cdef enum:
     MOST_AHEAD = 8  # chunks
 
 
-# A chunk, and the slice as the queue gives it when its turn has come. Its frame is referred to, so that nothing else
-# can lie where the slice lies.
+# A decoded chunk, and its slice as the queue will return it. A reference to the frame keeps the slice's memory from
+# being used again.
 cdef struct ChunkAhead:
     Columns columns
     kw_records slice
@@ -28,8 +28,7 @@ cdef struct ChunkAhead:
     int64_t next_offset
 
 
-# The queue does not know of it: what is decoded here stays there until it is handed out, and counts only if the queue
-# still has the same then.
+# The decoded slices stay in the queue until delivery. A chunk is valid only if the queue then still has its slice.
 cdef struct ReadAhead:
     pthread_mutex_t lock
     pthread_cond_t changed
@@ -42,29 +41,29 @@ cdef struct ReadAhead:
     int first, count
     size_t bytes  # of their columns
     bint is_active  # the thread has something to decode
-    unsigned int drops  # what was begun before the last of them is nobody's
+    unsigned int drops  # count of drops: a chunk that was begun before the last one is discarded
     bint is_alone  # one partition is read
-    kw_records slice  # what is decoded next; without a frame: whatever comes behind `offset`
+    kw_records slice  # the next slice to decode; without a frame: look for the one behind `offset`
     int64_t offset
-    int patience  # for how many more turns the GIL is expected to be contended
+    int patience  # reads for which the GIL is still assumed to be contended
 
 
 cdef void ahead_init(ReadAhead *ahead, kw_queue *queue) noexcept nogil
 # End the thread, and drop all chunks.
 cdef void ahead_end(ReadAhead *ahead) noexcept nogil
-# Have the thread decode what follows a slice of which `used` bytes are read, up to `offset`: the rest of it, and what
-# is queued behind it.
+# Let the thread decode behind a slice of which `used` bytes are read, up to `offset`: its rest, and the slices queued
+# behind it.
 cdef void ahead_begin(ReadAhead *ahead, kw_place *only, const kw_records *slice, size_t used, int64_t offset,
                       const DecodeSpec *spec) noexcept nogil
-# Take the next chunk, if the queue's next slice begins with it: that is popped, and `out` filled. With `wait`, for a
-# chunk that the thread is at.
+# Take the next chunk if the queue's next slice begins with it: pop the slice, and fill `out`. With `wait`, wait for a
+# chunk that is being decoded.
 cdef bint ahead_take(ReadAhead *ahead, kw_place *only, bint wait, Columns *out, kw_records *slice, size_t *used,
                      int64_t *next_offset) noexcept nogil
-# Whether the next chunk is of this place too.
+# True if the next chunk is of this place too.
 cdef bint ahead_stays(ReadAhead *ahead, const kw_place *place) noexcept nogil
-# How many chunks are decoded.
+# The count of decoded chunks.
 cdef int ahead_count(ReadAhead *ahead) noexcept nogil
 # Drop all chunks.
 cdef void ahead_drop(ReadAhead *ahead) noexcept nogil
-# A reader has waited so long for the GIL.
+# Switch read-ahead on or off, from the time that a reader waited for the GIL.
 cdef void ahead_adapt(ReadAhead *ahead, int64_t waited_ns) noexcept nogil

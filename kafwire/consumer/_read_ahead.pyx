@@ -24,8 +24,8 @@ cdef extern from "kafwire/memory/native/thread.h" nogil:
 
 
 cdef enum:
-    MOST_BYTES = 16 << 20  # nothing more is begun when the chunks have so many
-    BUSY_NS = 4000000  # CPython lets another thread have the GIL after 5 ms: whoever waits so long has one beside him
+    MOST_BYTES = 16 << 20  # no chunk is begun while the decoded ones have this many bytes
+    BUSY_NS = 4000000  # CPython switches threads after 5 ms, so a wait of about that means another busy thread
     PATIENCE = 8
 
 
@@ -57,7 +57,7 @@ cdef void ahead_adapt(ReadAhead *ahead, int64_t waited_ns) noexcept nogil:
 
 cdef void ahead_begin(ReadAhead *ahead, kw_place *only, const kw_records *slice, size_t used, int64_t offset,
                       const DecodeSpec *spec) noexcept nogil:
-    # (a list of aborted transactions remembers which of them are over: what was dropped could not be decoded anew)
+    # (decoding marks aborted transactions that have ended, so a dropped chunk could not be decoded a second time)
     if not ahead.patience or slice.aborted_count:
         return
     pthread_mutex_lock(&ahead.lock)
@@ -149,7 +149,7 @@ cdef void _forget_first(ReadAhead *ahead) noexcept nogil:
 
 
 cdef void _leave_slice(ReadAhead *ahead) noexcept nogil:
-    """The thread has nothing to do."""
+    """Drop the slice to decode: the thread becomes idle."""
     kw_buf_unref(ahead.slice.frame)
     ahead.slice.frame = NULL
     ahead.is_active = False
@@ -179,7 +179,7 @@ cdef void *_decode_all(void *argument) noexcept nogil:
 
 
 cdef bint _find_slice(ReadAhead *ahead) noexcept nogil:
-    """What the queue would give next: more of the same place, if no other waits for its turn."""
+    """Find the slice that the queue returns next: of the same place, unless another place waits for its turn."""
     cdef kw_place *seen[MOST_AHEAD + 1]
     cdef kw_records found
     cdef int i
@@ -197,7 +197,7 @@ cdef bint _find_slice(ReadAhead *ahead) noexcept nogil:
 
 
 cdef void _decode_next(ReadAhead *ahead) noexcept nogil:
-    """Decode one chunk, during which the lock is let go. What is no chunk with rows the reader will come to itself."""
+    """Decode one chunk, without the lock. Errors and chunks without rows are left to the reader."""
     cdef kw_records slice = ahead.slice
     cdef DecodeSpec spec = ahead.spec
     cdef unsigned int drops = ahead.drops

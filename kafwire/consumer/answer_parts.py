@@ -1,4 +1,4 @@
-"""What one partition's part of a Fetch answer comes to: records are queued, and whatever else it says is done."""
+"""Handling of one partition of a Fetch response: queue its records, and carry out all else that it reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def queue_records(fetcher: Fetcher, where: str, frame: Buffer, part: PartitionAnswer, cursor: FetchCursor) -> bool:
-    """Queue the whole batches that the broker `where` answered for a cursor; False when there is none."""
+    """Queue the complete batches of a cursor that the broker `where` sent; return False if there is none."""
     position, size = cursor.position, part.size
     problem: ProtocolError | None = None
     while True:
@@ -52,7 +52,7 @@ def queue_records(fetcher: Fetcher, where: str, frame: Buffer, part: PartitionAn
             where,
         )
     if problem is not None:
-        # It is not asked for again: who asks from there may get the batch after it, and nobody would notice.
+        # Halt: a new request from this offset may return the batch behind the bad one, a gap without an error.
         told = CorruptBatchError(
             f"{cursor.name}, after offset {cursor.position}, from {where}: {problem.message}; "
             f"{fetcher.plan.advice.damaged}",
@@ -65,28 +65,28 @@ def queue_records(fetcher: Fetcher, where: str, frame: Buffer, part: PartitionAn
 
 
 def batch_bytes(frame: Buffer, part: PartitionAnswer) -> int:
-    """How large this partition's batches are, as far as the first one tells."""
+    """Return the size of the partition's first batch, an estimate of the others."""
     length = memoryview(frame)[part.position + LENGTH_AT : part.position + OVERHEAD]
     return OVERHEAD + int.from_bytes(length, "big")
 
 
 class PartActions:
-    """What the parts of one answer ask for other than to take records.
+    """Actions that the partitions of one response require, besides queueing records.
 
-    What moves a cursor to another broker is done when all of them were looked at.
+    Cursors move to other brokers after all partitions of the response were looked at.
     """
 
     def __init__(self, fetcher: Fetcher, connection: BrokerConnection) -> None:
-        """`connection` is the one that brought the answer."""
+        """`connection` is the connection that brought the response."""
         self._fetcher = fetcher
         self._connection = connection
         self._moving: list[FetchCursor] = []
         self._returning: list[FetchCursor] = []
-        self._unknown: list[FetchCursor] = []  # whose replicas the metadata does not know
+        self._unknown: list[FetchCursor] = []  # their preferred read replica is not in the metadata
         self._lost: dict[int, tuple[BrokerError, list[FetchCursor]]] = {}  # by error code
 
     def note(self, verdict: FetchDisposition, part: PartitionAnswer, cursor: FetchCursor, answer: FetchAnswer) -> None:
-        """Do what `verdict` says, now or in the end."""
+        """Carry out `verdict` now, or note it for `carry_out`."""
         fetcher = self._fetcher
         if verdict is FetchDisposition.FOLLOW:
             cursor.replica = part.preferred_read_replica
@@ -115,11 +115,11 @@ class PartActions:
             fetcher.halt(cursor, broker_error(part.error_code, what, api="Fetch", topic=cursor.topic))
 
     def move(self, cursors: Iterable[FetchCursor]) -> None:
-        """These are to be asked for elsewhere."""
+        """Note cursors that must move to another broker."""
         self._moving += cursors
 
     def carry_out(self) -> None:
-        """Do what was left for the end."""
+        """Carry out the noted moves."""
         for error, cursors in self._lost.values():
             self._fetcher.brokers.lose(cursors, error)
         if self._moving:

@@ -1,4 +1,4 @@
-"""Arguments of consumers, checked in the caller's thread: topics, partitions, where to begin, columns, times."""
+"""Checks of consumer arguments, in the caller's thread: topics, partitions, start offsets, columns, times."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ from kafwire.records._arrow import Layout
 from kafwire.timeouts import timeout_of
 from kafwire.types import TopicPartition
 
-# So many partitions keep their constant columns from batch to batch; a thousand would keep gigabytes.
+# The number of partitions that keep their constant columns from batch to batch; a thousand would keep gigabytes.
 LASTING_LAYOUTS = 16
-_NAMES_TOLD = 10  # of partitions, in an error
+_NAMES_TOLD = 10  # most partitions that an error names
 _LONGEST_TIMEOUT = 1 << 20  # seconds
 
 _P = ParamSpec("_P")
 
-# For all partitions, or for some by name; None says nothing.
+# One start for all partitions, or a dict by partition; None: no start is given.
 Start = ResolvedOffset | dict[TopicPartition, ResolvedOffset] | None
 
 
 def servers_first(init: Callable[_P, None]) -> Callable[_P, None]:
-    """Refuse arguments in the order of kafka-python and aiokafka, topics first, with the line to write instead."""
+    """Wrap an `__init__` so that topics given first, as in kafka-python and aiokafka, raise a `ConfigError`.
+
+    The error has the line to write instead.
+    """
 
     @wraps(init)
     def checked(*args: _P.args, **options: _P.kwargs) -> None:
@@ -51,7 +54,7 @@ def servers_first(init: Callable[_P, None]) -> Callable[_P, None]:
 
 
 class Selection:
-    """What a consumer is to read, and from where on: checked as far as that goes without a broker."""
+    """The topics or partitions of a consumer, and its start, checked as far as possible without a broker."""
 
     def __init__(
         self,
@@ -79,14 +82,14 @@ class Selection:
 
 
 def subscription_of(topics: str | Iterable[str] | None, pattern: str | None) -> tuple[list[str], str | None]:
-    """Topics by names, or by a pattern, checked; `ConfigError` for both or neither."""
+    """Return checked (topic names, pattern), one of them empty; `ConfigError` for both or neither."""
     if (topics is None) == (pattern is None):
         raise ConfigError("subscribe to topics, by their names or by a pattern: either topics or pattern is needed")
     return ([] if topics is None else names_of(topics)), (None if pattern is None else pattern_of(pattern))
 
 
 def names_of(topics: str | Iterable[str]) -> list[str]:
-    """A list of topics, each once; `ConfigError` for anything else."""
+    """Return a list of distinct topic names; `ConfigError` for anything but names."""
     names = [topics] if isinstance(topics, str) else list(topics) if isinstance(topics, Iterable) else []
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
@@ -99,7 +102,7 @@ def names_of(topics: str | Iterable[str]) -> list[str]:
 
 
 def pattern_of(pattern: Any) -> str:
-    """A regular expression, checked as Python reads it; `ConfigError` for anything else."""
+    """Return a regular expression that Python compiles; `ConfigError` for anything else."""
     if not isinstance(pattern, str) or not pattern:
         raise ConfigError(f"pattern={pattern!r}: a regular expression is needed, as text, which whole names match")
     try:
@@ -110,7 +113,7 @@ def pattern_of(pattern: Any) -> str:
 
 
 def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """A list of partitions, checked; `ConfigError` for anything else."""
+    """Return a checked list of partitions; `ConfigError` for anything else."""
     if isinstance(partitions, str | TopicPartition) or not isinstance(partitions, Iterable):
         hint = ": write [partition]" if isinstance(partitions, TopicPartition) else ""
         raise ConfigError(f"a list of TopicPartition(topic, partition) is needed, not {partitions!r}{hint}")
@@ -118,7 +121,7 @@ def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
 
 
 def cursor_of(cursors: Mapping[tuple[str, int], FetchCursor], where: TopicPartition) -> FetchCursor:
-    """A partition's cursor; `ConfigError` for one that is not read."""
+    """Return a partition's cursor; `ConfigError` if this consumer does not read the partition."""
     cursor = cursors.get(partition_of(where))
     if cursor is None:
         names = sorted(cursor.name for cursor in cursors.values())
@@ -133,21 +136,21 @@ def cursor_of(cursors: Mapping[tuple[str, int], FetchCursor], where: TopicPartit
 def cursors_of(
     cursors: Mapping[tuple[str, int], FetchCursor], partitions: Iterable[TopicPartition] | None
 ) -> list[FetchCursor]:
-    """The cursors of partitions, or all; `ConfigError` for one that is not read."""
+    """Return the cursors of these partitions, or (None) all; `ConfigError` for a partition that is not read."""
     if partitions is None:
         return list(cursors.values())
     return [cursor_of(cursors, where) for where in partitions_of(partitions)]
 
 
 def times_of(timestamps: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, Place]:
-    """Partitions and their places, checked; `ConfigError` for anything else."""
+    """Return the checked place of each partition; `ConfigError` for anything but a mapping of partitions to times."""
     if not isinstance(timestamps, Mapping):
         raise ConfigError(f"a mapping of TopicPartition(topic, partition) to a time is needed, not {timestamps!r}")
     return {partition_of(where): place_of(when) for where, when in timestamps.items()}
 
 
 def layouts(columns: Sequence[str] | None, layout: Mapping[str, Any] | None) -> Callable[..., Layout]:
-    """What makes the layout of a topic and partition; a wrong column is told at once."""
+    """Return a function that makes the layout of a topic and partition; a wrong column raises an error at once."""
     if isinstance(columns, str):
         raise ConfigError(f"columns: a list of names is needed, not {columns!r}")
 
@@ -159,6 +162,6 @@ def layouts(columns: Sequence[str] | None, layout: Mapping[str, Any] | None) -> 
 
 
 def milliseconds(timeout: float | None) -> int:
-    """Seconds as the readers count: -1 for ever."""
+    """Convert a timeout in seconds to the readers' milliseconds; None becomes -1, no limit."""
     seconds = timeout_of(timeout, highest=_LONGEST_TIMEOUT)
     return -1 if seconds is None else round(seconds * 1000)

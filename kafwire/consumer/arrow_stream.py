@@ -1,4 +1,4 @@
-"""`ArrowStream`: what a consumer's `arrow_stream` returns."""
+"""`ArrowStream`, the return type of a consumer's `arrow_stream`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class ArrowStream:
-    """An Arrow stream of a consumer's records. Consume it once.
+    """An Arrow stream of a consumer's records, for one use.
 
-    The `arrow_stream` of a consumer makes it.
+    A consumer's `arrow_stream` makes it.
 
     Example:
         >>> pa.table(consumer.arrow_stream(timeout=1.0)).num_rows
@@ -27,11 +27,11 @@ class ArrowStream:
         self._reader = reader
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The stream (PyCapsule interface); `requested_schema` is not followed."""
+        """Return the stream (PyCapsule interface); `requested_schema` is ignored."""
         return self._reader.stream_capsule()
 
     def __arrow_c_schema__(self) -> object:
-        """The stream's schema (PyCapsule interface)."""
+        """Return the stream's schema (PyCapsule interface)."""
         return self._reader.schema_capsule()
 
     def to_reader(self) -> pa.RecordBatchReader:

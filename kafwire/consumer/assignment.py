@@ -1,4 +1,4 @@
-"""Which partitions a consumer reads, and who reads them: assignments, subscriptions, demand, claims, pauses."""
+"""The partitions of a consumer and their readers: assignments, subscriptions, demand, claims, pauses."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ class Assignment:
         self._layout = layout
         self._flowing = False
         self._claimed: dict[FetchCursor, weakref.ref[Claim]] = {}
-        self.feed: PartitionFeed | None = None  # who gets each partition for himself, as it comes
-        self.on_claims: Callable[[], object] = lambda: None  # called when a claim ends, or is given back
+        self.feed: PartitionFeed | None = None  # gets each new partition as a stream of its own
+        self.on_claims: Callable[[], object] = lambda: None  # called when a claim ends or is released
         self._drop_listener: weakref.WeakMethod[Callable[[TopicPartition], object]] | None = None
-        self._ending: set[FetchCursor] = set()  # nothing more of these is handed out
-        self._held: dict[FetchCursor, bool] = {}  # nor of these, until a handler was called; whether then, by the user
-        self._unstarted: set[FetchCursor] = set()  # halted, as it could not be found out where these begin
+        self._ending: set[FetchCursor] = set()  # no more records of these are delivered
+        self._held: dict[FetchCursor, bool] = {}  # paused until a handler has run; the value: paused by the user too
+        self._unstarted: set[FetchCursor] = set()  # halted, because the look-up of their start offset failed
         self._known = KnownTopics()
         self._lacked_ms: Callable[[str], float | None] = self._cluster.metadata.lacked_ms.get
         self._stop_listening: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        """Find what is to be read, and where it begins. Raises `BrokerError` for a topic that does not exist."""
+        """Look up the selected partitions and their start offsets. A topic that does not exist raises `BrokerError`."""
         selection = self._selection
         if self._config.group_id is not None and selection.assign is None:
-            pass  # the group says which partitions
+            pass  # the group assigns the partitions
         elif selection.topics is not None:
             infos = await self._cluster.topics(
                 selection.topics, fresh=True, create=self._config.allow_auto_create_topics
@@ -71,14 +71,14 @@ class Assignment:
             if selection.assign is not None:
                 await self.assign(selection.assign)
         self._stop_listening = self._cluster.on_change(self._on_metadata)
-        self._on_metadata({topic for topic, _ in self._fetcher.cursors})  # what changed meanwhile
+        self._on_metadata({topic for topic, _ in self._fetcher.cursors})  # changes that came meanwhile
 
     def stop(self) -> None:
-        """Follow changes of the metadata no more."""
+        """Stop following metadata changes."""
         self._stop_listening()
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these and no others. Those that are read already go on; new ones begin as `start` says."""
+        """Read only these partitions. Current ones continue at their position; new ones begin at `start`."""
         wanted = dict.fromkeys(partitions)
         found = []
         for where in wanted:
@@ -112,10 +112,10 @@ class Assignment:
         self._keep_fresh()
 
     async def subscribe(self, topics: Iterable[str]) -> None:
-        """Read all partitions of these topics and no others; those that are read already go on.
+        """Read all partitions of these topics and no others, without a group. Current partitions continue.
 
-        Without a group. Raises `BrokerError` for a topic that does not exist, `KafkaTimeoutError`,
-        `KafkaConnectionError`: what was read is read on then.
+        Raises `BrokerError` for a topic that does not exist, `KafkaTimeoutError`, `KafkaConnectionError`. After an
+        error the consumer still reads the earlier topics.
         """
         create = self._config.allow_auto_create_topics
         found = await self._cluster.topics(list(topics), fresh=True, create=create)
@@ -130,7 +130,7 @@ class Assignment:
                 self._drop(cursor)
         self._selection.topics = [info.name for info in found]
         self._known.keep(names)
-        self._on_metadata(names)  # what changed meanwhile
+        self._on_metadata(names)  # changes that came meanwhile
         self._keep_fresh()
 
     def add(
@@ -140,9 +140,10 @@ class Assignment:
         *,
         held: bool = False,
     ) -> list[FetchCursor]:
-        """Read these too, which a group assigned, from where it was, once that is found out; `held`: they are paused.
+        """Add partitions that the group assigned. Each begins at its committed offset, which is looked up meanwhile.
 
-        `owned` has the ownership of each. A failure that may pass is tried again; the next read raises any other.
+        `owned` has the ownership of each. `held` partitions are paused until `hold_no_more`. Transient failures of the
+        look-up are retried; the next read raises any other.
         """
         pairs = [
             (info, number)
@@ -156,27 +157,27 @@ class Assignment:
         return made
 
     def hold_no_more(self, cursors: Iterable[FetchCursor]) -> None:  # a callback of the engine
-        """Read what was added as `held`, apart from what the user has paused meanwhile."""
+        """Resume partitions that were added as `held`, unless the user has paused them meanwhile."""
         for cursor in cursors:
             paused = self._held.pop(cursor, None)
             if paused is not None and cursor not in self._ending:
                 self._fetcher.pause(cursor, paused=paused)
 
     def on_drop(self, listener: Callable[[TopicPartition], object]) -> None:
-        """Have a method called with each partition that is not read any more. It is not kept alive by that."""
+        """Call the method `listener` with each partition that is dropped. The reference to it is weak."""
         self._drop_listener = weakref.WeakMethod(listener)
 
     def know(self, infos: Collection[TopicInfo], lacked_ms: Callable[[str], float | None]) -> None:
-        """Remember these topics, and no others, as they are now: what comes later is new.
+        """Remember the current partitions of these topics, and of no others; partitions that come later are new.
 
-        `lacked_ms` says when the last metadata came that lacked a topic, on the engine's clock.
+        `lacked_ms` returns when the last metadata without a topic came, on the engine's clock.
         """
         self._lacked_ms = lacked_ms
         self._known.keep(info.name for info in infos)
         self.see(infos)
 
     def see(self, infos: Iterable[TopicInfo]) -> None:
-        """Remember these topics as they are now, unless they were seen before."""
+        """Remember the current partitions of those of these topics that were not seen before."""
         for info in infos:
             self._known.see(info, self._lacked_ms(info.name))
 
@@ -196,7 +197,7 @@ class Assignment:
                 self._fetcher.halt(cursor, error)
 
     def start_again(self, cursors: Iterable[FetchCursor]) -> list[FetchCursor]:
-        """Find out once more where these begin, and return the others, which have begun."""
+        """Look up the start offsets of `cursors` again; return the cursors that have one already."""
         chosen = list(cursors)
         unstarted = [cursor for cursor in chosen if cursor in self._unstarted and cursor.position < 0]
         self._unstarted.difference_update(chosen)
@@ -207,9 +208,10 @@ class Assignment:
         return [cursor for cursor in chosen if cursor not in unstarted]
 
     async def _find_start(self, cursors: list[FetchCursor]) -> None:
-        """Find where each cursor begins. One whose committed offset is not available is retried, and the others begin.
+        """Look up the start offset of each cursor. An unavailable committed offset is retried; the others begin.
 
-        Such a partition is named by a warning once it is late by `PATIENCE_MS`: transactions often end before.
+        A warning names such a partition after `PATIENCE_MS`: the transaction that withholds the offset often ends
+        before.
         """
         failures, began_ms = 0, self._cluster.engine.now_ms()
         while cursors := [c for c in cursors if c.position < 0 and self._fetcher.numbered(c.number) is c]:
@@ -232,7 +234,7 @@ class Assignment:
         self._fetcher.errors.tell_of(late, "the committed offset of {} could not be fetched: ")
 
     def ending(self, partitions: Iterable[TopicPartition]) -> list[FetchCursor]:
-        """Hand out nothing more of these. Who has one for himself reads to the end of what he has begun."""
+        """Deliver no more records of these partitions. A partition's own stream ends behind the slice it has begun."""
         cursors = [cursor for where in partitions if (cursor := self._fetcher.cursors.get(where)) is not None]
         for cursor in cursors:
             if cursor in self._ending:
@@ -250,23 +252,23 @@ class Assignment:
         return cursors
 
     def drop(self, cursors: Iterable[FetchCursor]) -> None:
-        """Read these no more, if they still are."""
+        """Drop these cursors, unless they were dropped already."""
         for cursor in cursors:
             if self._fetcher.numbered(cursor.number) is cursor:
                 self._drop(cursor)
 
     @property
     def topics(self) -> set[str]:
-        """The topics that are read, each with all their partitions."""
+        """The topics of which the consumer reads all partitions."""
         return set(self._selection.topics or ())
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """The partitions that are read."""
+        """The partitions that the consumer reads."""
         return [TopicPartition(*key) for key in self._fetcher.cursors]
 
     async def ask(self, claim: Claim | None = None) -> None:
-        """Begin to fetch for a reader: of a claimed partition, unless it went, or of all that are not claimed."""
+        """Begin to fetch for a reader: of a claimed partition (unless it was dropped), or of all unclaimed ones."""
         if claim is not None:
             self._fetcher.ask([] if claim.cursor is None else [claim.cursor])
             return
@@ -274,14 +276,15 @@ class Assignment:
         self._fetcher.ask([cursor for cursor in self._fetcher.cursors.values() if cursor not in self._claimed])
 
     def new_claim(self, where: TopicPartition) -> Claim:
-        """Return a claim of one reader, not taken yet. It is of the current assignment. From any thread."""
+        """Return a claim on a partition of the current assignment. `claim` takes it. From any thread."""
         cursor = self._fetcher.cursors.get(where)
         return Claim(where, self._cluster.engine, self.release, None if cursor is None else cursor.ownership)
 
     async def claim(self, claim: Claim) -> None:
-        """Leave a partition to one reader, until the claim is closed. `KafkaError` when another has it already.
+        """Give a partition to one reader until the claim is closed. `KafkaError` if another reader has it.
 
-        A partition that went since the claim was made is not taken, also if it came back: the stream ends.
+        A partition that was dropped since the claim was made is not taken, even if it was assigned again: the stream
+        ends.
         """
         if claim.is_over:
             return
@@ -297,16 +300,16 @@ class Assignment:
         self._fetcher.queue.claim(cursor.number)
 
     def is_claimed(self, cursor: FetchCursor) -> bool:
-        """Whether a reader has it for himself, and has begun to read."""
+        """Return True if a stream has claimed the partition and has begun to read it."""
         claim = self._claimed[cursor]() if cursor in self._claimed else None
         return claim is not None and claim.is_read
 
     def has_claim(self, cursor: FetchCursor) -> bool:
-        """Return whether a stream reads the partition, or is to read it."""
+        """Return True if a stream has claimed the partition, whether or not it has begun to read."""
         return cursor in self._claimed
 
     def open_feed(self, is_disturbed: Callable[[], bool]) -> PartitionFeed:
-        """Have each partition, from now on, claimed for a stream of its own; those that are there too."""
+        """Claim each current and future partition for a stream of its own, which the feed delivers."""
         if self.feed is not None and self.feed.is_open:
             raise KafkaError("partitions() is iterated over already: close that iterator first")
         self.feed = PartitionFeed(is_disturbed)
@@ -321,7 +324,7 @@ class Assignment:
             self.feed.offer(claim)
 
     def release(self, cursor: FetchCursor) -> None:
-        """Its reader reads no more: the partition is one of all again. What a closed claim calls."""
+        """Give a partition back to the reader of all unclaimed ones. A closed claim calls this."""
         if cursor in self._claimed:
             del self._claimed[cursor]
             self._commits.ledger.leave(cursor)
@@ -334,12 +337,12 @@ class Assignment:
             self.on_claims()
 
     def pause_claimed(self, claim: Claim, paused: bool) -> None:  # a callback of the engine
-        """Fetch and hand out nothing of a claimed partition, or go on."""
+        """Pause or resume a claimed partition."""
         if claim.cursor is not None:
             self._pause(claim.cursor, paused=paused)
 
     async def pause(self, partitions: Iterable[TopicPartition], *, paused: bool) -> None:
-        """Fetch and hand out nothing of these, or go on; what is buffered stays."""
+        """Pause or resume fetching and delivery of these partitions; buffered records stay."""
         for cursor in cursors_of(self._fetcher.cursors, partitions):
             self._pause(cursor, paused=paused)
 
@@ -356,14 +359,14 @@ class Assignment:
         return [TopicPartition(*key) for key, cursor in cursors if self._held.get(cursor, cursor.paused)]
 
     def _check_start(self, read: Collection[tuple[str, int]]) -> None:
-        """Refuse a start of partitions that are not among those that are `read`."""
+        """Raise `ConfigError` if `start` names a partition that is not in `read`."""
         known = self._selection.start if isinstance(self._selection.start, dict) else {}
         strangers = [f"{topic}-{number}" for topic, number in known if (topic, number) not in read]
         if strangers:
             raise ConfigError(f"start names {', '.join(strangers)}, which this consumer does not read")
 
     def _is_of_another_topic(self, cursor: FetchCursor) -> bool:
-        """Whether the topic of a cursor's name was made anew since."""
+        """Return True if the cursor's topic was recreated since."""
         known = self._cluster.metadata.topics.get(cursor.topic)
         return known is not None and cursor.halted and known.topic_id != cursor.topic_id
 
@@ -391,7 +394,7 @@ class Assignment:
     async def _add(
         self, found: Iterable[tuple[TopicInfo, int]], *, of_group: bool = False, held: bool = False
     ) -> list[FetchCursor]:
-        """`of_group`: where the group was goes before `start`."""
+        """Add partitions, look up their start offsets. `of_group`: committed offsets take precedence over `start`."""
         pairs = list(found)
         infos = {info.name: info for info, _ in pairs}
         self.see(infos.values())
@@ -401,14 +404,14 @@ class Assignment:
         except BaseException:
             self.drop(made)
             raise
-        if late:  # the other partitions are read meanwhile
+        if late:  # the consumer reads the other partitions meanwhile
             self._warn_late(late)
             self._fetcher.tasks.begin(self._find_start(list(late)))
         made = [cursor for cursor in made if self._fetcher.numbered(cursor.number) is cursor]
         self._go_on_with(made)
         if not of_group:
             self._keep_fresh()
-            # These are new once: a later `assign` of the same topics begins as any other.
+            # A partition is new once: a later `assign` of the same topics treats it like any other.
             self._known.keep({topic for topic, _ in self._fetcher.cursors} - infos.keys())
             self.see(infos.values())
         return made
@@ -443,7 +446,7 @@ class Assignment:
         )
 
     def _go_on_with(self, made: list[FetchCursor]) -> None:
-        """Hand these out, to whoever reads."""
+        """Give these cursors to the feed's streams, or to the reader of unclaimed partitions."""
         for cursor in made:
             self._offer(cursor)
         if self._flowing:

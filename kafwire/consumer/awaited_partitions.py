@@ -1,7 +1,7 @@
-"""Assigned partitions that the metadata does not show: looked up with back-off, at one broker after the other.
+"""Assigned partitions that the metadata lacks: looked up with back-off, at one broker after the other.
 
-An assignment may arrive before the brokers that are asked for metadata have heard of the partition. It stays assigned,
-is named by one warning, and is read as soon as metadata shows it, whichever request brings that.
+An assignment may arrive before a broker has the metadata of its partitions. Such a partition stays assigned, one
+warning names it, and the consumer reads it as soon as any metadata response shows it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kafwire.runtime.log import log
 from kafwire.types import TopicPartition
 
 LONGEST_PAUSE_MS = 2_000  # between two look-ups
-NAMED = 10  # partitions that one warning names
+NAMED = 10  # most partitions that one warning names
 
 
 class AwaitedPartitions:
-    """The partitions that one consumer is to read as soon as the metadata shows them. Lives on the engine."""
+    """The partitions of one consumer that wait for their metadata. Lives on the engine."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class AwaitedPartitions:
         group_id: str,
         on_shown: Callable[[Mapping[TopicPartition, PartitionOwnership]], object],
     ) -> None:
-        """`on_shown` gets partitions that the metadata shows, of those that are still owned."""
+        """`on_shown` gets the partitions that the metadata shows and the member still owns."""
         self._cluster = cluster
         self._group_id = group_id
         self._on_shown = on_shown
@@ -40,30 +40,30 @@ class AwaitedPartitions:
 
     @property
     def is_looking(self) -> bool:
-        """Whether a partition is missing, or the last look-up of one is not over."""
+        """True while a partition is missing, or the last look-up runs."""
         return self._looking is not None
 
     def add(self, partitions: Mapping[TopicPartition, PartitionOwnership]) -> None:
-        """Report these when the metadata shows them, or at once."""
+        """Report these partitions once the metadata shows them, possibly at once."""
         self._missing.update(partitions)
         self._report()
         if self._missing and self._looking is None:
             self._looking = asyncio.ensure_future(self._look())
 
     def discard(self, partitions: Iterable[TopicPartition]) -> None:
-        """Report these no more: they are given up."""
+        """Stop waiting for these partitions, as the member gives them up."""
         for where in partitions:
             self._missing.pop(where, None)
 
     def clear(self) -> None:
-        """Report nothing more."""
+        """Stop waiting for all partitions."""
         self._missing.clear()
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
 
     def _report(self) -> None:
-        """Report what the metadata shows by now, and forget what is owned no more."""
+        """Report partitions that the metadata now shows, and forget those that the member no longer owns."""
         topics = self._cluster.metadata.topics
         self._missing = {where: ownership for where, ownership in self._missing.items() if ownership.is_owned}
         shown = {

@@ -1,12 +1,12 @@
 """A broker fetcher: one connection to one broker, with one request in flight for all cursors that have demand.
 
-In a session, so that a request says only what changes. An answer is cut into slices, queued for the readers, and the
-next request leaves, all in the turn in which the answer arrived.
+Requests belong to a fetch session, so they name only changes. In the turn of the event loop in which a response
+arrives, the broker fetcher cuts it into slices, queues them for the readers, and sends the next request.
 
-A request may be parked at the broker for `fetch_max_wait_ms`. A cursor that comes to have demand meanwhile (its buffer
-was read, it was resumed, it was sought in) does not wait for that: it is fetched immediately, over a second connection,
-in requests that are not parked, until the first one is answered. So neither a slow reader nor a quiet partition delays
-another. The fetch strategy says whether it is done (`fetch_strategies.py`).
+A request may be parked at the broker for `fetch_max_wait_ms`. A cursor that gets demand meanwhile (its buffer was read,
+or it was resumed or sought) does not wait for that response. It is fetched immediately: over a second connection, in
+requests that are not parked, until the parked request has its response. So neither a slow reader nor a quiet partition
+delays another. The fetch strategy decides if immediate fetches are used (`fetch_strategies.py`).
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ SESSION_ERRORS = frozenset(
     }
 )
 
-# A request that is not answered in that time is parked: cursors with new demand are fetched immediately.
+# A request without a response after this time counts as parked: cursors with new demand are fetched immediately.
 IMMEDIATE_AFTER_MS = 10.0
-# An immediate fetch that found nothing is repeated after that time, until the parked request is answered. Then one
-# request asks for all again.
+# An immediate fetch that found nothing is repeated after this time, until the parked request has its response. Then one
+# request asks for all cursors again.
 IMMEDIATE_AGAIN_MS = 10.0
 
 
 class BrokerFetcher:
-    """One connection to one broker, with one request in flight for all cursors that it has and that have demand."""
+    """One connection to one broker, with one request in flight for its cursors that have demand."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class BrokerFetcher:
         *,
         immediate: bool = False,
     ) -> None:
-        """An `immediate` one has no session and its requests are not parked."""
+        """An `immediate` broker fetcher has no session, and its requests are not parked."""
         config, strategy = fetcher.config, fetcher.plan.strategy
         self.connection = connection
         self.role = role
@@ -80,18 +80,18 @@ class BrokerFetcher:
         self._committed_only = config.isolation_level == "read_committed"
         self._full: dict[FetchCursor, None] = {}
         self._by_wire: dict[tuple[object, int], FetchCursor] = {}
-        self._lent: dict[FetchCursor, None] = {}  # to the broker fetcher for immediate fetches
-        self._owner: BrokerFetcher | None = None  # who lent them, of a broker fetcher for immediate fetches
+        self._lent: dict[FetchCursor, None] = {}  # cursors lent to the broker fetcher for immediate fetches
+        self._owner: BrokerFetcher | None = None  # of a broker fetcher for immediate fetches: the lender of its cursors
         self._reserved = 0
-        self._left = False  # cursors that the request in flight asks for are read elsewhere
+        self._left = False  # the request in flight asks for cursors that have moved to another broker fetcher
         self._fast_path = FastPath(fetcher.queue, fetcher.arrived)
         self._sent_ms = 0.0
         self._version = 0
         self._by_id = True
         self._nameless = 0  # cursors whose topics have no id
-        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)  # after errors of whole answers
+        self._backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms)  # after errors of whole responses
         self._not_before_ms = 0.0
-        self._alone: FetchCursor | None = None  # the suspect that the request in flight asks for, and no other
+        self._alone: FetchCursor | None = None  # the suspect that is the only cursor of the request in flight
         self._timer: asyncio.TimerHandle | None = None
         self._immediate_timer: asyncio.TimerHandle | None = None
         self._opening_immediate: asyncio.Task[BrokerFetcher | None] | None = None
@@ -104,7 +104,7 @@ class BrokerFetcher:
     # --- cursors ----------------------------------------------------------------------------------------------------
 
     def take(self, cursor: FetchCursor) -> None:
-        """Read this one too."""
+        """Add a cursor to fetch from this broker."""
         if cursor not in self.cursors:
             self.cursors[cursor] = None
             self._nameless += cursor.topic_id == NO_TOPIC_ID
@@ -113,7 +113,7 @@ class BrokerFetcher:
         self.update(cursor)
 
     def release(self, cursor: FetchCursor) -> None:
-        """Read it no more."""
+        """Stop fetching a cursor from this broker."""
         self._left = self._left or self.session.covers(cursor)
         self._fast_path.withdraw(cursor)
         self.session.drop(cursor)
@@ -129,7 +129,7 @@ class BrokerFetcher:
                 del self._by_wire[topic, cursor.partition]
 
     def update(self, cursor: FetchCursor) -> None:
-        """Its position, demand or room changed."""
+        """Follow a change of the cursor's position, demand or buffer."""
         if cursor in self._lent:
             immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
             if immediate is not None:
@@ -151,20 +151,20 @@ class BrokerFetcher:
             self._schedule_immediate()
 
     def keeps_waiting(self, cursor: FetchCursor) -> bool:
-        """Whether it is wanted, and the request in flight does not ask for it."""
+        """Return True if a wanted cursor is not part of the request in flight."""
         return self.session.in_flight and cursor in self.session and not self.session.covers(cursor)
 
     @property
     def is_left(self) -> bool:
-        """Whether a request is in flight for cursors that are read elsewhere by now."""
+        """True if the request in flight asks for cursors that have moved to another broker fetcher."""
         return self._left and self.session.in_flight
 
     def _on_wire(self, cursor: FetchCursor) -> tuple[object, int]:
-        """What the broker calls a cursor's partition."""
+        """Return the broker's key of a cursor's partition: topic id or name, and number."""
         return cursor.topic_id if self._by_id else cursor.topic, cursor.partition
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Send no more requests."""
         self._stopped = True
         self._fast_path.detach()
         for cursor in self.cursors:
@@ -209,7 +209,7 @@ class BrokerFetcher:
             self._fetch_immediately()
 
     def _give_back(self, *, arrived: bool) -> None:
-        """After each immediate fetch: the owner decides where they are read next."""
+        """Return the lent cursors to their owner after an immediate fetch; the owner decides on the next one."""
         owner, cursors = self._owner, list(self.cursors)
         if owner is None:
             return
@@ -218,17 +218,17 @@ class BrokerFetcher:
             self.release(cursor)
             if owner._lent.pop(cursor, owner) is None:
                 owner.update(cursor)
-        # Still parked: who has demand is fetched immediately again, without a wait where there was something.
+        # The owner's request is still parked: fetch cursors with demand immediately again, at once if records came.
         if arrived and owner._immediate_timer is not None:
             owner._immediate_timer.cancel()
             owner._fetch_immediately()
         owner.pump()
 
     def _take_back(self) -> bool:
-        """Ask for all together again; False while an immediate fetch is in flight.
+        """Take back the lent cursors, to request all together; return False while an immediate fetch is in flight.
 
-        That takes no longer than a round trip. Were its cursors left there, they would be fetched immediately for ever:
-        the next request is parked by the time they come back.
+        That fetch takes no longer than a round trip. Cursors that stayed lent would be fetched immediately for ever:
+        by the time they return, the next request is parked.
         """
         immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node)
         if immediate is not None and immediate.session.in_flight:
@@ -300,7 +300,7 @@ class BrokerFetcher:
         self.connection.send(correlation_id, [request], self._answered, timeout_ms=timeout_ms)
 
     def withdraw(self, cursor: FetchCursor) -> None:
-        """It goes on elsewhere, in the same generation: whatever is in flight for it is not to be queued any more."""
+        """Drop the cursor's part of the response in flight: the cursor continues elsewhere in the same generation."""
         immediate = self._fetcher.brokers.immediate_fetcher(self.connection.node) if cursor in self._lent else None
         (immediate or self)._fast_path.withdraw(cursor)
 
@@ -332,7 +332,7 @@ class BrokerFetcher:
             rack_id=self._fetcher.plan.rack,
         )
 
-    # --- answers ----------------------------------------------------------------------------------------------------
+    # --- responses --------------------------------------------------------------------------------------------------
 
     def _answered(self, frame: Buffer | None, error: KafkaError | None) -> None:
         fetcher = self._fetcher
@@ -342,7 +342,7 @@ class BrokerFetcher:
             return
         absorbed = self._fast_path.absorbed(fetcher.numbered)
         if absorbed:
-            fetcher.arrived()  # whatever becomes of the rest of the answer
+            fetcher.arrived()  # even if the rest of the response fails
         if frame is None:
             if isinstance(error, FrameTooLargeError):
                 self._on_oversized(error)
@@ -374,13 +374,13 @@ class BrokerFetcher:
             self._give_back(arrived=bool(served))
         fetcher.next_turn(self)
 
-    # A broker exceeds the size that was asked for by one batch, the first (KIP-74). A response above `max_frame_bytes`
-    # does not say which partition has that batch, so that each of the request's partitions is asked for alone, once:
-    # the batch fails its partition, and the others are read on together. The partition fails last: a failed partition
-    # is what the next read raises, before records that arrive later.
+    # A broker exceeds the requested size by one batch, the first (KIP-74). A response above `max_frame_bytes` does not
+    # name the partition of that batch, so each of the request's partitions is requested alone, once: the batch fails
+    # its partition, and the others are fetched together again. The partition fails last, because the next read raises
+    # its error before records that arrive later.
 
     def _on_oversized(self, error: FrameTooLargeError) -> None:
-        """Suspect the partitions that the request asked for, or fail a suspect that it asked for alone.
+        """Suspect the partitions of the request, or convict a suspect that was the only one.
 
         So a batch fails its partition at the second such response: the first one may have been damaged.
         """
@@ -401,7 +401,7 @@ class BrokerFetcher:
         )
 
     def _isolate(self) -> None:
-        """Ask for the first suspect alone in the next request; without suspects, fail the convicted partitions."""
+        """Request the first suspect alone; without suspects, fail the convicted partitions."""
         suspects, convicted = self._fetcher.suspects, self._fetcher.convicted
         self._alone = next((cursor for cursor in self.session if cursor in suspects), None)
         for cursor in list(self.session):
@@ -414,7 +414,7 @@ class BrokerFetcher:
                     self._fetcher.halt(cursor, error)
 
     def _end_isolation(self, *, suspect: bool) -> None:
-        """Want all partitions again; the one that was asked for alone is cleared unless it stays `suspect`."""
+        """Request all partitions again. The partition that was requested alone is cleared unless it stays `suspect`."""
         alone, self._alone = self._alone, None
         if alone is not None:
             if not suspect:
@@ -423,21 +423,25 @@ class BrokerFetcher:
                 self.update(cursor)
 
     def _is_served(self, part: PartitionAnswer, frame: Buffer) -> bool:
-        """Whether records came, so that others are first now: one batch at least, or, as brokers see it in a session,
-        the beginning of one.
+        """Return True if the partition got records, so that the broker serves others first now.
+
+        In a session, brokers count any part of a batch; else one whole batch is needed.
         """
         if self._in_sessions:
             return part.size > 0
         return part.size > OVERHEAD and batch_bytes(frame, part) <= part.size
 
     def _on_error(self, error: BrokerError) -> None:
-        """The whole request was refused: the next one is a full one. Who has no reason for it must not hammer."""
+        """Handle the refusal of a whole request: the next one is full, and waits for the back-off.
+
+        The first session error is retried at once: the broker has forgotten the session, as it may at any time.
+        """
         fetcher, now = self._fetcher, self._fetcher.cluster.engine.now_ms()
         wait = self._backoff.failed(fetcher.cluster.engine.random.random())
         if error.code in SESSION_ERRORS:
             self.session_errors += 1
             log.debug("%s; the next request is a full one", error)
-            if self._backoff.failures == 1:  # the broker has forgotten the session, as it may at any time
+            if self._backoff.failures == 1:
                 return
         self._not_before_ms = now + wait
         if self._owner is not None:
@@ -447,20 +451,20 @@ class BrokerFetcher:
                 fetcher.halt(cursor, error)
             return
         fetcher.errors.note_error(self.connection.where, error, self.cursors)
-        if error.code not in SESSION_ERRORS:  # it may lead no more
+        if error.code not in SESSION_ERRORS:  # the broker may not be the leader any more
             self._lose_all(error)
 
     def _cannot_read(self, problem: ProtocolError) -> None:
-        """Bytes that are no answer: this connection is not to be believed. When it goes on, the user hears of it."""
+        """Close the connection after a response that cannot be parsed. Repeated, it fails the partitions."""
         self.session.on_lost()
         told = ProtocolError(
-            f"{self.connection.where} answered a fetch with what cannot be read: {problem.message}",
+            f"{self.connection.where} sent a fetch response that cannot be parsed: {problem.message}",
             api=problem.api,
             version=problem.version,
             offset=problem.offset,
         )
         log.warning("%s", told)
-        self.connection.fail("an answer could not be read")
+        self.connection.fail("a response could not be parsed")
         cursors = list(self.cursors)
         if self._fetcher.brokers.unreadable(self.connection.node):
             for cursor in cursors:
@@ -493,7 +497,7 @@ class BrokerFetcher:
                 self.update(cursor)
                 continue
             if sent is None or sent.offset != cursor.position:
-                continue  # it was sought in meanwhile
+                continue  # the position changed meanwhile, by a seek
             from_replica = cursor.replica == self.connection.node
             verdict = cursor.judge(part, from_replica=from_replica, committed_only=self._committed_only)
             if verdict is FetchDisposition.TAKE:
@@ -511,22 +515,22 @@ class BrokerFetcher:
         fetcher.queue.seal()
         if arrived:
             fetcher.arrived()
-        if partial is not None:  # asked again, it would be the same
-            what = f"{self.connection.where} answered for {partial.name} with no whole batch, not even the first"
+        if partial is not None:  # a retry would get the same response
+            what = f"a response of {self.connection.where} for {partial.name} has no whole batch, not even the first"
             fetcher.halt(partial, ProtocolError(what, api="FetchResponse", version=self._version))
         elif fetcher.plan.ends and not arrived:
             self._on_empty(answer)
         for cursor in done:
             fetcher.finish(cursor)
-        if fetcher.plan.rack:  # else no leader names a replica
+        if fetcher.plan.rack:  # without a rack no leader names a replica
             now = fetcher.cluster.engine.now_ms()
             actions.move(c for c in self.cursors if c.replica == self.connection.node and now >= c.replica_until_ms)
         actions.carry_out()
 
     def _on_empty(self, answer: FetchAnswer) -> None:
-        """No partition has records at its position: whichever the broker may answer to its end is done.
+        """Handle a response without records: finish each partition whose log has no records up to its end.
 
-        Records of the others may be late; but a log that lost them will never have them.
+        Records of the other partitions may come late. A log that has lost them never delivers them: `check_stalled`.
         """
         if any(part.error_code for part in answer.partitions):
             return
@@ -537,7 +541,7 @@ class BrokerFetcher:
         }
         for part in answer.partitions:
             if part.preferred_read_replica >= 0:
-                continue  # the replica has the records
+                continue  # the read replica has the records
             cursor = self._by_wire.get((part.topic, part.partition))
             if cursor in asked and cursor.may_end(part, committed_only=self._committed_only):
                 cursor.ended = True
@@ -552,7 +556,7 @@ class BrokerFetcher:
         self._fetcher.brokers.lose(list(self.cursors), error)
 
     def stats(self) -> dict[str, Any]:
-        """A snapshot for metrics."""
+        """Return a snapshot for metrics."""
         return {
             "node": self.connection.node,
             "role": self.role,

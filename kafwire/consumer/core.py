@@ -1,7 +1,7 @@
-"""The consumer's engine side, which both flavours share: it starts, has its parts, is measured, and closes.
+"""The engine side of `Consumer` and `AsyncConsumer`: start, parts, metrics, close.
 
-The flavours hand commands over and read batches with the readers that they get here; they decide nothing. Its parts are
-`assignment`, which partitions are read; `positions`, where; and `commits`.
+The two public classes pass commands on, and read batches with readers of this core; they decide nothing. The parts are
+`assignment` (the partitions), `positions` (their offsets) and `commits`.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from kafwire.consumer.group.ownership import PartitionOwnership
     from kafwire.consumer.group_membership import GroupMembership
 
-# One poll returns no more than so many batches, and none after those that make up so many bytes of decoded columns.
+# Limits of one poll: a number of batches, and the bytes of decoded columns after which no batch is added.
 POLL_BATCHES = 64
 POLL_BYTES = 16 << 20
 CLOSE_SECONDS = 10.0  # for the whole close: Kubernetes ends a container 30 s after SIGTERM
 _NO_NAME = 'group_id="" is no group that a consumer can be a member of: give it a name, or leave it out'
-SESSION_END_SECONDS = 1.0  # for telling brokers that their fetch sessions are over
+SESSION_END_SECONDS = 1.0  # for the requests that end the brokers' fetch sessions
 
 
 class ConsumerCore:
@@ -65,7 +65,7 @@ class ConsumerCore:
         deserializers: Deserializers | None = None,
         handlers: Handlers | None = None,
     ) -> None:
-        """`layout` makes the Arrow layout of a topic and partition, or of none; without `deserializers`: bytes."""
+        """`layout` makes the Arrow layout of a topic and partition, or of none. No `deserializers`: bytes."""
         if config.group_id is None and selection.pattern is not None:
             raise ConfigError("a pattern is for members of a group: give group_id, or name the topics")
         if config.group_id == "" and (selection.topics is not None or selection.pattern is not None):
@@ -95,7 +95,7 @@ class ConsumerCore:
         self._progressed = asyncio.Event()
         self._started = self._stopped = False
         self._tasks: list[asyncio.Task[None]] = []
-        self._joining: asyncio.Task[None] | None = None  # again
+        self._joining: asyncio.Task[None] | None = None  # a rejoin
         self._reporter: Reporter | None = None
 
     def reader(
@@ -106,10 +106,10 @@ class ConsumerCore:
         keeps: object = None,
         calls_handlers: bool = True,
     ) -> FetchReader:
-        """A reader of a claimed partition, or of all that nobody claimed. May be made and used in any thread.
+        """Return a reader of a claimed partition, or of all unclaimed ones. It may be created and used in any thread.
 
-        It keeps `keeps` alive: an Arrow stream may be all that the user holds of his consumer. `calls_handlers`: of
-        rebalances, in the thread that reads.
+        The reader keeps `keeps` alive: an Arrow stream may be the user's only reference to the consumer. With
+        `calls_handlers`, it calls rebalance handlers in the thread that reads.
         """
         engine, attends = self.cluster.engine, self.membership is not None and claim is None and calls_handlers
         return FetchReader(
@@ -132,12 +132,12 @@ class ConsumerCore:
         )
 
     def ownership_of(self, batch: Batch) -> PartitionOwnership | None:
-        """Return the ownership of a batch's partition, just after it was decoded; None: it is not read. Any thread."""
+        """Return the ownership of a just decoded batch's partition; None: it is not assigned any more. Any thread."""
         cursor = self.fetcher.cursors.get((batch.topic or "", -1 if batch.partition is None else batch.partition))
         return None if cursor is None else cursor.ownership
 
     def limit_of_poll(self, max_records: int | None) -> int:
-        """Return how many records a call of `poll` may return, 0 for any number; `ConfigError` for no such limit."""
+        """Return the most records of one `poll`, 0 for no limit; `ConfigError` if `max_records` is no valid limit."""
         if max_records is None:
             return self.poll_limit
         limit = natural(max_records)
@@ -146,13 +146,16 @@ class ConsumerCore:
         return limit
 
     async def start_once(self) -> None:
-        """`start`, for callers who may come at the same time."""
+        """Call `start` once, even with concurrent callers."""
         async with self._start_lock:
             if not self._started:
                 await self.start()
 
     async def start(self) -> None:
-        """Find what is to be read, and where it begins. Raises `BrokerError` for a topic that does not exist."""
+        """Look up partitions and start offsets, join the group, and start periodic work.
+
+        A topic that does not exist raises `BrokerError`.
+        """
         await self.assignment.start()
         selection, membership = self._selection, self.membership
         if membership is not None and (selection.topics is not None or selection.pattern is not None):
@@ -164,16 +167,16 @@ class ConsumerCore:
         self._started = True
 
     async def readable(self, claim: Claim | None, timeout_ms: float | None) -> bool:
-        """Wait until a reader (of a partition, or of all) would not have to; False when the time is up."""
+        """Wait until a read (of a partition, or of all unclaimed ones) would not block; return False at the timeout."""
         number = -1 if claim is None else claim.number
         return await self.fetcher.readable(number, timeout_ms, lambda: claim is None and self.needs_attention)
 
     def silence(self, timeout_ms: float) -> Silence:
-        """A call begins that ends after so long without records. In any thread, as `silence_left_ms`."""
+        """Begin a call that ends after `timeout_ms` without records. Any thread, as for `silence_left_ms`."""
         return Silence(self.cluster.engine.now_ms(), timeout_ms, self.config.default_api_timeout_ms)
 
     def silence_left_ms(self, silence: Silence) -> int:
-        """Return how long that call goes on, if nothing comes."""
+        """Return the time after which that call ends if no records come."""
         membership = self.membership
         is_assigned = membership is None or not membership.is_active
         since_ms = 0.0 if is_assigned or membership is None else membership.assigned_since_ms
@@ -189,7 +192,7 @@ class ConsumerCore:
 
     @contextlib.contextmanager
     def beside(self, error: KafkaError) -> Iterator[None]:
-        """Read without the partitions that failed by `error`: it was raised, and is to be raised again at the end only.
+        """Pause the partitions that failed by `error` within the `with` block, so that a read does not raise it again.
 
         In the thread that reads.
         """
@@ -208,16 +211,16 @@ class ConsumerCore:
 
     @property
     def is_member(self) -> bool:
-        """Whether a group says what is read."""
+        """True if a group assigns the partitions."""
         return self.membership is not None and self.membership.is_active
 
     @property
     def needs_attention(self) -> bool:
-        """Whether who reads what nobody claimed is to call `attend` first. May be asked in any thread."""
+        """True if the main reader must run callbacks (`attend`) first. Any thread."""
         return self.membership is not None and self.membership.needs_attention
 
     def attend(self) -> None:
-        """Raise why the membership is over, and call the handlers that are due. In the thread that reads."""
+        """Raise the error that ended the membership, if any, and call due handlers. In the thread that reads."""
         membership = self.membership
         if membership is not None:
             membership.check()
@@ -225,16 +228,16 @@ class ConsumerCore:
                 call.call()
 
     def last_calls(self) -> Iterable[PendingCall]:
-        """The handlers that are due when the member leaves. Nobody reads meanwhile."""
+        """Return the calls of handlers that are due when the member leaves. No read may run meanwhile."""
         membership = self.membership
         if membership is None or not membership.is_active:
             return ()
         return membership.handlers.ends(self.assignment.partitions)
 
     async def rejoin_if_told(self, timeout_ms: float | None = None) -> None:
-        """Join the group again, if the user was told why the membership was over. On the engine.
+        """Join the group again if a read has raised the error that ended the membership. On the engine.
 
-        What takes longer than `timeout_ms` goes on by itself.
+        A join that takes longer than `timeout_ms` continues in the background.
         """
         if self.membership is not None:
             joining = self._joining or asyncio.ensure_future(self.membership.rejoin_if_told())
@@ -245,12 +248,12 @@ class ConsumerCore:
                 joining.result()
 
     def position(self, claim: Claim) -> int:
-        """Where the reader of a claimed partition is; -1 when it is not claimed any more. In any thread."""
+        """Return the position of a claimed partition; -1 if it is not claimed any more. Any thread."""
         cursor = claim.cursor
         return -1 if cursor is None else self.fetcher.queue.position(cursor.number)
 
     async def follow_progress(self, claim: Claim) -> PartitionProgress:
-        """Have the user say how far a claimed partition is processed."""
+        """Return the progress of a claimed partition, through which the user completes records."""
         on_advance = partial(self.cluster.engine.start, self._on_progress)
         if claim.cursor is None:
             return PartitionProgress(on_advance)
@@ -262,11 +265,11 @@ class ConsumerCore:
             self.membership.revocation.look()
 
     async def room(self, claim: Claim, progress: PartitionProgress) -> None:
-        """Return when fewer than `max_uncommitted` offsets are not committed, or the partition is over."""
+        """Wait until fewer than `max_uncommitted` offsets are uncommitted, or the partition ends."""
         oldest = progress.oldest
         log.warning(
-            "%s-%d is not handed out further: record %s is not completed, and max_uncommitted (%d) offsets beyond it "
-            "were handed out",
+            "%s-%d delivers no more records: record %s is not completed, and max_uncommitted (%d) offsets beyond it "
+            "were delivered",
             *claim.where,
             "?" if oldest is None else oldest,
             self.config.max_uncommitted,
@@ -279,20 +282,20 @@ class ConsumerCore:
     async def commit_claimed(
         self, claim: Claim, what: Batch | Record | None = None, handed: Collection[Handed] = ()
     ) -> None:
-        """Commit how far a claimed partition is processed, with the rows `handed` out of it, or up to a batch's end."""
+        """Commit a claimed partition's processed offset, with the delivered rows `handed`, or the end of `what`."""
         if claim.cursor is None and self.config.group_id is not None:
             raise lost_to_others([claim.where], self.config.group_id)
         await self.commits.commit(what, only=[] if claim.cursor is None else [claim.cursor], handed=handed)
 
     async def open_feed(self) -> PartitionFeed:
-        """See `Assignment.open_feed`. After `stop` nothing comes."""
+        """Open a feed, see `Assignment.open_feed`. After `stop` it is closed."""
         feed = self.assignment.open_feed(lambda: self.needs_attention)
         if self._stopped:
             feed.close()
         return feed
 
     def stop(self) -> None:
-        """Hand out nothing more: streams end, and so does who waits for records."""
+        """Deliver no more records: streams and waiting reads end."""
         self._stopped = True
         if self.membership is not None:
             self.membership.stops = True
@@ -305,15 +308,19 @@ class ConsumerCore:
         self.fetcher.arrived()
 
     def processed(self, hand: Hand, *, in_hand: bool) -> dict[TopicPartition, int]:
-        """How far each partition is processed, for a transaction; with the rows in hand of a caller that reads."""
+        """Return the processed offset of each partition, for a transaction.
+
+        `in_hand` includes the rows in hand, if the caller is their reader.
+        """
         self.commits.ledger.advance(hand.passed())
         found = self.commits.processed(self.covered(hand) if in_hand else ())
         return found if self.membership is None else self.membership.transactions.processed(found)
 
     def covered(self, hand: Hand) -> list[Handed]:
-        """Return the rows that a commit without arguments covers: the whole hand if the caller reads.
+        """Return the rows that a commit without arguments covers: if the caller is their reader, the whole hand.
 
-        Not within a handler: a partition that goes late is still in hand when its `on_revoked` is called.
+        Within a handler, rows in hand are left out: those of a partition revoked during a read are still unprocessed
+        when its `on_revoked` is called.
         """
         if self.membership is not None and self.membership.handlers.are_running:
             return hand.passed()
@@ -323,9 +330,9 @@ class ConsumerCore:
         return hand.passed()
 
     def current_member(self) -> ConsumerGroupMetadata:
-        """Return the member as the coordinator knows it now. From any thread; nothing is frozen.
+        """Return the group metadata as the coordinator knows it now, without freezing it. Any thread.
 
-        A transaction reads it before it checks that its partitions are owned: see `group/ownership.py`. Raises
+        A transaction reads it before the check that the member owns the partitions: see `group/ownership.py`. Raises
         `ConfigError` without a `group_id`.
         """
         membership = self.membership
@@ -334,13 +341,13 @@ class ConsumerCore:
         return membership.current_member() if membership.is_active else ConsumerGroupMetadata(membership.group_id)
 
     def settled(self) -> None:
-        """Who reads has processed what he had in hand. In the thread that reads."""
+        """Continue a revocation that waits for rows in hand, as they are processed now. In the thread that reads."""
         membership = self.membership
         if membership is not None and membership.revocation.is_awaited:
             self.cluster.engine.start(membership.revocation.look)
 
     async def subscribe(self, topics: Sequence[str], pattern: str | None = None) -> None:
-        """Read all partitions of these topics, or those of them that the group assigns."""
+        """Read all partitions of these topics, or (in a group) those that the group assigns."""
         self._check_stopped()
         if self.membership is None:
             if pattern is not None:
@@ -352,7 +359,7 @@ class ConsumerCore:
         await self.membership.subscribe(topics, pattern)
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions and no others; who was a member of a group leaves it."""
+        """Read only these partitions; a member of a group leaves it."""
         partitions = list(partitions)
         if partitions:
             self._check_stopped()
@@ -362,17 +369,17 @@ class ConsumerCore:
 
     def _check_stopped(self) -> None:
         if self._stopped:
-            raise KafkaError("this consumer was stopped, and hands out nothing more: make a new one to read on")
+            raise KafkaError("this consumer was stopped, and delivers nothing more: make a new one to read on")
 
     @property
     def topics(self) -> set[str]:
-        """The topics that are read with all their partitions, or with those that a group assigns."""
+        """The topics that the consumer reads: with all partitions, or with those that a group assigns."""
         return set(self.membership.subscribed) if self.is_member and self.membership else self.assignment.topics
 
     # --- metrics ----------------------------------------------------------------------------------------------------
 
     def metrics(self) -> dict[str, Any]:
-        """A snapshot; see `Consumer.metrics`."""
+        """Return a snapshot of the metrics; see `Consumer.metrics`."""
         queue, now = self.fetcher.queue, self.cluster.engine.now_ms()
         partitions = {}
         for cursor in self.fetcher.cursors.values():
@@ -403,7 +410,7 @@ class ConsumerCore:
         }
 
     async def snapshot(self) -> dict[str, Any]:
-        """`metrics`, on the engine."""
+        """Return `metrics`, as a coroutine for the engine."""
         return self.metrics()
 
     def _every(self, interval_ms: int, work: Callable[[], Coroutine[Any, Any, None]], *, when: bool) -> None:
@@ -421,7 +428,7 @@ class ConsumerCore:
     # --- the end ----------------------------------------------------------------------------------------------------
 
     async def close(self, timeout: float = CLOSE_SECONDS, *, failed: bool = False) -> None:  # noqa: ASYNC109
-        """Commit what is processed, if that is automatic, end the fetch sessions, and close the connections.
+        """Commit processed offsets (if automatic), leave the group, end the fetch sessions, and close the connections.
 
         `timeout` bounds all of it: each step gets the time that the steps before it left. `failed`: an exception ended
         the consumer's `with` block.
@@ -460,12 +467,12 @@ class ConsumerCore:
                 async with asyncio.timeout(min(SESSION_END_SECONDS, left_s)):
                     await asyncio.gather(*(self._end_session(*session) for session in sessions), return_exceptions=True)
             except TimeoutError:
-                pass  # the broker forgets them by itself, in time
+                pass  # the broker drops idle sessions by itself
             finally:
                 self.cluster.shut()
 
     def _warn_left_over(self, *, failed: bool) -> None:
-        """Name what the last commit leaves out: rows in hand that count as processed only once more is asked for."""
+        """Warn of rows in hand that the last commit leaves out: only the next read would count them as processed."""
         left = self.commits.ledger.left_over()
         if left:
             log.warning(
@@ -477,11 +484,13 @@ class ConsumerCore:
             )
 
     def abandon(self) -> None:
-        """Its user dropped it without a word: close as far as that goes without being waited for."""
+        """Close, in the background, a consumer that was garbage-collected without a `close`."""
         self._tasks.append(asyncio.ensure_future(self.close()))
 
     async def _end_session(self, node: int, closing: tuple[int, int]) -> None:
-        """Over the control connection: a parked fetch may hold up the other, and a session is not bound to a
+        """End a fetch session at its broker.
+
+        The control connection is used, as a parked fetch may block the other one, and a session is not bound to a
         connection.
         """
         connection = self.cluster.connection(node, "control")
@@ -492,16 +501,16 @@ class ConsumerCore:
 
 
 def _let_go(_: object) -> None:
-    """What a closed reader does with what it kept."""
+    """Do nothing: the close of a reader drops the reference that the bound argument held."""
 
 
 def nothing_assigned() -> KafkaError:
-    """What a reader of nothing would wait for for ever."""
+    """Return the error of a read without any partition, which would wait for ever."""
     return KafkaError("nothing is read by this consumer: give topics= or assign=, or call assign()")
 
 
 def repr_of(consumer: object, core: ConsumerCore, *, closed: bool) -> str:
-    """How `Consumer` and `AsyncConsumer` show themselves."""
+    """Return the repr of a `Consumer` or `AsyncConsumer`."""
     group = f" for group {core.config.group_id!r}" if core.config.group_id is not None else ""
     if core.is_member:
         group = f", {core.membership}"

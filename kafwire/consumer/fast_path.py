@@ -1,6 +1,6 @@
-"""What the I/O thread queues of answers before the engine looks at them (`native/fast_path.h`), for one connection.
+"""The fast path of one connection: the I/O thread queues records before the engine reads the response.
 
-The records are no news to the queue then, but to their cursors.
+`native/fast_path.h` has the rules. The queue has the records then; this module moves their cursors behind them.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from kafwire.consumer._fetch_buffer import FetchBuffer, FetchFastPath
 from kafwire.consumer.fetch_session import Plan
 from kafwire.consumer.partition_cursor import FetchCursor
 
-# Of records that the I/O thread has queued: generation, start, next offset, leader epoch of the last batch, bytes.
+# Records that the I/O thread has queued: generation, start, next offset, leader epoch of the last batch, bytes.
 Taken = tuple[int, int, int, int, int]
 
 
 class FastPath:
-    """Tells the I/O thread what is expected, and the cursors what has come of it."""
+    """The expected partitions of the I/O thread, and the cursors of the records that it queued."""
 
     def __init__(self, queue: FetchBuffer, on_arrival: Callable[[], object]) -> None:
-        """`on_arrival` is called for records that came apart from an answer."""
+        """`on_arrival` is called when `withdraw` finds records that were already queued."""
         self._native = FetchFastPath(queue)
         self._on_arrival = on_arrival
         self._token = 0
-        self._fed_by: object = None  # the connection whose answers it sees
+        self._fed_by: object = None  # the connection that has the filter
 
     def prepare(self, plan: Plan[FetchCursor], token: int, version: int, connection: BrokerConnection) -> None:
-        """Let the I/O thread queue what the answer to this request brings, as far as it needs no decision."""
+        """Let the I/O thread queue those records of this request's response that need no decision of the engine."""
         if plan.full:
             self._native.clear()
         for cursor, asked in plan.add:
@@ -48,18 +48,18 @@ class FastPath:
             connection.set_response_filter(self._native)
 
     def withdraw(self, cursor: FetchCursor) -> None:
-        """The answer in flight is none for this cursor any more; what it has brought already counts."""
+        """Stop expecting a cursor in the response in flight. Records of it that are queued already count."""
         taken = self._native.forget(cursor.topic_id.bytes, cursor.partition, cursor.number)
         if taken is not None:
             before = cursor.last_epoch
             if _absorb(cursor, taken):
                 _, start, next_offset, epoch, _ = taken
-                # Epochs only rise: if the last is that of what came before, all are.
+                # Epochs only rise: if the last epoch equals the one before these records, all batches have it.
                 cursor.epochs.note(start, next_offset, epoch if epoch == before else -1)
             self._on_arrival()
 
     def absorbed(self, numbered: Callable[[int], FetchCursor | None]) -> dict[FetchCursor, Taken]:
-        """What the answer in flight has brought by now, by cursor; `numbered` finds those of places in the queue."""
+        """Return the queued records of the response in flight, by cursor; `numbered` maps a place to its cursor."""
         return {
             cursor: taken
             for number, taken in self._native.taken(self._token).items()
@@ -67,15 +67,15 @@ class FastPath:
         }
 
     def detach(self) -> None:
-        """Queue nothing more."""
+        """Stop the fast path."""
         self._native.detach()
 
 
 def _absorb(cursor: FetchCursor, taken: Taken) -> bool:
-    """Move the cursor behind records that are queued; False if they are not what it has to read."""
+    """Move the cursor behind queued records; return False if they are not from its position and generation."""
     generation, start, next_offset, epoch, size = taken
     if generation != cursor.generation or start != cursor.position:
-        return False  # it was sought in since, and the queue has dropped them
+        return False  # a seek came since, and the queue has dropped the records
     cursor.advance(next_offset, epoch)
     cursor.fetches += 1
     cursor.bytes += size

@@ -1,4 +1,4 @@
-"""What the user is told of errors that fetching tries again: each once, and what lasts."""
+"""Log lines for errors that fetching retries: one for each cause, and one for failures that last."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafwire.runtime.interfaces import Engine
 from kafwire.runtime.log import log
 
 WARN_MS = 10_000
-NAMED = 10  # partitions that one line names
+NAMED = 10  # most partitions that one line names
 
 
 class FetchErrorLog(FetchErrors):
@@ -22,19 +22,19 @@ class FetchErrorLog(FetchErrors):
         self._engine = engine
 
     def note_error(self, where: str, error: BrokerError, cursors: Iterable[FetchCursor]) -> None:
-        """Count an error that is tried again, and tell of it once."""
+        """Count an error that is retried, and log it once."""
         for cursor in cursors:
             cursor.warned = True
         self.tell_once(where, error)
 
     def tell_once(self, where: str, error: KafkaError, before: str = "") -> None:
-        """Count an error that is tried again, and tell of it once, after the text `before`."""
+        """Count an error that is retried, and log it once, behind the text `before`."""
         what = error.name if isinstance(error, BrokerError) else type(error).__name__
         if self.note(where, what, self._engine.now_ms()):
             log.warning("%s%s; this is tried again", before, error)
 
     def tell_of(self, failing: Mapping[FetchCursor, KafkaError], before: str) -> None:
-        """Count errors that are tried again, and log one line for those that are new; `before` takes the names."""
+        """Count errors that are retried, and log one line for the new ones; `before` is a template for the names."""
         now_ms = self._engine.now_ms()
         new = [
             cursor
@@ -47,7 +47,7 @@ class FetchErrorLog(FetchErrors):
             log.warning("%s%s; this is tried again", before.format(names), failing[new[0]])
 
     def warn_late(self, lost: list[FetchCursor], error: object) -> None:
-        """Tell once of what could not be read for long: whoever waits for it would not know why."""
+        """Log once that partitions could not be read for `WARN_MS`: a waiting user would not know the reason."""
         before = self._engine.now_ms() - WARN_MS
         late = [c for c in lost if not c.warned and c.failing_since_ms is not None and c.failing_since_ms < before]
         for cursor in late:

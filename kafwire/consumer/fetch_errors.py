@@ -1,4 +1,4 @@
-"""Errors that fetching meets and tries again: which of them may pass, and which were told already."""
+"""Errors that fetching retries: those that may pass, and those that were logged already."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from kafwire.cluster.leader_errors import LEADER_ERRORS
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES
 
-# Of a whole answer too, nothing mends these but an operator.
+# Only an operator can resolve these, also as the error of a whole response.
 UNAUTHORIZED = frozenset(
     {
         *(ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED),
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     }
 )
-# What comes back is told again if it was gone for so long.
+# An error that recurs is logged again if it was absent for this time.
 GONE_MS = 600_000
-CAUSES = 1024  # so many are remembered
+CAUSES = 1024  # most causes that are remembered
 
 
 def may_pass(code: int) -> bool:
-    """Whether a partition's error may be gone at the next try; of codes that nobody knows, it may.
+    """Return True if a retry may succeed after a partition's error, as after an unknown code.
 
-    A batch that is corrupt on the broker's disk stays so, although Kafka calls that retriable.
+    A batch that is corrupt on the broker's disk stays so, although Kafka marks that error as retriable.
     """
     known = ERROR_CODES.get(code)
     passes = known is None or known.retriable or code in LEADER_ERRORS or code == ErrorCode.UNKNOWN_SERVER_ERROR
@@ -32,13 +32,13 @@ def may_pass(code: int) -> bool:
 
 
 class FetchErrors:
-    """Counts errors by their cause: where (a partition or a broker), and what. Each is to be told once."""
+    """Counts of errors by cause: a place (partition or broker) and an error name. Each cause is logged once."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], tuple[int, float]] = {}  # how often, and when last
+        self._seen: dict[tuple[str, str], tuple[int, float]] = {}  # count, and time of the last
 
     def note(self, where: str, what: str, now_ms: float) -> bool:
-        """One more; whether it is to be told: the first of its cause, or the first for ten minutes."""
+        """Count an error. Return True if it must be logged: the first of its cause, or the first in ten minutes."""
         count, last_ms = self._seen.pop((where, what), (0, -math.inf))
         self._seen[where, what] = count + 1, now_ms
         if len(self._seen) > CAUSES:
@@ -46,12 +46,12 @@ class FetchErrors:
         return now_ms - last_ms >= GONE_MS
 
     def end(self, where: str) -> None:
-        """It succeeds there again: the next error is told, however soon it comes."""
+        """Note a success at `where`: the next error there is logged, however soon it comes."""
         self._seen |= {key: (count, -math.inf) for key, (count, _) in self._seen.items() if key[0] == where}
 
     @property
     def counts(self) -> Mapping[str, Mapping[str, int]]:
-        """How many there were: by where, and by what."""
+        """The count of errors by place, then by error name."""
         found: dict[str, dict[str, int]] = {}
         for (where, what), (count, _) in self._seen.items():
             found.setdefault(where, {})[what] = count

@@ -1,26 +1,27 @@
-"""A fetch session (KIP-227) as the client sees it: what the next request to a broker has to say, and what answers mean.
+"""The client side of a fetch session (KIP-227): the contents of the next request, and the effect of responses.
 
-A broker remembers which partitions a session asks for, so that a request names only what changes: partitions that are
-new, or wanted from another offset, and partitions to forget. Both sides count the session's requests (the epoch); when
-they disagree, or the broker has thrown the session away, the next request is a full one and opens another.
+A broker remembers a session's partitions, so that a request names only changes: partitions that are new, partitions
+with another offset or size, and partitions to forget. Both sides count the session's requests (the epoch). If the
+counts differ, or the broker has evicted the session, the next request is a full one and opens another session.
 
-- What is wanted changes at any time. What the broker has changes when a request is made up, not when it is answered: an
-  answer that does not come, or is refused, ends the session, so either the broker has what the last request made it, or
-  nothing that is worth knowing. So a request in flight needs no third state, and whatever changes meanwhile is part of
-  the difference that the next one sends.
-- A request never adds and forgets the same partition, be it by two keys. The broker forgets last, so it would lose what
-  was added, and answers would leave the partition out for ever after, as they do one without news.
-- The order matters where an answer has no room for all. In a session it is the broker's, who moves partitions that gave
-  records to the back and adds new ones there; the order of full requests is kept the same way here. The first partition
-  that has data always gives some. So while a partition with data waits, each good answer serves another one that stood
-  before it, which then stands behind it on both sides, and never gets past it again: not by a full request either,
-  which gives the broker the order of this side. But the answer that opens a session moves nobody at the broker, so
-  whoever it serves may be served once more. Of n partitions wanted, each one with data is therefore served in n good
-  answers at the latest, and one more for each session opened meanwhile, whatever goes wrong in between.
-- An answer to an offer to open a session, with session id 0, is a refusal: the broker's slots are all taken (1,000 by
-  default), or it throttles us and has not looked at the request. Who goes on without a session offers again after 2, 4,
-  8, ... at most 64 requests: a throttled start then costs one full request more, while a full broker is not made to
-  look for a session to evict at each of thousands of requests (whose owner would then ask, and evict, in turn).
+- The wanted partitions change at any time. The client's copy of the broker's partitions changes when a request is
+  built, not at its response. A missing or refused response ends the session: so the broker either has the state of the
+  last request, or a state that does not matter any more. A request in flight needs no third state, and the next request
+  sends all changes that came meanwhile.
+- A request never adds and forgets the same partition, not even by two keys. The broker forgets last: it would lose the
+  added partition, and responses would leave the partition out for ever, like one without new records.
+- The order of partitions matters if a response lacks room for all. In a session the broker keeps the order: partitions
+  that returned records move to the back, and new ones are added there. The client keeps the order of full requests in
+  the same way. The first partition with data always returns some. So while a partition with data waits, each good
+  response serves a partition before it, which then moves behind it on both sides and never gets ahead again, as a full
+  request gives the broker the client's order. One exception: the response that opens a session moves no partition at
+  the broker, so a partition may be served twice. Of n wanted partitions, each one with data is therefore served within
+  n good responses, plus one for each session opened meanwhile, whatever fails in between.
+- Session id 0, in the response to a request that offers to open a session, is a refusal: all slots of the broker are
+  taken (1,000 by default), or the broker throttles the client and has not looked at the request. The client continues
+  without a session, and offers again after 2, 4, 8, ... at most 64 requests. A throttled start then costs one more full
+  request. A full broker need not look for a session to evict at each of thousands of requests (the evicted client would
+  then offer, and evict, in turn).
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ from kafwire.lazy_dataclass import dataclass
 K = TypeVar("K", bound=Hashable)
 
 LAST_EPOCH = 2**31 - 1
-# Epochs that say what a full request wants: a new session; none (and an end to the one named).
+# Epochs of full requests: 0 opens a session; -1 has no session, and ends the named one.
 OPEN = 0
 WITHOUT = -1
-LONGEST_REFUSAL = 6  # as a power of two, in requests
+LONGEST_REFUSAL = 6  # exponent: at most 2**6 requests between offers
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is asked of a partition: records from `offset` on, about `max_bytes` of them.
+    """The request for a partition: records from `offset` on, at most about `max_bytes`.
 
-    `leader_epoch` lets the broker fence an old view of who leads; `last_fetched_epoch` lets it find that the log was
-    truncated below us (KIP-320, KIP-595). -1: not told.
+    `leader_epoch` lets the broker fence a client with stale metadata; `last_fetched_epoch` lets it find that the log
+    was truncated below the offset (KIP-320, KIP-595). -1: not sent.
     """
 
     offset: int
@@ -55,7 +56,7 @@ class Asked:
 
 
 class Plan(NamedTuple, Generic[K]):
-    """What a request says: its session, what it adds or changes, and what it forgets, in the order of the wire."""
+    """A request's session, its partitions to add or change, and those to forget, in the order of the wire."""
 
     session_id: int
     epoch: int
@@ -64,16 +65,16 @@ class Plan(NamedTuple, Generic[K]):
 
     @property
     def full(self) -> bool:
-        """Whether `add` is all that is asked for."""
+        """True if `add` has all partitions."""
         return self.epoch <= OPEN
 
 
 class FetchSession(Generic[K]):
-    """What is wanted from one broker, and how the next request asks for it. One request is in flight at a time.
+    """The wanted partitions of one broker, and the next request for them. One request is in flight at a time.
 
-    Keys are the caller's; two that are wanted at once must not be the same partition to the broker. Where a new key may
-    take the place of an old one, `name` gives what the broker calls a key's partition (a topic's name or id, and a
-    number). Who begins to call partitions by other names (KIP-516) calls `renew`.
+    The caller chooses the keys; two keys wanted at once must not be the same partition. If a new key may replace an old
+    one of the same partition, `name` returns the broker's name of a key's partition (topic name or id, and number).
+    When the names change, as from topic names to ids (KIP-516), call `renew`.
     """
 
     def __init__(
@@ -87,25 +88,25 @@ class FetchSession(Generic[K]):
         self._last_epoch = last_epoch
         self._name = name
         self._wanted: dict[K, Asked] = {}  # in the order of a full request
-        self._has: dict[K, Asked] = {}  # as the last request left it at the broker; of no use when the next one is full
-        self._changed: dict[K, None] = {}  # where the two may differ; new keys in the order in which they were wanted
+        self._has: dict[K, Asked] = {}  # the broker's state after the last request; unused if the next one is full
+        self._changed: dict[K, None] = {}  # keys for which the two may differ; new keys in the order of `want` calls
         self._id = 0
         self._epoch = OPEN
-        self._renew = False  # what the broker has is not to be built upon
+        self._renew = False  # the next request must be full
         self._flight: Plan[K] | None = None
-        self._closed = False  # since the request in flight was made up
-        self._refused = 0  # in a row
-        self._until_offer = 0  # requests to make without offering to open a session
+        self._closed = False  # `closing` was called since the request in flight was built
+        self._refused = 0  # refusals in a row
+        self._until_offer = 0  # requests to send before the next offer to open a session
 
     def want(self, key: K, asked: Asked) -> None:
-        """Ask for `key` from the next request on, instead of what was asked before; O(1)."""
+        """Request `asked` for `key` from the next request on, instead of any earlier value; O(1)."""
         if key not in self._wanted:
             self._changed.pop(key, None)
         self._changed[key] = None
         self._wanted[key] = asked
 
     def drop(self, key: K) -> None:
-        """Do not ask for `key` any more; O(1). Unknown keys are fine."""
+        """Request `key` no more; O(1). Unknown keys are ignored."""
         if self._wanted.pop(key, None) is not None:
             self._changed[key] = None
 
@@ -116,42 +117,42 @@ class FetchSession(Generic[K]):
         return len(self._wanted)
 
     def __iter__(self) -> Iterator[K]:
-        """The wanted keys in the order of a full request."""
+        """Iterate over the wanted keys, in the order of a full request."""
         return iter(self._wanted)
 
     def asked(self, key: K) -> Asked | None:
-        """What is wanted of `key`."""
+        """Return the wanted request for `key`."""
         return self._wanted.get(key)
 
     def sent(self, key: K) -> Asked | None:
-        """What the last request left at the broker of `key`: an answer's records are from there on."""
+        """Return the broker's state of `key` after the last request: a response's records begin at its offset."""
         return self._has.get(key)
 
     def covers(self, key: K) -> bool:
-        """Whether the request in flight asks for `key` as it is wanted now."""
+        """Return True if the request in flight has `key` with its wanted value."""
         return self._flight is not None and key in self._wanted and self._has.get(key) == self._wanted[key]
 
     @property
     def in_flight(self) -> bool:
-        """Whether a request is made up and neither answered nor lost."""
+        """True from `plan` until the response, or the loss, of the request."""
         return self._flight is not None
 
     @property
     def session_id(self) -> int:
-        """The session that the broker keeps for us, as far as we know; 0 for none."""
+        """The id of the session that the broker keeps, as far as the client knows; 0 for none."""
         return self._id
 
     @property
     def epoch(self) -> int:
-        """The next request's epoch: 0 opens a session, -1 goes without."""
+        """The next request's epoch: 0 opens a session, -1 has none."""
         if not self._sessions or self._until_offer > 0:
             return WITHOUT
         return OPEN if self._renew else self._epoch
 
     def plan(self) -> Plan[K]:
-        """The next request, O(changes) in a session; it is then in flight. ValueError while another one is."""
+        """Build the next request, which is then in flight; O(changes) in a session. ValueError if one is in flight."""
         if self._flight is not None:
-            raise ValueError("a fetch request of this session is in flight: answer it with on_answer or on_lost first")
+            raise ValueError("a fetch request of this session is in flight: call on_answer or on_lost first")
         epoch = self.epoch
         if epoch <= OPEN:
             plan = Plan(self._id, epoch, list(self._wanted.items()), [])
@@ -181,10 +182,10 @@ class FetchSession(Generic[K]):
         return Plan(self._id, epoch, add, forget)
 
     def on_answer(self, error_code: int, session_id: int, served: Iterable[K]) -> bool:
-        """Take in an answer's head; `served` are the keys that it has records of, which then stand at the back.
+        """Process the head of a response; the keys with records (`served`) move to the back.
 
-        True: its partitions may be taken in. False: a session error, nothing in it counts, and `plan` again (a full
-        request). An answer with records that the request did not ask for, or of another session, is such an error.
+        True: the response is valid. False: a session error; ignore the response, and `plan` the next request (a full
+        one). Records that were not requested, and another session's id, are session errors too.
         """
         plan = self._flight
         if plan is None:
@@ -207,14 +208,14 @@ class FetchSession(Generic[K]):
         elif plan.full:
             self._opened(session_id)
         elif self._closed or session_id == 0:
-            # Closed by us meanwhile; or by the broker, since the request left nothing in it.
+            # Closed by the client meanwhile; or by the broker, as the request left no partition in the session.
             self._id, self._epoch = 0, OPEN
         else:
             self._epoch = plan.epoch % self._last_epoch + 1
         return True
 
     def _opened(self, session_id: int) -> None:
-        """The answer to an offer to open a session."""
+        """Process the response to an offer to open a session."""
         self._id = session_id
         if session_id == 0:
             self._epoch = OPEN
@@ -223,13 +224,13 @@ class FetchSession(Generic[K]):
             return
         self._refused = 0
         self._epoch = OPEN + 1
-        # Whoever closed meanwhile did not know of it: it is there to be closed, and not to be built upon.
+        # `closing` came before the session's id was known: keep the session only to close it; the next request is full.
         self._renew |= self._closed
 
     def on_lost(self) -> None:
-        """No answer comes, or one that cannot be read: the next request is full, and ends the session it names.
+        """Handle a missing or unreadable response: the next request is full, and ends the session that it names.
 
-        Whether the broker has counted the request is not known, so the epoch is not either.
+        The broker may or may not have counted the request, so its epoch is not known.
         """
         if self._flight is not None:
             self._end_flight(self._id)
@@ -243,11 +244,11 @@ class FetchSession(Generic[K]):
         self._epoch = OPEN
 
     def renew(self) -> None:
-        """Let the next request be a full one: the caller changed what partitions are called."""
+        """Make the next request a full one, because the names of partitions have changed."""
         self._renew = True
 
     def closing(self) -> tuple[int, int] | None:
-        """The (session id, epoch) that end the session at the broker, None without one; it is then no longer ours."""
+        """Forget the session. Return the (session id, epoch) that end it at the broker, or None without a session."""
         if self._id == 0:
             self._closed = True
             return None

@@ -1,4 +1,4 @@
-"""What a fetcher does on the engine by itself: in the loop's next turn, or for longer."""
+"""Background work of a fetcher on the engine: callbacks of the event loop's next turn, and tasks."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 
 
 class FetchTasks:
-    """The work of one fetcher that nobody waits for."""
+    """The background work of one fetcher."""
 
     def __init__(self, on_failure: Callable[[BaseException], object]) -> None:
-        """`on_failure` is told what a task raises."""
+        """`on_failure` gets the exception of a task that fails."""
         self._on_failure = on_failure
         self._soon: set[Callable[[], None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
     def soon(self, work: Callable[[], None]) -> None:
-        """Do it in the loop's next turn, however often that is said in this one."""
+        """Call `work` once in the loop's next turn, even if `soon` is called several times in this turn."""
         if work not in self._soon and not self._stopped:
             self._soon.add(work)
             asyncio.get_running_loop().call_soon(self._do, work)
@@ -29,7 +29,7 @@ class FetchTasks:
             work()
 
     def begin(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A task whose failure the user hears of."""
+        """Run a coroutine as a task; its exception goes to `on_failure`."""
         task = asyncio.ensure_future(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
@@ -41,14 +41,14 @@ class FetchTasks:
             self._on_failure(error)
 
     async def progress(self) -> None:
-        """Return when a task has ended, or in the next turn if there is none."""
+        """Wait until a task has ended, or for the next turn if there is none."""
         if self._tasks:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         else:
             await asyncio.sleep(0)
 
     def stop(self) -> None:
-        """End the tasks, and do nothing more in a next turn."""
+        """Cancel the tasks, and drop the work of the next turn."""
         self._stopped = True
         for task in self._tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""The leader epochs of what was fetched of a partition, as a commit is to name them (KIP-320)."""
+"""The leader epochs of a partition's fetched records, which a commit must name (KIP-320)."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from kafwire.records.batches import OVERHEAD
 
 BATCH_HEAD = struct.Struct(">qiib")  # base offset, length, leader epoch, magic
 MAGIC_WITH_EPOCH = 2
-MOST = 32  # ranges that are remembered: leaders change seldom
+MOST = 32  # most ranges that are remembered: leaders change seldom
 
 
 class FetchedEpochs:
-    """Ranges of offsets, each fetched without a gap and of one leader epoch."""
+    """Ranges of offsets, each without a gap and with one leader epoch."""
 
     def __init__(self) -> None:
-        self._ranges: list[tuple[int, int, int]] = []  # start, end, epoch: in the order of their offsets
+        self._ranges: list[tuple[int, int, int]] = []  # (start, end, epoch), in the order of their offsets
 
     def note(self, start: int, end: int, epoch: int) -> None:
-        """What lies in [start, end) is of `epoch` (-1: not known). What was noted from `start` on is not believed."""
+        """Note the epoch of [start, end) (-1: not known). Earlier notes from `start` on are dropped."""
         self.cut(start)
         if epoch < 0 or end <= start:
             return
@@ -30,9 +30,9 @@ class FetchedEpochs:
         del self._ranges[:-MOST]
 
     def note_batches(self, frame: Buffer, position: int, size: int, start: int, next_offset: int, last: int) -> None:
-        """Whole batches from `position` on are [start, next_offset) of the log; the last one is of the epoch `last`.
+        """Note the epochs of whole batches from byte `position` on, which are [start, next_offset) of the log.
 
-        Epochs only rise: each batch is looked at only where the first one's is another.
+        `last` is the epoch of the last batch. Epochs only rise, so once a batch has this epoch, all later ones do.
         """
         view = memoryview(frame)
         if last < 0:
@@ -51,12 +51,12 @@ class FetchedEpochs:
         self.note(start, next_offset, last)
 
     def cut(self, offset: int) -> None:
-        """Forget what lies at `offset` and after."""
+        """Forget the epochs from `offset` on."""
         while self._ranges and self._ranges[-1][1] > offset:
             start, _, epoch = self._ranges.pop()
             if start < offset:
                 self._ranges.append((start, offset, epoch))
 
     def before(self, offset: int) -> int:
-        """The epoch of the record before `offset`; -1 where it is not known."""
+        """Return the epoch of the record before `offset`; -1 if it is not known."""
         return next((epoch for start, end, epoch in reversed(self._ranges) if start < offset <= end), -1)

@@ -1,8 +1,8 @@
-"""The fetch engine of consumers and scans: its cursors, who asks for them, how much may be fetched, and how it ends.
+"""The fetch engine of consumers and scans: cursors, their demand, the memory budget, and the end of a read.
 
-What differs between the two is their plan (`read_plan.py`). Requests and answers are those of a `broker_fetcher.py` for
-each connection; `partition_brokers.py` knows which of them has a cursor, `offset_reset.py` and `position_validation.py`
-where reading goes on if there is no such offset, or if the log was cut.
+Consumers and scans differ in their plan (`read_plan.py`). `broker_fetcher.py` handles requests and responses of a
+connection, and `partition_brokers.py` assigns cursors to connections. `offset_reset.py` and `position_validation.py`
+find the position after an offset that is out of range, and after a truncated log.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ stream_thread_sources.append(stream_threads)
 
 
 class Fetcher:
-    """Keeps the `queue` filled for whoever asks. Lives on the engine."""
+    """The fetch engine: it keeps the `queue` filled for cursors with demand. Lives on the engine."""
 
     def __init__(self, cluster: Cluster, config: FetchConfig, plan: ReadPlan, budget: Budget) -> None:
         self.cluster = cluster
@@ -56,20 +56,20 @@ class Fetcher:
         self.offset_reset = OffsetReset(self)
         self.validation = PositionValidation(self)
         self._numbered: dict[int, FetchCursor] = {}
-        self.suspects: dict[FetchCursor, None] = {}  # each is asked for alone: one made a frame that was too long
-        self.convicted: dict[FetchCursor, tuple[int, KafkaError]] = {}  # by offset: fail once no suspect is left
-        self._unfinished: dict[FetchCursor, None] = {}  # of those that have an end
-        self._vacant: dict[tuple[str, uuid.UUID, int], int] = {}  # places of partitions that were dropped
-        self._to_pump: dict[BrokerFetcher, None] = {}  # what would send, had it room; or may have something to say
-        self._parting: dict[FetchCursor, None] = {}  # whose readers are gone; the next request asks for them
+        self.suspects: dict[FetchCursor, None] = {}  # to be requested alone: one of them made an oversized response
+        self.convicted: dict[FetchCursor, tuple[int, KafkaError]] = {}  # offset, error: fail once no suspect is left
+        self._unfinished: dict[FetchCursor, None] = {}  # cursors with an end that they have not reached
+        self._vacant: dict[tuple[str, uuid.UUID, int], int] = {}  # places of dropped partitions
+        self._to_pump: dict[BrokerFetcher, None] = {}  # those that wait for room, or may have something to send
+        self._parting: dict[FetchCursor, None] = {}  # cursors whose readers closed, for one last request
         self._listeners: dict[object, Callable[[], object]] = {}
-        self._watches: list[Callable[[], None]] = []  # what ends them
+        self._watches: list[Callable[[], None]] = []  # functions that end the watches
         cluster.engine.join(self)
 
-    # --- what is asked for ------------------------------------------------------------------------------------------
+    # --- cursors and demand -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Read what was added to its end, wherever brokers say that it is by now. Not after `stop`."""
+        """Read the added cursors to their ends, from their current brokers. After `stop`, do nothing."""
         if self.stopped:
             return
         self._watches = [
@@ -89,14 +89,14 @@ class Fetcher:
         end: int = NO_END,
         ownership: PartitionOwnership | None = None,
     ) -> FetchCursor:
-        """A cursor for a partition, up to an `end`; it is read once it has a position, and somebody asks.
+        """Add a cursor for a partition, up to an `end`. Fetching begins once it has a position and demand.
 
-        `ownership` is that of the group's assignment; without one the partition is the reader's own.
+        `ownership` is the ownership by the group's assignment. Without one, the partition is always owned.
         """
         number = self._vacant.pop((info.name, info.topic_id, partition), None)
         if number is None:
             number = self.queue.add(info.name, partition, layout)
-        # A vacant place is of a later generation than a new one.
+        # A vacant place has a later generation than a new place.
         generation = self.queue.reset(number, start)
         cursor = FetchCursor(number, info.name, info.topic_id, partition, generation, start, end=end)
         if ownership is not None:
@@ -108,10 +108,10 @@ class Fetcher:
         return cursor
 
     def remove(self, cursor: FetchCursor, *, claimed: bool) -> None:
-        """Drop a cursor, and what is buffered of it. If it was `claimed`, its reader still has its place."""
+        """Drop a cursor and its buffered records. If it was `claimed`, its reader keeps the place."""
         cursor.asked_for = False
         cursor.generation = self.queue.reset(cursor.number, -1)
-        self.queue.pause(cursor.number, False)  # a reader of its own is to hear of it
+        self.queue.pause(cursor.number, False)  # so that the partition's own stream ends
         if not claimed:
             self._vacant[cursor.topic, cursor.topic_id, cursor.partition] = cursor.number
         self.cursors.pop((cursor.topic, cursor.partition), None)
@@ -121,21 +121,21 @@ class Fetcher:
         self.suspects.pop(cursor, None)
         self.convicted.pop(cursor, None)
         self.brokers.remove(cursor)
-        self.tasks.soon(self.pump)  # what it had in its buffer is free for others
+        self.tasks.soon(self.pump)  # its buffer is free for others
 
     def seek(self, cursor: FetchCursor, position: int, *, last_epoch: int = -1) -> None:
-        """Read on at `position`; what is buffered is dropped. Nothing happens to a cursor that is not read any more."""
+        """Continue at `position` and drop buffered records. A cursor that was dropped is ignored."""
         if self._numbered.get(cursor.number) is not cursor:
             return
         self.offset_reset.forget(cursor)
         cursor.seek(position, self.queue.reset(cursor.number, position), last_epoch=last_epoch)
         self._update(cursor)
-        self.tasks.soon(self.pump)  # what was dropped is room for others
+        self.tasks.soon(self.pump)  # the dropped bytes are free for others
 
     def seek_by_time(self, cursor: FetchCursor, place: Place) -> None:
-        """Read on at that place, once it is found.
+        """Look up the offset of `place` and continue there.
 
-        What is buffered stays, up to where reading then goes on.
+        Buffered records below that offset stay.
         """
         broker_fetcher = self.brokers.fetcher_of(cursor)
         if broker_fetcher is not None:
@@ -145,15 +145,15 @@ class Fetcher:
         self.offset_reset.look_up(cursor, place)
 
     def go_on_at(self, cursor: FetchCursor, position: int, *, last_epoch: int = -1) -> None:
-        """Fetch on at `position`. What is buffered from below it is still to be read: nobody is to miss it."""
+        """Continue to fetch at `position`. Buffered records below it are still delivered."""
         self.offset_reset.forget(cursor)
         self.queue.cut(cursor.number, position)
         cursor.seek(position, cursor.generation, last_epoch=last_epoch)
         self._update(cursor)
-        self.tasks.soon(self.pump)  # what was dropped is room for others
+        self.tasks.soon(self.pump)  # the dropped bytes are free for others
 
     def ask(self, cursors: Iterable[FetchCursor]) -> None:
-        """Somebody reads these: demand begins."""
+        """Begin demand for these cursors: a reader reads them."""
         for cursor in cursors:
             self._parting.pop(cursor, None)
             if not cursor.asked_for:
@@ -161,9 +161,9 @@ class Fetcher:
                 self._update(cursor)
 
     def leave(self, cursor: FetchCursor) -> None:
-        """Its reader is gone: demand ends. But where another request was parked all the time, the next one asks for it.
+        """End demand for a cursor, as its reader closed. If no request could include it yet, the next one does.
 
-        So whoever comes again and again, and never for as long as requests are parked, finds records when he comes.
+        A parked request delays all new demand. So repeated polls that are shorter than the parking still get records.
         """
         broker_fetcher = self.brokers.fetcher_of(cursor)
         if (
@@ -176,22 +176,22 @@ class Fetcher:
             cursor.asked_for = False
 
     def part(self, broker_fetcher: BrokerFetcher) -> None:
-        """A request of `broker_fetcher` is made up: whom nobody reads any more, it asks for the last time."""
+        """Include partitions whose reader closed in the request just built, then end their demand."""
         for cursor in [cursor for cursor in self._parting if cursor in broker_fetcher.session]:
             del self._parting[cursor]
             cursor.asked_for = False
             broker_fetcher.update(cursor)
 
     def pause(self, cursor: FetchCursor, *, paused: bool) -> None:
-        """Fetch no more of it, or again; what is buffered stays."""
+        """Pause or resume a cursor; its buffered records stay."""
         cursor.paused = paused
         self.queue.pause(cursor.number, paused)
         self._update(cursor)
         if not paused:
-            self._tell()  # something may have lain in its buffer
+            self._tell()  # its buffer may have records
 
     def stop(self) -> None:
-        """Fetch no more; answers still to come are dropped."""
+        """Stop fetching; responses to requests in flight are dropped."""
         self.stopped = True
         for end_watch in self._watches:
             end_watch()
@@ -202,14 +202,14 @@ class Fetcher:
         self._tell()
 
     async def end(self) -> None:
-        """The interpreter ends: whoever waits for records in a thread is let go."""
+        """Let reads that wait in a thread fail, as the interpreter ends."""
         self.fail(KafkaError("the interpreter is ending: nothing more is read"))
 
     def abandon(self) -> None:
-        """In a forked child: the reader notices by itself; the queue may be locked by a thread that is not here."""
+        """Do nothing in a forked child: readers notice the fork, and a parent's thread may hold the queue's lock."""
 
     def listen(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """Call `callback` on the engine whenever there may be something to read; returns what ends that."""
+        """Call `callback` on the engine whenever there may be something to read; return a function that ends this."""
         key = object()
         self._listeners[key] = callback
 
@@ -221,7 +221,7 @@ class Fetcher:
     async def readable(
         self, number: int, timeout_ms: float | None, is_disturbed: Callable[[], bool] = lambda: False
     ) -> bool:
-        """Wait until a reader (of a place, or of all: -1) would not have to; returns False when the time is up."""
+        """Wait until a reader (of a place, or -1: of all unclaimed) would not block; return False at the timeout."""
         arrived = asyncio.Event()
         stop = self.listen(arrived.set)
         try:
@@ -243,11 +243,11 @@ class Fetcher:
 
     @property
     def free(self) -> int:
-        """Bytes of the budget that nobody has; see `Budget.free`."""
+        """The free bytes of the budget; see `Budget.free`."""
         return self.budget.free(self.queue.queued_bytes(), len(self.cursors))
 
     def has_room(self, broker_fetcher: BrokerFetcher, need: int) -> bool:
-        """Whether a request for `need` bytes fits; if not, `broker_fetcher` is pumped when there may be room."""
+        """Return True if a request for `need` bytes fits; if not, pump `broker_fetcher` once there may be room."""
         if self.budget.has_room(self.queue.queued_bytes(), need):
             return True
         if self.plan.compacts:
@@ -258,7 +258,7 @@ class Fetcher:
         return False
 
     def is_full(self, cursor: FetchCursor, free: int) -> bool:
-        """Whether a cursor's buffer has enough, if so much is free; if so, its next release is told."""
+        """Return True if a cursor's buffer is full with `free` bytes; if so, watch for the next read of it."""
         slices, size = self.queue.queued(cursor.number)
         if not self.budget.is_full(slices, size, free):
             return False
@@ -266,27 +266,27 @@ class Fetcher:
         return self.budget.is_full(slices, size, self.free)
 
     def _on_credit(self) -> None:
-        """Readers gave bytes back."""
+        """Handle the queue's notification: readers have released bytes."""
         for number in self.queue.noticed():
             cursor = self._numbered.get(number)
             if cursor is not None:
                 self._update(cursor)
-        self._tell()  # of what was lent to a reader when another one asked
+        self._tell()  # a place that was lent when another reader asked may be ready now
         self.pump()
 
     def pump(self) -> None:
-        """Let those send that wait for room, or for more to say in one request."""
+        """Pump the broker fetchers that wait for room, or for several changes to share one request."""
         broker_fetchers, self._to_pump = self._to_pump, {}
         for broker_fetcher in broker_fetchers:
             broker_fetcher.pump()
 
     def pump_soon(self, broker_fetcher: BrokerFetcher) -> None:
-        """Let it send in the loop's next turn."""
+        """Pump `broker_fetcher` in the loop's next turn."""
         self._to_pump[broker_fetcher] = None
         self.tasks.soon(self.pump)
 
     def next_turn(self, broker_fetcher: BrokerFetcher) -> None:
-        """The request of `broker_fetcher` is over: others that wait for room come first."""
+        """Pump `broker_fetcher` after its request, behind others that wait for room."""
         self.pump()
         broker_fetcher.pump()
 
@@ -298,14 +298,14 @@ class Fetcher:
         elif cursor.is_wanted:
             self.brokers.move([cursor])
 
-    # --- what answers say -------------------------------------------------------------------------------------------
+    # --- responses --------------------------------------------------------------------------------------------------
 
     def arrived(self) -> None:
-        """Records came."""
+        """Notify the listeners of new records."""
         self._tell()
 
     def finish(self, cursor: FetchCursor) -> None:
-        """All of it is queued, or is known not to exist."""
+        """Finish a cursor: its records up to the end are queued, or do not exist."""
         self.brokers.leave(cursor)
         self._unfinished.pop(cursor, None)
         self._check_end()
@@ -316,15 +316,15 @@ class Fetcher:
             self.stop()
 
     def fail(self, error: BaseException) -> None:
-        """End the read: once what is buffered is read, readers raise `error`."""
+        """End the whole read: readers raise `error` behind the buffered records."""
         if not self.stopped:
             self.queue.fail(error)
             self.stop()
 
     def halt(self, cursor: FetchCursor, error: KafkaError) -> None:
-        """Nothing more of this partition until a seek: once what is buffered is read, its reader raises `error`.
+        """Stop a partition until a seek: its reader raises `error` behind the buffered records.
 
-        A read that ends does so now.
+        In a scan, which has an end, the error fails the whole read.
         """
         cursor.halted = True
         cursor.failure = error
@@ -336,17 +336,17 @@ class Fetcher:
         self._tell()
 
     def cut_off(self, cursor: FetchCursor, error: KafkaError) -> None:
-        """Have its reader raise `error` after what he has begun to read, whatever is queued or on its way."""
+        """Make the cursor's reader raise `error` behind the slice it has begun; drop queued and in-flight records."""
         broker_fetcher = self.brokers.fetcher_of(cursor)
-        if broker_fetcher is not None:  # else records from behind those that are dropped here could still be queued
+        if broker_fetcher is not None:  # else later records could still be queued behind the dropped ones
             broker_fetcher.withdraw(cursor)
-        self.queue.pause(cursor.number, True)  # the reader stays where he is
+        self.queue.pause(cursor.number, True)  # so that the position stays
         self.queue.cut(cursor.number, self.queue.position(cursor.number))
         self.halt(cursor, error)
-        self.queue.pause(cursor.number, False)  # the end comes to a paused reader, too
+        self.queue.pause(cursor.number, False)  # the reader of a paused partition gets the error too
 
     def try_again(self, cursor: FetchCursor) -> None:
-        """Ask once more for a cursor that was halted, where it was to be read on; its reader waits again."""
+        """Retry a halted cursor at its position; its reader waits again."""
         error, topic = cursor.failure, cursor.topic
         sought = self.offset_reset.denied_place(cursor)
         processed, position = self.queue.processed(cursor.number), self.queue.position(cursor.number)
@@ -358,34 +358,34 @@ class Fetcher:
             self.brokers.lose([cursor], error)
 
     def check_stalled(self, cursors: Iterable[FetchCursor]) -> None:
-        """Their leaders answer, without records."""
+        """Fail the read if one of these cursors, whose leaders respond without records, has failed for too long."""
         committed_only = self.config.isolation_level == "read_committed"
         for cursor in cursors:
             if self.is_failing_for_long(cursor):
                 self.fail(KafkaTimeoutError(cursor.why_stalled(self.patience_s, committed_only=committed_only)))
 
     def backoff_ms(self, failures: int) -> float:
-        """How long to wait after so many failures in a row."""
+        """Return the back-off after `failures` failures in a row."""
         base, limit = self.config.retry_backoff_ms, self.config.retry_backoff_max_ms
         return delay_ms(failures, base, limit, self.cluster.engine.random.random())
 
     def is_failing_for_long(self, cursor: FetchCursor) -> bool:
-        """Whether what is tried again has failed for longer than one call may take."""
+        """Return True if retries of a cursor have failed for longer than `default_api_timeout_ms`."""
         return cursor.failing_ms(self.cluster.engine.now_ms()) > self.config.default_api_timeout_ms
 
     @property
     def patience_s(self) -> float:
-        """How long that is."""
+        """`default_api_timeout_ms` in seconds."""
         return self.config.default_api_timeout_ms / 1000
 
     def numbered(self, number: int) -> FetchCursor | None:
-        """The cursor of a place in the queue."""
+        """Return the cursor of a place in the queue."""
         return self._numbered.get(number)
 
     # --- metrics ----------------------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, Any]:
-        """A snapshot: broker fetchers by broker and role, and what is buffered."""
+        """Return a snapshot of the metrics: broker fetchers by broker and role, and buffered bytes."""
         return {
             "buffered_bytes": self.queue.queued_bytes(),
             "reserved_bytes": self.budget.reserved,

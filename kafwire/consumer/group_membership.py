@@ -1,7 +1,7 @@
-"""A consumer as a member of its group: which protocol it speaks, what it subscribes to, what becomes of its partitions.
+"""A consumer as a member of its group: choice of protocol, subscription, and handling of its partitions.
 
-The membership itself is decided in `group/` and carried out by `membership_driver.py`. What is assigned is read from
-where the group has committed; what is revoked is committed as far as it is processed, within `revocation_timeout_ms`.
+The state machine of the membership is in `group/`; `membership_driver.py` runs it. Assigned partitions are read from
+their committed offsets. For revoked partitions, processed offsets are committed, within `revocation_timeout_ms`.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from kafwire.errors import (
 from kafwire.runtime.log import log
 from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
-LEAVE_MS = 5_000  # so long the coordinator is waited for when a member leaves
-CALL_LOOK_MS = 250  # and so often a call is looked at that keeps a member out of its group
-MISSING_MS = 2_000  # and so often topics are looked for that do not exist
+LEAVE_MS = 5_000  # how long a leaving member waits for the coordinator
+CALL_LOOK_MS = 250  # interval of the checks of a call that keeps a member out of its group
+MISSING_MS = 2_000  # interval of look-ups of topics that do not exist
 _MENDABLE = (AuthenticationError, AuthorizationError, PollIntervalError)  # the next call joins again
-WINDOW = 0.9  # of rebalance_timeout_ms, without a revocation_timeout_ms
+WINDOW = 0.9  # part of rebalance_timeout_ms that is used if revocation_timeout_ms is not set
 
 
 class GroupMembership:
-    """The membership of one consumer. Lives on the engine, apart from what says otherwise."""
+    """The membership of one consumer. Lives on the engine, except methods that say otherwise."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class GroupMembership:
         self.revocation = Revocation(fetcher, commits, assignment.is_claimed)
         self.handlers = RebalanceHandlers(fetcher.cluster.engine, handlers, self._wake)
         self.subscribed: tuple[str, ...] = ()
-        self.stops = False  # nothing more is to be read
+        self.stops = False  # set by `stop`: no partition is read any more
         self._fetcher = fetcher
         self._cluster = fetcher.cluster
         self._engine = fetcher.cluster.engine
@@ -79,29 +79,29 @@ class GroupMembership:
         self._driver: MembershipDriver | None = None
         self._metrics = MembershipMetrics()
         self._pattern: TopicPattern | None = None
-        self._changing = asyncio.Lock()  # who subscribes, unsubscribes, or runs out of time: one after the other
+        self._changing = asyncio.Lock()  # serialises subscribe, unsubscribe, and the expiry of max_poll_interval_ms
         self._is_closed = False
         self._matching: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._is_told = False
         self.transactions = TransactionIdentity(self.current_member, self._is_owned, self._topic_id_of)
-        self._owned: dict[TopicPartition, PartitionOwnership] = {}  # of the partitions that are assigned
+        self._owned: dict[TopicPartition, PartitionOwnership] = {}  # ownership of each assigned partition
         self._awaited = AwaitedPartitions(self._cluster, self.group_id, self._read)
-        self._match_ms: float = config.metadata_max_age_ms  # up to the next listing of topics for a pattern
-        self._reading: set[int] = set()  # readers of users' that wait for records or decode them
-        self.assigned_since_ms: float | None = None  # when the first assignment came; for any thread
+        self._match_ms: float = config.metadata_max_age_ms  # time to the next listing of topics for a pattern
+        self._reading: set[int] = set()  # readers of the user that wait for records or decode them
+        self.assigned_since_ms: float | None = None  # when the first assignment came; any thread may read it
         self.first_assigned = asyncio.Event()
         self._took_ms = self._engine.now_ms()
         self._patience: asyncio.TimerHandle | None = None
         self._oldest_call: Callable[[], tuple[float, str] | None] | None = None
         self._stays_out = False  # until a stream's call returns
 
-    # --- what users ask for
+    # --- calls of the consumer
 
     async def subscribe(self, topics: Sequence[str], pattern: str | None = None) -> None:
-        """Be a member that reads these topics, or all whose names match a pattern as a whole; nothing is read by hand.
+        """Subscribe to these topics, or to all whose whole name matches a pattern. Manually assigned partitions end.
 
-        After an error everything is as it was.
+        After an error nothing has changed.
         """
         async with self._changing:
             matched = None if pattern is None else TopicPattern(self._cluster, pattern)
@@ -117,17 +117,17 @@ class GroupMembership:
             self._join()
 
     async def unsubscribe(self) -> None:
-        """Give everything up and leave the group; a later `subscribe` joins again."""
+        """Give up all partitions and leave the group; a later `subscribe` joins again."""
         async with self._changing:
             self.subscribed, self._pattern, self._stays_out = (), None, False
             await self._leave(LEAVE_MS)
             self._cluster.keep_fresh(())
             self._assignment.know((), self._cluster.metadata.lacked_ms.get)
             self._group.member = None
-            self._error = None  # what ended the membership is no concern of who reads by hand
+            self._error = None  # reads of manually assigned partitions must not raise it
 
     async def close(self, timeout_ms: float) -> None:
-        """Leave the group, and do nothing more. What is processed was committed before."""
+        """Leave the group for good. The caller has committed processed offsets before."""
         self._is_closed = True
         if self._patience is not None:
             self._patience.cancel()
@@ -139,16 +139,16 @@ class GroupMembership:
 
     @property
     def is_active(self) -> bool:
-        """Whether the group says what is read."""
+        """True if the group assigns the consumer's partitions."""
         return self._group.member is self
 
     async def settled(self) -> None:
-        """Return once the member has what it is to have for now."""
+        """Wait until the member has its current assignment."""
         if self._driver is not None:
             await self._driver.settled()
 
     async def _need_driver(self) -> None:
-        """Choose the protocol, which is its for good. Raises `KafkaError` if the consumer was closed meanwhile."""
+        """Choose the protocol, once for the consumer. Raises `KafkaError` if the consumer was closed meanwhile."""
         membership = await self._choose() if self._driver is None else None
         if self._is_closed:
             raise KafkaError("the consumer was closed while it subscribed")
@@ -168,7 +168,7 @@ class GroupMembership:
         self._watch_patience()
 
     async def _leave(self, timeout_ms: float) -> None:
-        """Hand out nothing more, commit what is processed, and leave. What is in hand is not waited for."""
+        """Deliver no more records, commit processed offsets, and leave, without waiting for records in hand."""
         self._stop_following()
         self._awaited.clear()
         if self._driver is None:
@@ -177,10 +177,10 @@ class GroupMembership:
         if self._commits.is_automatic and cursors:
             await self._commits.auto_commit(cursors, timeout_ms=timeout_ms)
         self._end(list(self._owned))
-        self._assignment.drop(cursors)  # those that were assigned by hand, too
+        self._assignment.drop(cursors)  # also manually assigned ones
         await self._driver.leave(timeout_ms)
 
-    # --- which protocol
+    # --- choice of protocol
 
     async def _choose(self) -> Membership:
         config = self._config
@@ -216,7 +216,7 @@ class GroupMembership:
         return ConsumerMembership(options) if reason is None else ClassicMembership(options)
 
     async def _why_classic(self) -> str | None:
-        """Why a member that may choose takes the classic protocol; None: it takes the other one."""
+        """Return the reason for the classic protocol with `group_protocol="auto"`; None: use the consumer protocol."""
         if self._config.partition_assignment_strategy != DEFAULT_ASSIGNORS:
             return "partition_assignment_strategy names assignors of members"
         coordination = self._group.coordination
@@ -240,10 +240,10 @@ class GroupMembership:
             return "the group has members that speak it"
         return None
 
-    # --- what it subscribes to
+    # --- subscription
 
     def _follow_topics(self) -> None:
-        """Keep the metadata of the topics fresh: those that grow, and those that are made."""
+        """Keep the metadata of the topics fresh, to see new partitions and new topics."""
         self._cluster.keep_fresh(self.subscribed)
         self._stop_following()
         self._matching = asyncio.ensure_future(self._follow())
@@ -254,7 +254,7 @@ class GroupMembership:
             self._matching = None
 
     async def _follow(self) -> None:
-        """Look for topics that are missing, often; and for those that a pattern may match by now."""
+        """Look for missing topics every `MISSING_MS`, and for new topics of a pattern every `_match_ms`."""
         looked_ms = self._engine.now_ms()
         while True:
             await asyncio.sleep(min(float(MISSING_MS), self._match_ms) / 1000)
@@ -292,30 +292,31 @@ class GroupMembership:
         if isinstance(self._driver.membership, ClassicMembership):
             self._driver.subscribe(names)
 
-    # --- who commits
+    # --- group metadata for commits
 
     def metadata(self) -> ConsumerGroupMetadata:
-        """Who commits for the group."""
+        """Return the group metadata that commits name."""
         if self._driver is None:
             return ConsumerGroupMetadata(self.group_id, -1, "", self._config.group_instance_id)
         return self._driver.membership.metadata()
 
     def metadata_of_read(self) -> ConsumerGroupMetadata:
-        """See `CommittingMember`. May be called in any thread."""
+        """See `CommittingMember`. Any thread."""
         return self.transactions.tell()
 
     def current_member(self) -> ConsumerGroupMetadata:
-        """Return the member as the coordinator knows it, or knew it last. From any thread.
+        """Return the group metadata as the coordinator knows, or last knew, the member. Any thread.
 
-        While the member joins again, this is the member that it was: brokers accept a commit in a transaction without
-        a member id, even for a group that has members.
+        While the member joins again, this is the last known metadata, and not one without a member id: brokers accept
+        a commit in a transaction without a member id, even for a group that has members.
         """
         return self.metadata() if self._driver is None else self._driver.known_as
 
     def _end(self, partitions: Iterable[TopicPartition], *, is_lost: bool = False) -> None:
-        """End the ownership of those that are still owned, then drop them: no transaction commits them any more.
+        """End the ownership of those of these partitions that are still owned, then drop them.
 
-        A partition with records in hand is revoked late: its window is over, or `on_revocation` is "discard".
+        No transaction commits them any more. A partition with records in hand is revoked late: its window is over, or
+        `on_revocation` is "discard".
         """
         ending = {where: self._owned.pop(where) for where in partitions if where in self._owned}
         for where, ownership in ending.items():
@@ -334,7 +335,7 @@ class GroupMembership:
 
     def _may_be_in_transaction(self, where: TopicPartition, cursor: FetchCursor) -> bool:
         if self._fetcher.queue.position(cursor.number) <= cursor.lowest:
-            return False  # nothing of it was handed out
+            return False  # no record of it was delivered
         return (
             self._commits.ledger.holds(cursor)
             or self._commits.ledger.is_uncommitted(cursor)
@@ -366,12 +367,13 @@ class GroupMembership:
         membership = driver.membership
         return f"member of group {self.group_id!r} ({protocol_of(membership)} protocol, {membership.state.value})"
 
-    # --- what becomes of partitions (see `AssignedPartitions`)
+    # --- changes of the assignment (see `AssignedPartitions`)
 
     async def take(self, partitions: Sequence[Partition]) -> None:
-        """Read these from where the group was, as soon as the metadata shows them.
+        """Read partitions from their committed offsets, as soon as the metadata shows them.
 
-        Neither is waited for: a partition that cannot be read yet holds up no other one, and no rebalance.
+        The call waits for neither metadata nor offsets, so a partition that cannot be read yet blocks no other one,
+        and no rebalance.
         """
         if not self._assignment.partitions:
             self._took_ms = self._engine.now_ms()
@@ -390,21 +392,21 @@ class GroupMembership:
         if self.assigned_since_ms is None:
             self.assigned_since_ms = self._engine.now_ms()
             self.first_assigned.set()
-        # Records of new partitions come once the handler was called.
+        # Records of new partitions are delivered after the handler has run.
         self.handlers.assigned(list(owned), partial(self._assignment.hold_no_more, added))
 
     async def give_up(self, partitions: Sequence[Partition]) -> None:
-        """Read these no more, and commit what is processed."""
+        """Stop reading these partitions, and commit their processed offsets."""
         await self._release([TopicPartition(*each) for each in partitions], self.window_ms)
 
     @property
     def window_ms(self) -> float:
-        """How long what is in hand is waited for."""
+        """How long a revocation waits for records in hand."""
         chosen = self._config.revocation_timeout_ms
         return WINDOW * self._config.rebalance_timeout_ms if chosen is None else chosen
 
     async def _release(self, partitions: list[TopicPartition], window_ms: float) -> None:
-        """Hand out no more of these, wait for what is in hand if that is to be finished, commit, and drop them."""
+        """Stop delivery of these partitions, wait for records in hand (`on_revocation="finish"`), commit, drop them."""
         self._awaited.discard(partitions)
         until = self._engine.now_ms() + window_ms
         owned = {where: self._owned[where] for where in partitions if where in self._owned}
@@ -419,14 +421,14 @@ class GroupMembership:
                     ", ".join(cursor.name for cursor in late),
                     window_ms,
                 )
-        # A partition may be lost at each of these awaits: then it is not revoked, and nothing of it is committed.
+        # A partition may be lost during each of these awaits: then it is neither revoked nor committed.
         cursors = _of_owned(cursors)
         if cursors:
             read = [TopicPartition(cursor.topic, cursor.partition) for cursor in cursors]
             left_ms = max(1.0, until - self._engine.now_ms())
             if not await self.handlers.revoked(read, left_ms):
                 log.warning(
-                    "group %r: on_revoked takes longer than %d ms: it is not waited for", self.group_id, left_ms
+                    "group %r: on_revoked takes longer than %d ms: the revocation goes on", self.group_id, left_ms
                 )
         if cursors and self._commits.is_automatic:
             left_ms = max(1_000.0, until - self._engine.now_ms())
@@ -434,7 +436,7 @@ class GroupMembership:
         self._end(_still_owned(owned))
 
     def lose(self, partitions: Sequence[Partition]) -> None:
-        """These belong to others already."""
+        """Drop partitions that other members own already."""
         lost = [TopicPartition(*each) for each in partitions]
         self._end(lost, is_lost=True)
         log.warning("group %r: %d partitions are lost", self.group_id, len(lost))
@@ -454,17 +456,17 @@ class GroupMembership:
         ]
         if found:
             self.lose(found)
-        # By the consumer protocol topics are assigned by their ids: the coordinator gives the new one.
+        # In the consumer protocol, topics are assigned by id: the coordinator assigns the recreated one.
         return found if isinstance(self._driver.membership, ClassicMembership) else []
 
     def fail(self, error: KafkaError) -> None:
-        """The membership is over: who reads is told."""
+        """End the membership: the next read raises this error."""
         self._error, self._is_told = error, False
-        self.first_assigned.set()  # none comes
+        self.first_assigned.set()  # as no assignment will come
         self._stop_following()
         self._wake()
 
-    # --- who reads
+    # --- reads
 
     def _wake(self) -> None:
         self._fetcher.queue.wake()
@@ -474,18 +476,18 @@ class GroupMembership:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether who reads has something else to do first. May be asked in any thread."""
+        """True if the reader must first raise an error or run a handler. Any thread."""
         return self._error is not None or self.handlers.are_pending
 
     def check(self) -> None:
-        """Raise why the membership is over. May be called in any thread."""
+        """Raise the error that ended the membership, if any. Any thread."""
         error = self._error
         if error is not None:
             self._is_told = True
             raise error
 
     async def rejoin_if_told(self) -> None:
-        """Join again, if the user was told of an end that another try may mend: as who it was, if it has not left."""
+        """Join again if a read has raised an error that a retry may fix. Reuse the member id unless the member left."""
         async with self._changing:
             error = self._error
             if error is not None and self._is_told and isinstance(error, _MENDABLE):
@@ -495,7 +497,7 @@ class GroupMembership:
     # --- max_poll_interval_ms
 
     def reads(self, who: object, *, begun: bool) -> None:
-        """A user's read by this reader begins, or is over. May be called in any thread."""
+        """Note the begin or the end of a user's read by one reader. Any thread."""
         if begun:
             self.transactions.read_on()
             self._reading.add(id(who))
@@ -504,22 +506,22 @@ class GroupMembership:
         self._took_ms = self._engine.now_ms()
 
     def watch_calls(self, oldest: Callable[[], tuple[float, str] | None]) -> None:
-        """Have `max_poll_interval_ms` measure the calls of a stream, and not the time between reads.
+        """Make `max_poll_interval_ms` measure the calls of a stream, and not the time between reads.
 
-        `oldest` returns for how many milliseconds a call has run, and which, from any thread; None: none runs. A member
-        whose stream runs one call for too long leaves, and joins again when the call has returned.
+        `oldest` returns the age in milliseconds and the name of the longest running call, from any thread; None: no
+        call runs. A member leaves if one call runs for too long, and joins again when the call has returned.
         """
         self._oldest_call = oldest
 
     def _look_at_calls(self, oldest: tuple[float, str] | None, limit_ms: int) -> float:
-        """Leave, or join again, if it is time. Milliseconds until the next look."""
+        """Leave, or join again, if it is due. Return the milliseconds until the next look."""
         age_ms, name = oldest or (0.0, "")
         if self._stays_out and age_ms < limit_ms:
             self._fetcher.tasks.begin(self._come_back())
         elif self._is_joined and age_ms >= limit_ms:
             self._fetcher.tasks.begin(self._stay_out(name, limit_ms))
         elif not self._stays_out:
-            # Of many short calls each look sees only whether there was progress since the last one.
+            # With many short calls, a look sees only the current one: look several times within the limit.
             return max(CALL_LOOK_MS, min(limit_ms - age_ms, limit_ms / 4))
         return CALL_LOOK_MS
 
@@ -557,7 +559,7 @@ class GroupMembership:
                 wait_ms = self._look_at_calls(self._oldest_call(), limit_ms)
                 self._patience = asyncio.get_running_loop().call_later(wait_ms / 1000, look)
                 return
-            if self._reading or not self._assignment.partitions:  # who has nothing cannot take anything
+            if self._reading or not self._assignment.partitions:  # without partitions no read can take records
                 self._took_ms = self._engine.now_ms()
             idle_ms = self._engine.now_ms() - self._took_ms
             if idle_ms < limit_ms:
@@ -576,7 +578,7 @@ class GroupMembership:
         async with self._changing:
             if self._is_closed or not self._is_joined:
                 return
-            if self._engine.now_ms() - self._took_ms < limit_ms:  # its user has subscribed anew meanwhile
+            if self._engine.now_ms() - self._took_ms < limit_ms:  # the user has subscribed again meanwhile
                 self._watch_patience()
                 return
             log.warning("%s", text)
@@ -587,7 +589,7 @@ class GroupMembership:
 
     @property
     def _is_joined(self) -> bool:
-        """Whether it is a member, or about to be one."""
+        """True if the consumer is a member, or joins."""
         return self._driver is not None and self._driver.membership.state in (State.JOINING, State.STABLE)
 
 

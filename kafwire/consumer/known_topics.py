@@ -1,9 +1,9 @@
-"""What a consumer first saw of its topics, and which partitions are new since.
+"""The topics of a consumer as it first saw them, and the partitions that are new since.
 
 `auto_offset_reset="latest"` skips the records that were there before the consumer. All records of a partition that was
-added later, or of a recreated topic, came after it, and are read from the beginning. A topic that the consumer sees for
-the first time while it runs may be new, or old and only now visible: an ACL was granted, a mirror caught up. Timestamps
-tell its records apart: those from the last metadata that lacked the topic on are read.
+added later, or of a recreated topic, came after it, and are read from the beginning. A topic that the consumer first
+sees while it runs may be new, or old and only now visible: an ACL was granted, a mirror caught up. Timestamps tell
+its records apart: the consumer reads those since the last metadata that lacked the topic.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class NewPartition:
     def begins(
         self, start: ResolvedOffset | None, policy: str, chosen: str, now_ms: int
     ) -> tuple[ResolvedOffset | None, str]:
-        """Where reading begins, or None and the reset policy that says so.
+        """Return the start (or None) and the reset policy of a new partition; None: the policy gives the start.
 
         `start` and `policy` are those of partitions that are not new, and `chosen` is the option
         `auto_offset_reset_new_partitions`.
@@ -74,7 +74,7 @@ class KnownTopics:
         self._sights: dict[str, _Sight] = {}
 
     def see(self, info: TopicInfo, lacked_ms: float | None) -> None:
-        """Remember a topic, unless it was seen before; `lacked_ms`: when the last metadata came that lacked it."""
+        """Remember a topic, unless it was seen before; `lacked_ms`: when the last metadata without it came."""
         if info.name not in self._sights:
             self._sights[info.name] = _Sight(info.topic_id, len(info.partitions), lacked_ms)
 
@@ -84,7 +84,7 @@ class KnownTopics:
         self._sights = {name: sight for name, sight in self._sights.items() if name in kept}
 
     def look(self, topic: str, topic_id: uuid.UUID, partition: int) -> tuple[News, float | None] | None:
-        """Whether a partition is new, and when the last metadata came that lacked its topic; None: it is not new."""
+        """Return why a partition is new, and when the last metadata without its topic came; None: it is not new."""
         sight = self._sights.get(topic)
         if sight is None:
             return None

@@ -1,6 +1,6 @@
-"""Carries out what a membership decides: sends its requests, keeps its time, and passes assignments on, one by one.
+"""The driver of a membership: it sends requests, runs the timer, and passes on assignments one after the other.
 
-The decisions are those of `group/`. Heartbeats go on whatever users do; only what is given up waits for them.
+`group/` makes the decisions. Heartbeats do not depend on the user's code; only revocations wait for it.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ from kafwire.errors import (
 from kafwire.runtime.log import log
 from kafwire.types import ConsumerGroupMetadata
 
-KNOWN_TOPICS_WAIT_S = 2.0  # for metadata of topics that are known already, before a leader assigns their partitions
+KNOWN_TOPICS_WAIT_S = 2.0  # the group's leader waits this long for new metadata if it knows all topics already
 
 
 class AssignedPartitions(Protocol):
-    """What has to follow a membership's assignments."""
+    """The receiver of a membership's assignments."""
 
     async def take(self, partitions: Sequence[Partition]) -> None:
-        """These are to be read."""
+        """Begin to read these partitions."""
 
     async def give_up(self, partitions: Sequence[Partition]) -> None:
-        """These are to be read no more; what of them is processed is committed before this returns."""
+        """Stop reading these partitions; return after their processed offsets are committed."""
 
     def lose(self, partitions: Sequence[Partition]) -> None:
-        """These belong to others."""
+        """Drop these partitions, which other members own."""
 
     def made_anew(self, topics: Iterable[str]) -> Sequence[Partition]:
-        """The metadata of these topics changed. Partitions of those that were made anew are lost, and to be taken."""
+        """Lose the partitions of recreated topics among these, whose metadata changed; return those to take again."""
 
     def fail(self, error: KafkaError) -> None:
-        """The membership is over."""
+        """Handle the end of the membership."""
 
 
 class MembershipDriver:
@@ -77,26 +77,26 @@ class MembershipDriver:
         metrics: MembershipMetrics,
     ) -> None:
         self.membership = membership
-        self.known_as = membership.metadata()  # who it is to the coordinator, or was last
+        self.known_as = membership.metadata()  # as the coordinator knows, or last knew, the member
         self._metrics = metrics
         self._cluster = cluster
         self._engine = cluster.engine
         self._coordinator = coordinator
         self._assigned = assigned
         self._timer: asyncio.TimerHandle | None = None
-        self._parked = 0  # requests that are owed a response on the connection for these
+        self._parked = 0  # requests without a response on the connection for parked requests
         self._tasks: set[asyncio.Task[None]] = set()
         self._changes: deque[Assign | Revoke] = deque()
         self._changing: asyncio.Task[None] | None = None
-        self._revoking: Revoke | None = None  # the membership waits for its end
+        self._revoking: Revoke | None = None  # the revocation that the membership waits for
         self._settled = asyncio.Event()
-        self._node: int | None = None  # where JoinGroup is parked
+        self._node: int | None = None  # the broker where JoinGroup is parked
         self._stop_listening: Callable[[], None] = cluster.on_change(self._on_metadata)
 
-    # --- what others ask for
+    # --- calls of the owner
 
     def subscribe(self, topics: Iterable[str], pattern: str | None = None) -> None:
-        """Be a member that wants these topics."""
+        """Subscribe to these topics, and join if needed."""
         self._do(self.membership.subscribe(sorted(topics), self._engine.now_ms(), pattern=pattern))
 
     def fenced(self, code: int, sent_as: ConsumerGroupMetadata) -> None:
@@ -104,7 +104,7 @@ class MembershipDriver:
         self._do(self.membership.fenced(code, sent_as, self._engine.now_ms()))
 
     async def settled(self) -> None:
-        """Return once it is a member, and has what it is to have; or when it has failed."""
+        """Wait until the member has its assignment, or has failed."""
         while not self._is_settled:
             self._settled.clear()
             await self._settled.wait()
@@ -116,7 +116,7 @@ class MembershipDriver:
         return state in (State.FAILED, State.OUT) or (state is State.STABLE and not busy)
 
     async def leave(self, timeout_ms: float) -> None:
-        """Leave the group; the coordinator hears of it if it answers in time."""
+        """Leave the group, and wait at most `timeout_ms` for the coordinator's response."""
         self._changes.clear()
         self._revoking = None
         self._do(self.membership.leave(self._engine.now_ms()))
@@ -126,10 +126,10 @@ class MembershipDriver:
                     self._settled.clear()
                     await self._settled.wait()
         except TimeoutError:
-            log.debug("kafwire: the coordinator did not hear in time that a member leaves: it will find out")
+            log.debug("kafwire: the coordinator did not respond in time to a leaving member: its session will expire")
 
     def stop(self) -> None:
-        """Do nothing more."""
+        """Stop the timer and all tasks."""
         self._stop_listening()
         if self._timer is not None:
             self._timer.cancel()
@@ -148,7 +148,7 @@ class MembershipDriver:
         self._look()
 
     def _look(self) -> None:
-        """Who waits for it to be settled may look again."""
+        """Update the metrics, and wake the callers that wait in `settled` or `leave`."""
         self._metrics.look(self.membership.state, self._engine.now_ms(), is_settled=self._is_settled)
         self._settled.set()
 
@@ -209,7 +209,7 @@ class MembershipDriver:
         try:
             connection = await self._coordinator.connection()
             if action.apart:
-                if self._parked:  # the membership gave it up: a SyncGroup of a removed member has no response
+                if self._parked:  # the membership gave up that request: a SyncGroup of a removed member has no response
                     self._cluster.release(connection.node, PARKED)
                 connection = self._cluster.connection(connection.node, PARKED)
                 await connection.open()
@@ -219,7 +219,7 @@ class MembershipDriver:
             finally:
                 self._parked -= action.apart
         except (KafkaConnectionError, KafkaTimeoutError):
-            error: KafkaError = KafkaConnectionError("the coordinator did not answer")
+            error: KafkaError = KafkaConnectionError("the coordinator did not respond")
         except (AuthenticationError, BrokerError, ProtocolError) as refusal:
             log.debug("kafwire: %s could not be sent: %s", type(action.message).__name__, refusal)
             error = refusal
@@ -236,12 +236,12 @@ class MembershipDriver:
             while self._changes:
                 change = self._changes.popleft()
                 if isinstance(change, Assign):
-                    owned = set(self.membership.owned)  # what was lost, or given up, since the assignment came is not
+                    owned = set(self.membership.owned)  # without partitions that were lost or given up since
                     await self._assigned.take([each for each in change.partitions if each in owned])
                     continue
                 await self._assigned.give_up(change.partitions)
-                # After a loss the membership waits for no end of this, and may wait for that of another one already:
-                # `released` would tell the coordinator that partitions are free which are still read here.
+                # After a loss the membership does not wait for this revocation, and may already wait for another one:
+                # `released` would then report partitions as free that this member still reads.
                 if self._revoking is change:
                     self._revoking = None
                     self._do(self.membership.released(self._engine.now_ms()))
@@ -252,10 +252,10 @@ class MembershipDriver:
     # --- topics
 
     async def _look_up(self, topics: Sequence[str]) -> None:
-        """Look up the topics' partitions. A topic that does not exist has no partitions to be assigned.
+        """Look up the topics' partitions. A topic that does not exist has no partitions to assign.
 
-        Slow metadata do not hold up the group's rebalance where each topic is known: the leader assigns the partitions
-        that are known, and again when later metadata show others.
+        If each topic is known, slow metadata do not delay the group's rebalance: the leader assigns the known
+        partitions, and starts another rebalance when later metadata show others.
         """
         is_known = len(self.known(topics)) == len(set(topics))
         refresh = self._begin(self._refresh(topics))
@@ -278,7 +278,7 @@ class MembershipDriver:
         self._do(self.membership.named(self._engine.now_ms()))
 
     def known(self, topics: Iterable[str]) -> Topics:
-        """The racks of each partition's replicas, of those topics that exist."""
+        """Return the racks of each partition's replicas, for those of these topics that exist."""
         metadata = self._cluster.metadata
         found: dict[str, list[frozenset[str]]] = {}
         for name in topics:

@@ -1,4 +1,4 @@
-"""What a member's user wants to see of the membership: how often it was rebalanced, and how long that took."""
+"""Metrics of a membership: the count and duration of rebalances, heartbeats, lost partitions."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _HEARTBEATS = (protocol.HeartbeatRequest, protocol.ConsumerGroupHeartbeatRequest
 
 
 class MembershipMetrics:
-    """Counters of one consumer's memberships, one after the other. Times are in milliseconds, and given."""
+    """Counters of one consumer's successive memberships. Times are arguments, in milliseconds."""
 
     def __init__(self) -> None:
         self.heartbeats = 0
         self.rebalances = 0
         self.last_rebalance_ms: float | None = None
         self.lost_partitions = 0
-        self._since_ms: float | None = None  # when the rebalance that goes on began
+        self._since_ms: float | None = None  # when the current rebalance began
 
     def answered(self, message: Any) -> None:
-        """The coordinator answered a request."""
+        """Count a response of the coordinator."""
         if isinstance(message, _HEARTBEATS):
             self.heartbeats += 1
 
     def look(self, state: State, now: float, *, is_settled: bool) -> None:
-        """A member may have begun to join or to be rebalanced, or be done with that."""
+        """Note the begin or the end of a rebalance, from the member's state."""
         if state in (State.OUT, State.LEAVING, State.FAILED):
             self._since_ms = None
         elif not is_settled:
@@ -38,7 +38,7 @@ class MembershipMetrics:
             self._since_ms = None
 
     def snapshot(self, membership: Membership | None, now: float) -> dict[str, Any]:
-        """What `Consumer.metrics()["group"]` is."""
+        """Return the value of `Consumer.metrics()["group"]`."""
         found: dict[str, Any] = {"state": State.OUT.value, "protocol": None, "member_id": "", "generation": -1}
         if membership is not None:
             metadata = membership.metadata()
@@ -58,5 +58,5 @@ class MembershipMetrics:
 
 
 def protocol_of(membership: Membership) -> str:
-    """Which protocol a member speaks, as `group_protocol` names it."""
+    """Return the member's protocol, as `group_protocol` names it."""
     return "consumer" if isinstance(membership, ConsumerMembership) else "classic"

@@ -1,6 +1,7 @@
-"""Offsets that leaders are asked for (ListOffsets): of times, of the ends of logs, and by the reset policy.
+"""Look-ups of offsets (ListOffsets): by time, of the ends of logs, and by the reset policy.
 
-A partition whose position is not in its log is reset by `auto_offset_reset`, or its reader is told (KIP-1106).
+A partition whose position is out of its log's range is reset by `auto_offset_reset`, or its reader raises an error
+(KIP-1106).
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ from kafwire.types import Tail
 if TYPE_CHECKING:
     from kafwire.consumer.fetcher import Fetcher
 
-# A place that ListOffsets finds, or so many records before the end.
+# A place that ListOffsets finds, or (Tail) a number of records before the end.
 Target = Place | Tail
 Failed = dict[Partition, KafkaError]
-NAMED = 10  # partitions that one line of the log names
-# A lookup is reported when its leader has not responded for so long, or has failed so often: elections take moments.
+NAMED = 10  # most partitions that one log line names
+# A look-up is logged only after this time without a response, or this many failures: elections take moments.
 LATE_MS = 1_000
 FAILURES_TO_WARN = 3
 
 
 class OffsetReset:
-    """Finds where the cursors of one fetcher go on."""
+    """The look-ups of positions for one fetcher's cursors."""
 
     def __init__(self, fetcher: Fetcher) -> None:
-        # Called with a cursor whose reading begins at another offset than the log's first one.
+        # Called with a cursor that begins at another offset than the log's first one.
         self.on_begun: Callable[[FetchCursor], object] | None = None
-        self.count = 0  # positions that had to be looked up again, for metrics
+        self.count = 0  # positions that were out of range, for metrics
         self._fetcher = fetcher
         self._cluster = fetcher.cluster
         self._config = fetcher.config
@@ -56,12 +57,12 @@ class OffsetReset:
         self._tasks = fetcher.tasks
         self._errors = fetcher.errors
         self._awaited: dict[FetchCursor, _Lookup] = {}
-        self._denied: dict[FetchCursor, Target] = {}  # whose was not, as an ACL is missing
-        self._new: dict[FetchCursor, str] = {}  # of partitions that are new: why
-        self._begun: dict[tuple[str, str], dict[int, int]] = {}  # of these by topic and reason: offsets to be logged
+        self._denied: dict[FetchCursor, Target] = {}  # look-ups that failed, as an ACL is missing
+        self._new: dict[FetchCursor, str] = {}  # new partitions, and why they are new
+        self._begun: dict[tuple[str, str], dict[int, int]] = {}  # start offsets to log, by (topic, reason)
 
     def out_of_range(self, cursor: FetchCursor, where: str) -> None:
-        """There is no such offset: go where the policy says, or tell the user (KIP-1106)."""
+        """Handle a position that is out of range: reset it by the policy, or fail the partition (KIP-1106)."""
         policy = self._plan.reset
         self.count += 1
         if policy == "error":
@@ -78,7 +79,7 @@ class OffsetReset:
         self._fetcher.seek_by_time(cursor, self.reset_time(policy))
 
     def reset_time(self, policy: str) -> Place:
-        """What ListOffsets is asked for by a reset policy."""
+        """Return the place that ListOffsets looks up for a reset policy."""
         if policy == "earliest":
             return EARLIEST
         duration = duration_ms(policy)
@@ -87,16 +88,16 @@ class OffsetReset:
         return Time(max(0, self._cluster.engine.clock.time_ns() // 1_000_000 - duration))
 
     def look_up(self, cursor: FetchCursor, place: Target) -> None:
-        """Find that place; reading goes on there."""
+        """Look up `place`, and continue the cursor there."""
         self._awaited[cursor] = _Lookup(cursor, place)
         self._tasks.soon(self._find_positions)
 
     def announce(self, cursor: FetchCursor, why: str) -> None:
-        """Log where reading begins in a new partition, once that is known, and why there."""
+        """Log the start offset of a new partition once it is known, with the reason `why`."""
         self._new[cursor] = why
 
     def begin(self, cursor: FetchCursor, offset: int, *, is_earliest: bool = False) -> None:
-        """Nothing was read of it: reading begins at `offset`."""
+        """Start a cursor without a position at `offset`."""
         why = self._new.pop(cursor, None)
         self._fetcher.seek(cursor, offset)
         if self.on_begun is not None and not is_earliest:
@@ -113,16 +114,16 @@ class OffsetReset:
             log.info("topic %r, %s: reading begins in %s%s", topic, why, places, more)
 
     def forget(self, cursor: FetchCursor) -> None:
-        """It goes on elsewhere, or not at all."""
+        """Drop the look-up of a cursor."""
         for state in (self._awaited, self._denied, self._new):
             state.pop(cursor, None)
 
     def denied_place(self, cursor: FetchCursor) -> Target | None:
-        """The place by which the position of a halted cursor was to be found, if that was not permitted."""
+        """Return the place of a halted cursor's look-up that was not authorized, or None."""
         return self._denied.get(cursor)
 
     def _find_positions(self) -> None:
-        """Ask each leader by itself: one that does not respond delays only its own partitions."""
+        """Look up at each leader separately: one that does not respond delays only its own partitions."""
         groups: dict[tuple[Target, tuple[int, str]], list[_Lookup]] = {}
         for lookup in self._awaited.values():
             if not lookup.is_under_way:
@@ -133,7 +134,7 @@ class OffsetReset:
             self._tasks.begin(self._find(group, place))
 
     async def _find(self, group: list[_Lookup], place: Target) -> None:
-        """Look up positions once; a failure that may pass is followed by another attempt, without end."""
+        """Look up positions. Transient failures are retried without end; others fail their partitions."""
         lookups = {lookup.cursor: lookup for lookup in group}
 
         def found(cursor: FetchCursor, offset: int) -> None:
@@ -170,7 +171,7 @@ class OffsetReset:
             self._find_positions()
 
     def _warn(self, failed: Mapping[FetchCursor, KafkaError]) -> None:
-        """Log one warning that names the partitions, each once for the same cause."""
+        """Log one warning that names the partitions, each once for each cause."""
         failing = {cursor: error for cursor, error in failed.items() if cursor in self._awaited}
         self._errors.tell_of(failing, "the position of {} could not be found: ")
 
@@ -178,22 +179,22 @@ class OffsetReset:
         cursor = lookup.cursor
         if self._awaited.get(cursor) is not lookup:
             return
-        if self._fetcher.queue.position(cursor.number) < 0:  # nothing was read: it begins there
+        if self._fetcher.queue.position(cursor.number) < 0:  # no position yet: start there
             self.begin(cursor, offset, is_earliest=lookup.place == EARLIEST)
         else:
             self._fetcher.go_on_at(cursor, offset)
 
     async def placed(self, cursor: FetchCursor) -> None:
-        """Return once it is known where `cursor` goes on."""
+        """Wait until the position of `cursor` is known."""
         while cursor in self._awaited and not self._fetcher.stopped:
             await self._tasks.progress()
 
     async def available(
         self, cursors: Iterable[FetchCursor], place: Target
     ) -> tuple[dict[FetchCursor, int], dict[FetchCursor, KafkaError]]:
-        """The offset of each at that place, or the end where no record is as young, and the errors of the others.
+        """Return (offsets, errors): each cursor's offset at `place` (the end, if no record is as young), or its error.
 
-        Those may pass: `look_up_late` waits for them. Any other error of a partition is raised.
+        The returned errors are transient: `look_up_late` retries them. Any other error is raised.
         """
         found: dict[FetchCursor, int] = {}
         failed = await self._attempt(list(cursors), place, found.__setitem__, self._available)
@@ -203,7 +204,7 @@ class OffsetReset:
         return found, failed
 
     def look_up_late(self, failed: Mapping[FetchCursor, KafkaError], place: Target) -> None:
-        """Find that place behind the other partitions, and name these in a warning."""
+        """Look up that place for cursors that failed, while the others are read, and name them in a warning."""
         for cursor in failed:
             if self._fetcher.numbered(cursor.number) is cursor:
                 self.look_up(cursor, place)
@@ -216,9 +217,9 @@ class OffsetReset:
         on_found: Callable[[FetchCursor, int], object],
         ask: Callable[[dict[Partition, Place], Callable[[Partition, int], object]], Awaitable[Failed]] | None = None,
     ) -> dict[FetchCursor, KafkaError]:
-        """Look up the offset of each at that place, or the end where no record is as young; the errors of the others.
+        """Look up each cursor's offset at that place (the end, if no record is as young); return the errors.
 
-        `on_found` gets each at once.
+        `on_found` gets each offset as soon as it is known.
         """
         by_name = {(cursor.topic, cursor.partition): cursor for cursor in cursors}
         look = ask or self._once
@@ -229,7 +230,7 @@ class OffsetReset:
         if isinstance(place, LogEnd):
             failed = await offsets(by_name, place, lambda where, offset: on_found(by_name[where], offset))
             return {by_name[where]: error for where, error in failed.items()}
-        # The end first: a record that is added between the two requests is found by its time.
+        # Look up the end first: the second request, by time, then finds records appended between the two.
         ends: dict[Partition, int] = {}
         failed = await offsets(by_name, LATEST, ends.__setitem__)
 
@@ -257,7 +258,7 @@ class OffsetReset:
 
 
 class _Lookup:
-    """The position of one cursor that is to be found by a place."""
+    """A look-up of one cursor's position."""
 
     __slots__ = ("cursor", "failures", "is_under_way", "place")
 

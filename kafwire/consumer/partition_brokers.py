@@ -1,6 +1,7 @@
-"""Which broker each partition is fetched from: its leader, or a replica near by (KIP-392); and when they move.
+"""The broker that each partition is fetched from: its leader, or a nearby replica (KIP-392); and moves between them.
 
-A cursor that no broker fetcher has is unassigned: on its way to a broker, or lost until the metadata tells where it is.
+A cursor without a broker fetcher is unassigned: a connection to its broker is being opened, or it is lost until the
+metadata names its leader.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from kafwire.runtime.log import log
 if TYPE_CHECKING:
     from kafwire.consumer.fetcher import Fetcher
 
-# So many answers in a row that cannot be read are no accident of one connection.
+# Responses in a row that cannot be parsed: with this many, not one connection but the broker is at fault.
 UNREADABLE = 3
 
 
 class PartitionBrokers:
-    """The broker fetchers of one fetcher, and which of them has each cursor."""
+    """The broker fetchers of one fetcher, and the assignment of cursors to them."""
 
     def __init__(self, fetcher: Fetcher) -> None:
         self._fetcher = fetcher
@@ -47,19 +48,19 @@ class PartitionBrokers:
         self._broker_fetchers: dict[tuple[int, str], BrokerFetcher] = {}
         self._assigned: dict[FetchCursor, BrokerFetcher] = {}
         self._unassigned: dict[FetchCursor, None] = {}
-        self._lost: dict[FetchCursor, None] = {}  # of them: the metadata does not tell where they are
-        self._connecting: dict[FetchCursor, int] = {}  # of them: on their way to that broker
+        self._lost: dict[FetchCursor, None] = {}  # unassigned cursors that need new metadata
+        self._connecting: dict[FetchCursor, int] = {}  # unassigned cursors that wait for a connection to this broker
         self._newly_lost = asyncio.Event()
         self._looking: asyncio.Task[None] | None = None
         self._unreadable: dict[int, int] = {}
 
     def fetcher_of(self, cursor: FetchCursor) -> BrokerFetcher | None:
-        """What asks for this cursor, if anything does."""
+        """Return the broker fetcher of a cursor, or None."""
         return self._assigned.get(cursor)
 
     @property
     def count(self) -> int:
-        """Those whose requests may be parked. Beside each there may be one for immediate fetches."""
+        """The number of broker fetchers whose requests may be parked, without those for immediate fetches."""
         if self._strategy.connection_per_partition:
             return len(self._broker_fetchers)
         return sum(
@@ -69,17 +70,17 @@ class PartitionBrokers:
 
     @property
     def unassigned_count(self) -> int:
-        """Cursors that no broker fetcher has."""
+        """The number of cursors without a broker fetcher."""
         return len(self._unassigned)
 
     def remove(self, cursor: FetchCursor) -> None:
-        """It is read no more."""
+        """Drop a cursor."""
         for state in (self._unassigned, self._lost, self._connecting):
             state.pop(cursor, None)
         self.leave(cursor)
 
     def leave(self, cursor: FetchCursor) -> None:
-        """Take it from the broker fetcher that has it."""
+        """Take a cursor from its broker fetcher."""
         broker_fetcher = self._assigned.pop(cursor, None)
         if broker_fetcher is not None:
             broker_fetcher.release(cursor)
@@ -88,10 +89,10 @@ class PartitionBrokers:
                 broker_fetcher.stop()
                 self._cluster.release(broker_fetcher.connection.node, broker_fetcher.role)
             elif self._strategy.all_or_none:
-                self._fetcher.pump_soon(broker_fetcher)  # it may have waited for this one's reader
+                self._fetcher.pump_soon(broker_fetcher)  # it may have waited for the reader of this cursor
 
     def move(self, cursors: Iterable[FetchCursor]) -> None:
-        """Give these to the broker that is to be asked for them now, as far as the metadata knows."""
+        """Move these cursors to their current brokers, as the metadata names them."""
         for cursor in cursors:
             self.leave(cursor)
             if self._fetcher.cursors.get((cursor.topic, cursor.partition)) is cursor:
@@ -99,7 +100,7 @@ class PartitionBrokers:
         self._tasks.soon(self._settle_all)
 
     def lose(self, cursors: Iterable[FetchCursor], error: KafkaError) -> None:
-        """These cannot be read where they were asked for: look for their leaders again, with backoff."""
+        """Look up the leaders of these cursors again, with back-off, as their broker cannot serve them."""
         lost = list(cursors)
         if lost:
             log.debug("%s and %d more: %s", lost[0].name, len(lost) - 1, error)
@@ -109,8 +110,9 @@ class PartitionBrokers:
         self._errors.warn_late(lost, error)
 
     def _lose(self, cursor: FetchCursor, why: object) -> None:
-        """Note that a cursor has no broker: the metadata has to be refreshed before it can be settled. A read that ends
-        fails when that has been so for long.
+        """Mark a cursor as lost: it gets a broker after a metadata refresh.
+
+        A scan fails if the cursor has been failing for longer than `default_api_timeout_ms`.
         """
         self._connecting.pop(cursor, None)
         if cursor not in self._unassigned:
@@ -130,7 +132,7 @@ class PartitionBrokers:
             )
 
     def _settle_all(self) -> None:
-        """Assign every cursor that has no broker to one; a slow broker holds up nobody else. Look for the others."""
+        """Assign unassigned cursors to their brokers, each broker in its own task; look up the leaders of lost ones."""
         groups: dict[int, list[FetchCursor]] = {}
         for cursor in [cursor for cursor in self._unassigned if cursor not in self._lost]:
             node = self._broker_of(cursor)
@@ -152,7 +154,7 @@ class PartitionBrokers:
             self._looking = self._tasks.begin(self._look())
 
     async def _look(self) -> None:
-        """Refresh the metadata until nobody is lost, with backoff for those who are lost again and again."""
+        """Refresh the metadata until no cursor is lost, with back-off for repeated losses."""
         try:
             while self._lost:
                 self._newly_lost.clear()
@@ -178,7 +180,7 @@ class PartitionBrokers:
             self._looking = None
 
     def _broker_of(self, cursor: FetchCursor) -> int | None:
-        """The broker to ask; -1 when there is none now, None when there never will be (then the cursor is halted)."""
+        """Return the broker of a cursor; -1: none now; None: none, as the cursor is halted or being validated."""
         metadata = self._cluster.metadata
         known = metadata.topics.get(cursor.topic)
         code = metadata.errors.get(cursor.topic, 0)
@@ -225,7 +227,7 @@ class PartitionBrokers:
         return why_behind(cursor, epoch) if is_behind(cursor, epoch) else f"{cursor.name} has no leader"
 
     async def _settle(self, node: int, cursors: list[FetchCursor]) -> None:
-        """Open what leads to a broker and hand it these cursors, unless they were moved or dropped meanwhile."""
+        """Open the connections to a broker and assign these cursors to them, unless they moved or ended meanwhile."""
         groups = self._strategy.by_role(cursors)
         await asyncio.gather(*(self._settle_at(node, role, group) for role, group in groups.items()))
 
@@ -257,16 +259,16 @@ class PartitionBrokers:
         broker_fetcher.pump()
 
     def immediate_fetcher(self, node: int) -> BrokerFetcher | None:
-        """The broker fetcher for what must not wait behind a parked request, if there is one yet."""
+        """Return the broker fetcher for immediate fetches, or None if it is not open yet."""
         return self._broker_fetchers.get((node, IMMEDIATE))
 
     async def open_immediate_fetcher(self, node: int) -> BrokerFetcher | None:
-        """The broker fetcher for what must not wait behind a parked request; None when the broker cannot be reached."""
+        """Return the broker fetcher for immediate fetches, opened if needed; None if the broker cannot be reached."""
         try:
             connection = self._cluster.connection(node, IMMEDIATE)
             await connection.open()
         except (KafkaConnectionError, KafkaTimeoutError, ProtocolError):
-            return None  # whatever waits there is fetched when the parked request is answered
+            return None  # the next request, after the parked one, fetches the waiting cursors
         broker_fetcher = self._broker_fetchers.get((node, IMMEDIATE))
         if broker_fetcher is None or broker_fetcher.connection is not connection:
             broker_fetcher = self._broker_fetchers[node, IMMEDIATE] = BrokerFetcher(
@@ -275,28 +277,28 @@ class PartitionBrokers:
         return broker_fetcher
 
     def new_leader(self, part: PartitionAnswer, cursor: FetchCursor, answer: FetchAnswer) -> bool:
-        """Take in a hint who leads now (KIP-951); whether it is news."""
+        """Apply a response's hint of the new leader (KIP-951); return True if the metadata changed."""
         return part.leader_id >= 0 and self._cluster.metadata.update_leader(
             cursor.topic, cursor.partition, part.leader_id, part.leader_epoch, answer.endpoints
         )
 
     def unreadable(self, node: int) -> bool:
-        """A broker's answer could not be read: whether that has become its habit."""
+        """Count a broker's response that cannot be parsed; return True at the third in a row."""
         self._unreadable[node] = self._unreadable.get(node, 0) + 1
         return self._unreadable[node] >= UNREADABLE
 
     def readable(self, node: int) -> None:
-        """A broker's answer was read."""
+        """Reset the count after a response that was parsed."""
         self._unreadable.pop(node, None)
 
     def leave_hung(self, connection: BrokerConnection) -> None:
-        """What a broker that hangs was asked for is read elsewhere by now: do not keep room for its answer."""
+        """Close a hung broker's connection whose request has cursors that moved away, to free its reserved bytes."""
         for broker_fetcher in list(self._broker_fetchers.values()):
             if broker_fetcher.connection is connection and broker_fetcher.is_left:
-                connection.fail("the broker hangs, and others lead partitions of its now")
+                connection.fail("the broker hangs, and its partitions have other leaders now")
 
     def on_metadata(self, changed: set[str]) -> None:
-        """Leaders moved: do not wait until the old ones say so. And a topic made anew is not the one that was read."""
+        """Move cursors at once after a change of leaders or leader epochs, or when their topic was recreated."""
         now = self._cluster.engine.now_ms()
         moved = []
         for cursor in self._fetcher.cursors.values():
@@ -311,17 +313,17 @@ class PartitionBrokers:
             away = leader >= 0 and cursor.read_from(leader, now) != broker_fetcher.connection.node
             if known.topic_id != cursor.topic_id or away or epoch != cursor.leader_epoch:
                 moved.append(cursor)
-        self.move(moved)  # and those on their way to where they were before
+        self.move(moved)  # this also re-assigns cursors that wait for a connection to an earlier broker
 
     # --- all of them ------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Send nothing more."""
+        """Stop all broker fetchers."""
         for broker_fetcher in self._broker_fetchers.values():
             broker_fetcher.stop()
 
     def sessions(self) -> list[tuple[int, tuple[int, int]]]:
-        """(broker, what closes it there) for each session that brokers keep for us; they are no longer ours."""
+        """Forget the fetch sessions; return (broker, (session id, epoch that ends it)) for each."""
         found = [
             (broker_fetcher.connection.node, broker_fetcher.session.closing())
             for broker_fetcher in self._broker_fetchers.values()
@@ -329,5 +331,5 @@ class PartitionBrokers:
         return [(node, closing) for node, closing in found if closing is not None]
 
     def stats(self) -> list[dict[str, Any]]:
-        """A snapshot for metrics."""
+        """Return a snapshot for metrics."""
         return [broker_fetcher.stats() for broker_fetcher in self._broker_fetchers.values()]

@@ -1,4 +1,4 @@
-"""A partition that one reader has for itself, and that is given back whatever becomes of him."""
+"""A claim: one reader's exclusive hold of a partition, released even if the reader is garbage-collected."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kafwire.types import TopicPartition
 
 
 class StreamEnded(KafkaError):
-    """A partition is given up: whoever has it for himself reads to here, and his stream ends. Nobody else sees it."""
+    """The end of a partition's own stream, as the partition is given up. Only that stream sees this error."""
 
 
 def not_explicit(topic: str, partition: int) -> KafkaError:
-    """What `complete` raises in a stream that counts a batch as processed when the next one is taken."""
+    """Return the error of `complete` in a stream that is not explicit."""
     return KafkaError(
         f"the stream of {topic}-{partition} is not explicit: a batch counts as processed when the next one is taken; "
         "to complete records yourself, in any order, make it with explicit=True"
@@ -24,10 +24,10 @@ def not_explicit(topic: str, partition: int) -> KafkaError:
 
 
 class Claim:
-    """One reader's hold of a partition: made in his thread, taken on the engine (`Assignment.claim`), closed by him.
+    """One reader's hold of a partition: made and closed in the reader's thread, taken on the engine.
 
-    The call that takes it may be cancelled or interrupted and yet have run. So it hands nothing out: whoever makes a
-    claim closes it, or drops it, without knowing whether it was taken, and what is closed is not taken any more.
+    The call that takes it (`Assignment.claim`) may be cancelled or interrupted and yet have run. So the call returns
+    nothing: the maker of a claim closes or drops it without knowing if it was taken. A closed claim is never taken.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class Claim:
         release: Callable[[FetchCursor], object],
         ownership: PartitionOwnership | None = None,
     ) -> None:
-        """`release` gives the partition back, on the engine; `ownership` is that of its assignment, if it has one."""
+        """`release` gives the partition back, on the engine; `ownership` belongs to its assignment, if it has one."""
         self.where = where
-        self.cursor: FetchCursor | None = None  # while it is taken
-        self.number = -1  # of the partition's place in the queue, once it was taken
+        self.cursor: FetchCursor | None = None  # set while the claim is taken
+        self.number = -1  # of the partition's place in the queue, once the claim was taken
         self.closed = False
-        self.is_read = False  # its reader has begun
-        self.is_ending = False  # nothing more of it is handed out
-        self.on_change: Callable[[], object] | None = None  # called on the engine: it is ending, or the partition goes
+        self.is_read = False  # the reader has begun
+        self.is_ending = False  # no more records of the partition are delivered
+        self.on_change: Callable[[], object] | None = None  # called on the engine if the claim ends, or the partition
         self.ownership = ownership
         self._engine = engine
         self._release = release
@@ -54,22 +54,22 @@ class Claim:
         self.cursor, self.number, self.ownership = cursor, cursor.number, cursor.ownership
 
     def tell(self) -> None:
-        """Report that the claim is ending, or that the partition is gone. On the engine."""
+        """Call `on_change`: the claim ends, or the partition was dropped. On the engine."""
         if self.on_change is not None:
             self.on_change()
 
     @property
     def is_over(self) -> bool:
-        """Whether the partition is not the consumer's any more. From any thread."""
+        """True if the consumer does not own the partition any more. Any thread."""
         return self.ownership is not None and not self.ownership.is_owned
 
     @property
     def is_lost(self) -> bool:
-        """Whether another member processes what is in hand of the partition. From any thread."""
+        """True if another member processes the records in hand. Any thread."""
         return self.ownership is not None and self.ownership.is_lost
 
     def close(self) -> None:
-        """Let others read the partition. From any thread; a second close does nothing."""
+        """Release the partition for other readers. Any thread; a second close does nothing."""
         self.closed = True
         self._engine.start(self._give_back)
 

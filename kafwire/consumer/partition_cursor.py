@@ -1,4 +1,4 @@
-"""A cursor: where a read is in one partition, whom to ask, whether to ask at all, and what answers mean for it.
+"""A cursor: the state of one partition's fetching (position, broker, demand), and the effect of responses on it.
 
 Pure: events and times come in, decisions go out. `broker_fetcher.py` and `fetcher.py` carry them out.
 """
@@ -18,14 +18,14 @@ from kafwire.consumer.group.ownership import PartitionOwnership
 from kafwire.error_codes import ErrorCode
 from kafwire.lazy_dataclass import dataclass
 
-# What another replica answers, the leader may not: this one lags behind, or is damaged.
+# Errors of a read replica that the leader may not have: the replica lags behind, or is damaged.
 REPLICA_ERRORS = LEADER_ERRORS | {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.CORRUPT_MESSAGE}
 UNKNOWN = -1
 NO_END = 2**63 - 1
 
 
 class Part(Protocol):
-    """What a Fetch answer says of one partition, apart from the records."""
+    """One partition of a Fetch response, without the records."""
 
     @property
     def error_code(self) -> int:
@@ -33,7 +33,7 @@ class Part(Protocol):
 
     @property
     def high_watermark(self) -> int:
-        """The offset below which everything is replicated."""
+        """The offset below which all records are replicated."""
 
     @property
     def last_stable_offset(self) -> int:
@@ -41,7 +41,7 @@ class Part(Protocol):
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset there is."""
+        """The first offset of the log."""
 
     @property
     def preferred_read_replica(self) -> int:
@@ -53,20 +53,20 @@ class Part(Protocol):
 
     @property
     def diverging_end_offset(self) -> int:
-        """Where that epoch ends."""
+        """The end offset of that epoch."""
 
 
 class FetchDisposition(enum.Enum):
-    """What an answer's part means for its cursor."""
+    """The effect of a response's partition on its cursor."""
 
-    TAKE = enum.auto()  # its records, if any, are the next
-    FOLLOW = enum.auto()  # ask the replica that the leader prefers for us
-    RETURN = enum.auto()  # the replica cannot serve us: ask the leader again
-    DOUBT = enum.auto()  # the replica's log is not what was read: the leader must say whose is right
-    FIND_LEADER = enum.auto()  # look for the leader, then ask again; so too after an error that nobody knows
-    TRUNCATED = enum.auto()  # what was read is not in the log any more
-    OUT_OF_RANGE = enum.auto()  # there is no such offset
-    FAILED = enum.auto()  # no retry mends it
+    TAKE = enum.auto()  # take its records, if any
+    FOLLOW = enum.auto()  # fetch from the read replica that the leader prefers
+    RETURN = enum.auto()  # fetch from the leader again: the read replica cannot serve the cursor
+    DOUBT = enum.auto()  # the read replica's log differs from the fetched records: validate at the leader
+    FIND_LEADER = enum.auto()  # look up the leader, then retry; also after an unknown error code
+    TRUNCATED = enum.auto()  # the log was truncated below the position
+    OUT_OF_RANGE = enum.auto()  # the log does not have the position
+    FAILED = enum.auto()  # an error that no retry fixes
 
 
 @dataclass(slots=True, eq=False)
@@ -77,28 +77,28 @@ class FetchCursor:
     topic: str
     topic_id: uuid.UUID
     partition: int
-    generation: int = 0  # rises with every seek; what was asked for in an older one is not taken
-    position: int = UNKNOWN  # the next offset to ask for
-    lowest: int = field(init=False)  # nothing before this offset was asked for
-    end: int = NO_END  # nothing is wanted from here on
-    ended: bool = False  # there is nothing between the position and the end, nor will be
-    last_epoch: int = UNKNOWN  # leader epoch of the batch before it
-    leader_epoch: int = UNKNOWN  # of the leader that is asked
+    generation: int = 0  # rises with every seek; responses to requests of an older one are not taken
+    position: int = UNKNOWN  # the next offset to fetch
+    lowest: int = field(init=False)  # the lowest position so far
+    end: int = NO_END  # records from here on are not wanted
+    ended: bool = False  # no record lies, or will lie, between the position and the end
+    last_epoch: int = UNKNOWN  # leader epoch of the batch before the position
+    leader_epoch: int = UNKNOWN  # of the current leader
     high_watermark: int = UNKNOWN
     last_stable: int = UNKNOWN
     log_start: int = UNKNOWN
     replica: int = UNKNOWN  # the broker to read from instead of the leader, until
     replica_until_ms: float = 0.0
-    asked_for: bool = False  # somebody reads this partition
+    asked_for: bool = False  # demand: a reader reads this partition
     paused: bool = False
-    halted: bool = False  # failed: nothing is fetched until a seek
-    failure: Exception | None = None  # by that
-    doubted: bool = False  # nothing is fetched until the leader has said where its log and what was read part
-    returns: int = 0  # to the leader, in a row
+    halted: bool = False  # failed: not fetched until a seek
+    failure: Exception | None = None  # the error that halted it
+    doubted: bool = False  # not fetched until the position is validated
+    returns: int = 0  # moves back to the leader, in a row
     failing_since_ms: float | None = None
-    warned: bool = False  # the user was told of that
-    failures: int = 0  # to find where it is to be asked for, in a row
-    batch_bytes: int = 0  # of a batch that came lately
+    warned: bool = False  # a log line has reported the failure
+    failures: int = 0  # failed look-ups of the broker, in a row
+    batch_bytes: int = 0  # size of a recent batch
     epochs: FetchedEpochs = field(default_factory=FetchedEpochs)
     ownership: PartitionOwnership = field(default_factory=PartitionOwnership)  # of this assignment
     # For metrics.
@@ -110,12 +110,12 @@ class FetchCursor:
 
     @property
     def name(self) -> str:
-        """As errors name it."""
+        """The partition's name in errors: topic-number."""
         return f"{self.topic}-{self.partition}"
 
     @property
     def is_wanted(self) -> bool:
-        """Whether more is to be fetched, as far as the room in its buffer allows."""
+        """True if the cursor must be fetched as soon as its buffer has room."""
         return (
             self.asked_for
             and not self.paused
@@ -127,17 +127,17 @@ class FetchCursor:
 
     @property
     def done(self) -> bool:
-        """Whether everything below the end was received, or is known not to exist."""
+        """True if all records below the end were received, or do not exist."""
         return self.ended or self.position >= self.end
 
     def asked(self, max_bytes: int, *, names_epochs: bool = True) -> Asked:
-        """What the next request asks of this partition."""
+        """Return the next request for this partition."""
         if not names_epochs:
             return Asked(self.position, max_bytes)
         return Asked(self.position, max_bytes, self.leader_epoch, self.last_epoch)
 
     def seek(self, position: int, generation: int, *, last_epoch: int = UNKNOWN) -> None:
-        """Go on at `position`."""
+        """Continue at `position`."""
         if position >= 0:
             self.lowest = position if self.lowest < 0 else min(self.lowest, position)
         self.position = position
@@ -150,36 +150,36 @@ class FetchCursor:
         self.failing_since_ms = None
 
     def advance(self, next_offset: int, epoch: int) -> None:
-        """Batches up to `next_offset` arrived, the last of them of that leader epoch."""
+        """Move behind batches that arrived: up to `next_offset`, the last one of leader epoch `epoch`."""
         self.position = next_offset
         self.last_epoch = epoch
         self.returns = 0
         self.recover()
 
     def recover(self) -> None:
-        """All is well: the next failure is a first one again."""
+        """Reset the failure timer, count and warning after a success."""
         self.failing_since_ms = None
         self.warned = False
         self.failures = 0
 
     def failing_ms(self, now_ms: float) -> float:
-        """For how long it has been failing; it begins to, if it was well."""
+        """Return how long the cursor has been failing; a first failure begins now."""
         if self.failing_since_ms is None:
             self.failing_since_ms = now_ms
         return now_ms - self.failing_since_ms
 
     def read_from(self, leader: int, now_ms: float) -> int:
-        """The broker to ask: the preferred replica while its lease lasts, else the leader."""
+        """Return the broker to fetch from: the preferred read replica while its lease lasts, else the leader."""
         if self.replica >= 0 and now_ms >= self.replica_until_ms:
             self.replica = UNKNOWN
         return self.replica if self.replica >= 0 else leader
 
     def judge(self, part: Part, *, from_replica: bool, committed_only: bool = False) -> FetchDisposition:
-        """What `part` means. Takes in watermarks, which are true whatever else the answer says.
+        """Return the effect of `part`, and take its watermarks, which are valid in any response without an error.
 
-        A replica may be behind the leader, or be gone: what it cannot serve is not lost, the leader is asked before
-        anything is believed. And a new leader may not know yet that records below the end are committed, or may have
-        lost them: an answer of its without records is no success.
+        A read replica may be behind the leader, or gone: records that it lacks are not lost, so the leader decides. A
+        new leader may not know yet that records below the end are committed, or may have lost them: an empty response
+        from it does not reset the failure timer.
         """
         code = part.error_code
         if code == 0:
@@ -202,17 +202,17 @@ class FetchCursor:
         return FetchDisposition.FIND_LEADER if may_pass(code) else FetchDisposition.FAILED
 
     def may_end(self, part: Part, *, committed_only: bool) -> bool:
-        """Whether a broker that says `part` may answer up to the end: then records that it does not have do not exist.
+        """Return True if a broker that sent `part` serves records up to the end: records that it lacks do not exist.
 
-        It answers up to the high watermark, or with committed records up to the last stable offset. Below that there is
-        a batch at each position, unless its offsets were taken away (compaction, deletion). So a full answer without
-        any records ends all partitions of which this is true.
+        A broker serves up to the high watermark, or with read_committed up to the last stable offset. Below that, each
+        offset is in a batch, unless compaction or deletion removed it. So a response without any records, to a full
+        request, ends all partitions for which this is true.
         """
         stable = part.last_stable_offset
         return (stable if committed_only and stable >= 0 else part.high_watermark) >= self.end
 
     def why_stalled(self, seconds: float, *, committed_only: bool) -> str:
-        """Why there were no records for so long, although there are, or were, some below the end."""
+        """Return why no records came for so long, although the log has, or had, some below the end."""
         text = f"{self.name} gave no records from offset {self.position} on for {seconds:g} s"
         if committed_only and 0 <= self.last_stable < self.end <= self.high_watermark:
             return (
@@ -225,9 +225,9 @@ class FetchCursor:
         )
 
     def lag(self, delivered: int, *, committed_only: bool, fed_end: int = -1) -> int | None:
-        """Records that are there and not delivered yet, as the last answer knew; None before the first.
+        """Return the number of records not delivered yet, from the last response; None before the first.
 
-        `fed_end` is the end that an answer told of which this cursor may not have judged yet.
+        `fed_end` is the end of the log in a response that this cursor may not have judged yet.
         """
         end = self.last_stable if committed_only else self.high_watermark
         if delivered > end:

@@ -1,4 +1,4 @@
-"""The partitions of a consumer as they come: each is claimed for the stream that will read it alone."""
+"""The feed of a consumer's partitions: each new partition is claimed for a stream of its own."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from kafwire.consumer.partition_claim import Claim
 
 
 class PartitionFeed:
-    """What `partitions()` iterates over. Lives on the engine."""
+    """The source of `partitions()`. Lives on the engine."""
 
     def __init__(self, is_disturbed: Callable[[], bool]) -> None:
-        """`is_disturbed`: who waits here has something else to do first."""
+        """`is_disturbed` returns True if the iterating thread must first run handlers or raise an error."""
         self.is_open = True
         self._is_disturbed = is_disturbed
         self._claims: deque[Claim] = deque()
         self._news = asyncio.Event()
 
     def offer(self, claim: Claim) -> None:
-        """A partition has come."""
+        """Add the claim of a new partition."""
         self._claims.append(claim)
         self._news.set()
 
     def look(self) -> None:
-        """There may be something else to do."""
+        """Make a waiting `next` check `is_disturbed`."""
         self._news.set()
 
     async def next(self) -> Claim | None:
-        """The next partition, once there is one; None: there is something else to do, or nothing more comes."""
+        """Wait for the next partition and return its claim; None: disturbed, or closed."""
         while self.is_open and not self._is_disturbed():
             while self._claims:
                 claim = self._claims.popleft()
@@ -40,7 +40,7 @@ class PartitionFeed:
         return None
 
     def close(self) -> None:
-        """Nothing more comes. What nobody took is given back."""
+        """End the feed, and release the claims that were not taken."""
         self.is_open = False
         for claim in self._claims:
             claim.close()

@@ -1,6 +1,6 @@
-"""Validation of positions (KIP-320): who is asked whether a log still has what was read of it, and what follows.
+"""Validation of positions (KIP-320): look-ups that find if a log was truncated below the position, and the reset.
 
-`truncation.py` decides. Until it is known the cursor is `doubted`: nothing is fetched.
+`truncation.py` decides. Until the result is known, the cursor is `doubted`, and not fetched.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class PositionValidation:
-    """Validates the positions of one fetcher's cursors."""
+    """The validation of positions for one fetcher's cursors."""
 
     def __init__(self, fetcher: Fetcher) -> None:
         self.truncations = 0
@@ -40,7 +40,7 @@ class PositionValidation:
         self._errors = fetcher.errors
 
     def truncated(self, cursor: FetchCursor, divergence: Divergence, where: str) -> None:
-        """The log that `where` has parts from what was fetched."""
+        """Handle a truncation: the log at the broker `where` differs from the fetched records."""
         self.truncations += 1
         found = Truncation(cursor, divergence, where)
         cursor.epochs.cut(found.offset)
@@ -51,11 +51,11 @@ class PositionValidation:
         log.warning("%s; reading goes on there", found.text)
 
     def leave_replica(self, cursor: FetchCursor, *, doubt: bool = False, unknown: bool = False) -> None:
-        """A replica cannot serve what is asked of it: back to the leader, again and again with backoff.
+        """Return a cursor to the leader, as its read replica cannot serve it; repeated returns wait for a back-off.
 
-        With `doubt` its log is not what was read: the leader, who has the right one, is asked before anything is
-        believed. Not by fetching: whoever names a rack is sent to the replica again, whatever the log (KIP-392). An
-        `unknown` one is not in the metadata yet.
+        `doubt`: the replica's log differs from the fetched records, so the leader, whose log counts, is asked for the
+        end of the epoch. A fetch would not do: a request with a rack is sent to the replica again, whatever its log
+        (KIP-392). `unknown`: the metadata lacks the replica.
         """
         cursor.replica = -1
         cursor.returns += 1
@@ -67,7 +67,7 @@ class PositionValidation:
             self._tasks.begin(self._ask_leader(cursor) if doubt else self._wait_for_replica(cursor, refresh=unknown))
 
     async def _wait_for_replica(self, cursor: FetchCursor, *, refresh: bool = False) -> None:
-        """The leader sends us to a replica that then has not got what we ask for: it may have it in a while."""
+        """Wait, then fetch again: a replica that the leader prefers, and that lacks the records, may get them later."""
         generation, position = cursor.generation, cursor.position
         await asyncio.sleep(self._fetcher.backoff_ms(cursor.returns) / 1000)
         if refresh:
@@ -85,7 +85,7 @@ class PositionValidation:
             self._errors.tell_once(cursor.name, error, f"where {cursor.name} was cut could not be found: ")
             told = Divergence(-1, -1)
         if (cursor.position, cursor.generation) != (position, generation) or not cursor.doubted:
-            return  # it was sought in meanwhile
+            return  # a seek came meanwhile
         if parts_from(told, position, epoch):
             cursor.doubted = False
             self.truncated(cursor, told, "the leader")
@@ -93,7 +93,7 @@ class PositionValidation:
             await self._wait_for_replica(cursor)
 
     def look_for_offset(self, cursor: FetchCursor) -> None:
-        """No broker has come to know the leader epoch of what was read last. The offset may be there all the same."""
+        """Test if the position is in the log, as no broker has the leader epoch of the last fetched record."""
         cursor.doubted = True
         self._tasks.begin(self._look_for_offset(cursor, why_behind(cursor, self._leader_epoch(cursor))))
 
@@ -108,11 +108,11 @@ class PositionValidation:
             start = end = -1
             problem = error
         if (cursor.position, cursor.generation) != (position, generation) or not cursor.doubted:
-            return  # it was sought in meanwhile
+            return  # a seek came meanwhile
         cursor.doubted = False
         if isinstance(problem, KafkaConnectionError | KafkaTimeoutError):
             self._errors.tell_once(cursor.name, problem, f"{why}; whether there is such an offset could not be found: ")
-        elif problem is not None:  # at once, and so it would be again
+        elif problem is not None:  # a retry would fail in the same way
             self._fetcher.halt(cursor, problem)
             return
         known = self._cluster.metadata.topics.get(cursor.topic)

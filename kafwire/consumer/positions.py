@@ -1,4 +1,4 @@
-"""Where a consumer is in its partitions, and where their logs begin and end: seeks, positions, lag."""
+"""Positions of a consumer: seeks, the next offsets, lag, and the begins and ends of logs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Positions:
         self._ledger = ledger
 
     async def seek(self, where: TopicPartition, offset: int) -> None:
-        """Read on at `offset`."""
+        """Continue at `offset`."""
         cursor = cursor_of(self._fetcher.cursors, where)
         position = natural(offset)
         if position is None:
@@ -36,7 +36,7 @@ class Positions:
         self._ledger.seek(cursor)
 
     def put_back(self, rest: UnreadRemainder) -> None:
-        """Hand a batch's rest out again, unless its log was cut meanwhile and reading goes on before it."""
+        """Fetch a batch's undelivered rest again, unless a truncation has moved the position before it."""
         cursor = self._fetcher.cursors.get(rest.where)
         queue = self._fetcher.queue
         if cursor is None or queue.position(cursor.number) < rest.end:
@@ -47,20 +47,20 @@ class Positions:
         queue.process(cursor.number, min(processed, rest.offset))
 
     def fetch_again(self, number: int, generation: int, offset: int) -> None:
-        """A reader could hand out nothing from `offset` on, and has reset the partition to that `generation` for it."""
+        """Fetch again from `offset` on, as a reader could not deliver these records and reset the place."""
         cursor, queue = self._fetcher.numbered(number), self._fetcher.queue
-        if cursor is not None and generation == cursor.generation + 1:  # nobody has sought in it since
+        if cursor is not None and generation == cursor.generation + 1:  # no seek came since
             processed = queue.processed(number)
             self._fetcher.seek(cursor, offset)
             queue.process(number, processed)
 
     async def settled(self) -> None:
-        """Return when the engine has done what was started before."""
+        """Do nothing: when this call returns, the engine has run all calls that were started before."""
 
     async def seek_to(self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
-        """Read on at the first record of a time, or at an end; the offsets.
+        """Continue at the first record of a time, or at an end; return the offsets.
 
-        Partitions that are not available now have none: they are read on there once a leader responds.
+        Partitions that are not available now are left out: they continue there once a leader responds.
         """
         place = place_of(when)
         chosen = cursors_of(self._fetcher.cursors, partitions)
@@ -75,7 +75,7 @@ class Positions:
         return {TopicPartition(cursor.topic, cursor.partition): offset for cursor, offset in found.items()}
 
     async def position(self, where: TopicPartition) -> int:
-        """The offset of the next record that a reader gets."""
+        """Return the offset of the next record that a reader delivers."""
         cursor = cursor_of(self._fetcher.cursors, where)
         limit_s = self._fetcher.config.default_api_timeout_ms / 1000
         try:
@@ -83,8 +83,8 @@ class Positions:
                 await self._placed(cursor)
         except TimeoutError:
             raise KafkaTimeoutError(
-                f"it could not be found out within {limit_s:g} s where {cursor.name} is to be read on: its leader does "
-                "not answer, or there is none"
+                f"the position of {cursor.name} could not be found within {limit_s:g} s: its leader does not respond, "
+                "or there is none"
             ) from None
         return self._fetcher.queue.position(cursor.number)
 
@@ -93,10 +93,10 @@ class Positions:
         while True:
             if cursor.position >= 0 or cursor.halted or self._fetcher.numbered(cursor.number) is not cursor:
                 return
-            await asyncio.sleep(PLACED_LOOK_S)  # the group's offset is being asked for
+            await asyncio.sleep(PLACED_LOOK_S)  # the look-up of the committed offset is in progress
 
     async def offsets_for_times(self, times: Mapping[TopicPartition, Place]) -> dict[TopicPartition, int | None]:
-        """The first offset at or after a time, of each partition; None where there is none."""
+        """Return each partition's first offset at or after a time, or None."""
         level = int(self._fetcher.config.isolation_level == "read_committed")
         found = await list_offsets(
             self._fetcher.cluster,
@@ -106,24 +106,24 @@ class Positions:
         return {where: None if found[where] < 0 else found[where] for where in times}
 
     async def ends(self, partitions: Iterable[TopicPartition] | None, place: Place) -> dict[TopicPartition, int]:
-        """First or last offsets as the leaders know them now; the last stable ones with read_committed."""
+        """Return first or end offsets as the leaders have them now; with read_committed, last stable offsets."""
         wanted = list(self._fetcher.cursors) if partitions is None else partitions_of(partitions)
         level = int(self._fetcher.config.isolation_level == "read_committed")
         found = await list_offsets(self._fetcher.cluster, dict.fromkeys(wanted, place), isolation_level=level)
         return {TopicPartition(*where): offset for where, offset in found.items()}
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
-        """The first offsets."""
+        """Return the first offset of each log."""
         return await self.ends(partitions, EARLIEST)
 
     async def end_offsets(self, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int]:
-        """The offsets after the last."""
+        """Return the offset after the last record of each log."""
         return await self.ends(partitions, LATEST)
 
     def lag(self, where: TopicPartition, in_hand: tuple[TopicPartition, int] | None = None) -> int | None:
-        """Records not handed out yet, as the last answer of the broker knew; None before the first one.
+        """Return the number of records not delivered yet, from the last response; None before the first one.
 
-        `in_hand` is a partition whose batch is handed out record by record, and the offset of the next one.
+        `in_hand` is a partition whose batch is delivered record by record, and the offset of the next record.
         """
         cursor = cursor_of(self._fetcher.cursors, where)
         lag = self.lag_of(cursor)
@@ -132,14 +132,14 @@ class Positions:
         return lag + max(0, self._fetcher.queue.position(cursor.number) - in_hand[1])
 
     def high_watermark(self, where: TopicPartition) -> int | None:
-        """The end of what readers may have, as the last answer of the broker knew; None before the first one."""
+        """Return the high watermark of the last response; None before the first one."""
         cursor = cursor_of(self._fetcher.cursors, where)
         end = max(cursor.high_watermark, self._fetcher.queue.log_end(cursor.number, False))
         return end if end >= 0 else None
 
     def lag_of(self, cursor: FetchCursor) -> int | None:
-        """The same of a cursor, whatever is in hand."""
+        """Return the lag of a cursor, without rows in hand."""
         queue, committed_only = self._fetcher.queue, self._fetcher.config.isolation_level == "read_committed"
         position = queue.position(cursor.number)
-        # Records may be in the user's hand of an answer that the engine has not looked at: the I/O thread has.
+        # The I/O thread may have queued, and a reader delivered, records of a response that the engine has not read.
         return cursor.lag(position, committed_only=committed_only, fed_end=queue.log_end(cursor.number, committed_only))

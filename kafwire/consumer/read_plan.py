@@ -1,4 +1,4 @@
-"""A read plan: what a read is, as far as the fetch engine treats reads differently.
+"""Read plans: the differences between reads (of consumers and scans) that the fetch engine handles.
 
 `fetcher.py` and `broker_fetcher.py` are the only fetch engine. A consumer's plan and a scan's are data for it.
 """
@@ -14,7 +14,7 @@ from kafwire.lazy_dataclass import dataclass
 
 
 class Advice(NamedTuple):
-    """What errors that no retry mends tell the user to do."""
+    """The advice to the user in errors that no retry fixes."""
 
     no_such_offset: str
     topic_made_anew: str
@@ -30,29 +30,29 @@ CONSUMER_ADVICE = Advice(
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """What is asked of brokers, and what errors end."""
+    """The options of a read: requests to brokers, and the effect of errors."""
 
     strategy: FetchStrategy
     advice: Advice = CONSUMER_ADVICE
-    # A broker that has fewer bytes keeps the request for longer.
+    # The broker parks a request until it has this many bytes.
     min_bytes: int = 1
-    # Leaders send who names a rack to a replica there (KIP-392).
+    # The client's rack: leaders then name a read replica in that rack (KIP-392).
     rack: str = ""
-    # Requests name leader epochs, so that brokers tell of logs that were cut (KIP-320).
+    # Requests name leader epochs, so that brokers report truncated logs (KIP-320).
     names_epochs: bool = True
-    # Where to go on if there is no such offset: an `auto_offset_reset`.
+    # The `auto_offset_reset` of a position that is out of range.
     reset: str = "error"
-    # The read is done when all its partitions are. So an error of one ends it, and one that is tried again does after
-    # `default_api_timeout_ms`.
+    # The read ends when all its partitions do (a scan). So the error of one partition fails the read: at once, or after
+    # retries for `default_api_timeout_ms`.
     ends: bool = False
-    # The I/O thread queues what an answer brings, before the engine looks at it.
+    # The I/O thread queues the records of a response before the engine reads it.
     fast_path: bool = True
-    # What is queued of a frame that is mostly read is copied out of it, so that a slow reader does not hold the rest.
+    # Queued slices are copied out of a frame that is mostly read, so that a slow reader does not keep the whole frame.
     compacts: bool = True
 
 
 def consumer_plan(config: ConsumerConfig) -> ReadPlan:
-    """What a consumer's options say."""
+    """Return the read plan of a consumer's options."""
     return ReadPlan(
         strategy_of(config.fetch_strategy, single_socket=config.single_socket),
         min_bytes=config.fetch_min_bytes,
@@ -62,7 +62,7 @@ def consumer_plan(config: ConsumerConfig) -> ReadPlan:
 
 
 def consumer_budget(config: ConsumerConfig) -> Budget:
-    """What a consumer may fetch ahead."""
+    """Return the prefetch budget of a consumer's options."""
     return Budget(
         config.fetch_memory, config.fetch_max_bytes, config.max_partition_fetch_bytes, config.max_prefetch_batches
     )

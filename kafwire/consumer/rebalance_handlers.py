@@ -1,4 +1,4 @@
-"""A user's handlers of rebalances: the engine asks for calls, and whoever reads, or waits for records, makes them."""
+"""The user's rebalance handlers: the engine queues the calls, and the thread or task that reads makes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Handler = Callable[[list[TopicPartition]], Any]
 
 @dataclass(frozen=True, slots=True)
 class Handlers:
-    """What is called with partitions when they were assigned, are to be revoked, or were lost; None: nothing is."""
+    """The callbacks for partitions that were assigned, must be revoked, or were lost; None: no callback."""
 
     on_assigned: Handler | None = None
     on_revoked: Handler | None = None
@@ -26,7 +26,7 @@ class Handlers:
 
 
 class Reported:
-    """The partitions that handlers were called with as assigned, and whether a handler runs now."""
+    """The partitions that were reported as assigned, and the count of running handlers."""
 
     def __init__(self) -> None:
         self.partitions: set[TopicPartition] = set()
@@ -34,7 +34,7 @@ class Reported:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """A handler runs."""
+        """Count a handler as running within the `with` block."""
         self.calls += 1
         try:
             yield
@@ -43,7 +43,7 @@ class Reported:
 
 
 class PendingCall:
-    """One handler that is to be called, and who waits for that. For who reads, in his thread or task."""
+    """One due call of a handler, for the thread or task that reads; `done` is called after it."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class PendingCall:
         assigns: bool,
         done: Callable[[], object] = lambda: None,
     ) -> None:
-        """A handler hears of the end of reported partitions only, and once."""
+        """`on_revoked` and `on_lost` are called once, and only for partitions that were reported as assigned."""
         self.assigns = assigns
         self._handler = handler
         self._partitions = list(partitions)
@@ -62,7 +62,7 @@ class PendingCall:
         self._done = done
 
     def call(self) -> None:
-        """Call it; what it raises, its caller raises. Whoever waits goes on in any case."""
+        """Call the handler, and `done` even if it raises; its exceptions propagate."""
         try:
             with self._reported.running():
                 self._begin()
@@ -70,7 +70,7 @@ class PendingCall:
             self._done()
 
     async def call_awaited(self) -> None:
-        """The same; a handler that returns an awaitable is awaited."""
+        """Call the handler as `call` does, and await an awaitable result."""
         try:
             with self._reported.running():
                 result = self._begin()
@@ -80,7 +80,7 @@ class PendingCall:
             self._done()
 
     def _begin(self) -> Any:
-        # Before the call: a handler may close the consumer, or unsubscribe, which tells of what is left.
+        # Before the call: a handler may close the consumer, or unsubscribe, which reports the remaining partitions.
         if self.assigns:
             self._reported.partitions.update(self._partitions)
             partitions = self._partitions
@@ -91,10 +91,10 @@ class PendingCall:
 
 
 class RebalanceHandlers:
-    """The handlers of one consumer. `take` and `ends` are for who reads, the rest is for the engine."""
+    """The handlers of one consumer. `take` and `ends` are for the reader, all other methods for the engine."""
 
     def __init__(self, engine: Engine, handlers: Handlers, wake: Callable[[], object]) -> None:
-        """`wake` has whoever reads look for calls."""
+        """`wake` makes the reader look for due calls."""
         self.handlers = handlers
         self._engine = engine
         self._wake = wake
@@ -103,25 +103,25 @@ class RebalanceHandlers:
 
     @property
     def any(self) -> bool:
-        """Whether there is one at all."""
+        """True if the user has given any handler."""
         return self.handlers != Handlers()
 
     @property
     def are_running(self) -> bool:
-        """Whether one runs. May be asked in any thread."""
+        """True while a handler runs. Any thread."""
         return self._reported.calls > 0
 
     @property
     def are_pending(self) -> bool:
-        """Whether one is to be called. May be asked in any thread."""
+        """True if a call is due. Any thread."""
         return bool(self._pending)
 
     def assigned(self, partitions: Sequence[TopicPartition], done: Callable[[], object]) -> None:
-        """Have `on_assigned` called; `done` is called on the engine when it was, or at once without one."""
+        """Queue a call of `on_assigned`; `done` is called on the engine after it, or at once without a handler."""
         handler = self.handlers.on_assigned
         if handler is None:
             done()
-            if self.any:  # those to come know that these were assigned
+            if self.any:  # so that later calls find these partitions reported
                 self._pending.append(PendingCall(None, partitions, self._reported, assigns=True))
         elif partitions:
             after = partial(self._engine.start, done)
@@ -129,7 +129,7 @@ class RebalanceHandlers:
             self._wake()
 
     async def revoked(self, partitions: Sequence[TopicPartition], timeout_ms: float) -> bool:
-        """Have `on_revoked` called, and wait until it was; False when that took too long. It is called all the same."""
+        """Queue a call of `on_revoked` and wait for its end; return False at the timeout. The call is still made."""
         handler = self.handlers.on_revoked
         if handler is None or not partitions:
             return True
@@ -145,21 +145,21 @@ class RebalanceHandlers:
         return True
 
     def lost(self, partitions: Sequence[TopicPartition]) -> None:
-        """Have `on_lost` called; nobody waits."""
+        """Queue a call of `on_lost`, without a wait."""
         handler = self.handlers.on_lost
         if handler is not None and partitions:
             self._pending.append(PendingCall(handler, partitions, self._reported, assigns=False))
             self._wake()
 
     def take(self) -> PendingCall | None:
-        """The next one to call, in the order of the rebalances."""
+        """Return the next due call, in the order of the rebalances, or None."""
         try:
             return self._pending.popleft()
         except IndexError:
             return None
 
     def ends(self, held: Iterable[TopicPartition]) -> Iterator[PendingCall]:
-        """What is to be called when the member leaves: what is due, but for assignments; then all held are revoked."""
+        """Iterate over the calls of a leaving member: due ones but `on_assigned`, then `on_revoked` for `held`."""
         while (call := self.take()) is not None:
             if self.handlers.on_assigned is None or not call.assigns:
                 yield call

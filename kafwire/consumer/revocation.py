@@ -1,4 +1,4 @@
-"""Waits until users have nothing in hand of partitions that are to be given up."""
+"""The wait of a revocation until no records of its partitions are in hand."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from kafwire.consumer.fetcher import Fetcher
 from kafwire.consumer.offsets.commits import OffsetCommits
 from kafwire.consumer.partition_cursor import FetchCursor
 
-# Who reads tells when he has processed what he had. A stream of Arrow arrays does not: it is looked at again and again.
+# Readers report processed records. A stream of Arrow arrays does not, so it is polled at this interval.
 LOOK_MS = 20
 
 
 class Revocation:
-    """Of one consumer's partitions. Lives on the engine, apart from `is_awaited`."""
+    """The revocations of one consumer. Lives on the engine, apart from `is_awaited`."""
 
     def __init__(self, fetcher: Fetcher, commits: OffsetCommits, is_claimed: Callable[[FetchCursor], bool]) -> None:
-        """`is_claimed`: a stream has the partition for itself, was begun, and was not closed."""
-        self.is_awaited = False  # whether who settles is to call `look`; may be read in any thread
+        """`is_claimed` returns True if a stream has claimed the partition, was begun, and is not closed."""
+        self.is_awaited = False  # a reader that processes records must call `look`; any thread may read this
         self._fetcher = fetcher
         self._commits = commits
         self._is_claimed = is_claimed
         self._looks = asyncio.Event()
 
     def look(self) -> None:
-        """Something was processed, or is not in a user's hand any more."""
+        """Check again: records were processed, or left the hand."""
         self._looks.set()
 
     async def settled(self, cursors: Iterable[FetchCursor], timeout_ms: float) -> list[FetchCursor]:
-        """Wait until nothing of these is in hand, or they are not read any more; those that still are at the end."""
+        """Wait until no records of these cursors are in hand; return the cursors that have some at the timeout."""
         self.is_awaited = True
         until = self._fetcher.cluster.engine.now_ms() + timeout_ms
         try:
@@ -48,9 +48,9 @@ class Revocation:
             self.is_awaited = False
 
     def is_in_hand(self, cursor: FetchCursor) -> bool:
-        """Whether a user may have records of it that do not count as processed yet."""
+        """Return True if a user may have records of a cursor that do not count as processed yet."""
         if self._fetcher.numbered(cursor.number) is not cursor:
             return False
         if self._is_claimed(cursor) and not self._commits.is_automatic:
-            return True  # who commits himself may do so after the stream's end, until he closes it
+            return True  # with manual commits, the user may commit after the stream's end, until it is closed
         return self._commits.ledger.holds(cursor)

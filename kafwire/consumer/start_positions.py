@@ -1,4 +1,4 @@
-"""Where reading a partition begins: where its user says, else where the group was, else by the reset policy."""
+"""Start positions of partitions: the user's `start`, else the committed offset, else the reset policy."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ async def seek_to_start(
     of_group: bool = False,
     on_nowhere: Callable[[list[FetchCursor], KafkaError], object] | None = None,
 ) -> dict[FetchCursor, KafkaError]:
-    """Give new cursors their first position: that of `start`, else what was committed, else by the reset policy.
+    """Give new cursors their first position: `start`, else the committed offset, else by the reset policy.
 
-    `of_group`, and where the partition is `new`: of the first two the other way round; `NewPartition.begins` says what
-    follows for a new one. `on_nowhere` hears of those that have no beginning, which is raised without it. A seek of the
-    user's in the meantime stays.
+    With `of_group`, and for `new` partitions, the committed offset comes before `start`; `NewPartition.begins` gives
+    the next choice of a new one. `on_nowhere` gets cursors without a start, and the error; without it, the error is
+    raised. A seek by the user in the meantime stays.
 
-    Returns the cursors whose committed offset is not available yet, as of an open transaction, and why.
+    Returns the cursors whose committed offset is not available yet (as during an open transaction), and the errors.
     """
     committed = _CommittedPositions(fetcher, commits, 0 if of_group else PATIENCE_MS, on_nowhere)
     now_ms = fetcher.cluster.engine.clock.time_ns() // 1_000_000
@@ -69,7 +69,7 @@ async def seek_to_start(
     for policy, group in by_policy.items():
         by_place.setdefault(fetcher.offset_reset.reset_time(policy), []).extend(group)
     for where_to, group in by_place.items():
-        if of_group:  # a leader that does not answer holds up no other partition, nor the group
+        if of_group:  # so that a leader that does not respond delays neither other partitions nor the group
             for cursor in group:
                 fetcher.offset_reset.look_up(cursor, where_to)
             continue
@@ -90,7 +90,7 @@ def _nowhere(cursors: Iterable[FetchCursor]) -> ConfigError:
 
 
 class _CommittedPositions:
-    """Seeks cursors to what the group has committed; `failed` has the cursors without a response, and why."""
+    """Seeks of cursors to their committed offsets; `failed` has the cursors without a response, and the errors."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class _CommittedPositions:
         self._on_nowhere = on_nowhere
 
     async def seek(self, cursors: list[FetchCursor]) -> None:
-        """Seek each cursor that has no position yet. An error that lasts goes to `on_nowhere`, or is raised."""
+        """Seek each cursor without a position. A permanent error goes to `on_nowhere`, or is raised."""
         if not cursors:
             return
         found, failed = await self._commits.positions_of(cursors, patience_ms=self._patience_ms)

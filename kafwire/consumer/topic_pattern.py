@@ -1,4 +1,4 @@
-"""A subscription by pattern, matched here against the topics that exist: the classic protocol has no other way."""
+"""A subscription by pattern, matched by the client against the topics that exist, as the classic protocol requires."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from kafwire.cluster.cluster import Cluster
 from kafwire.cluster.metadata import TopicInfo, info_of
 from kafwire.errors import broker_error
 
-# Kafka's own; consumers by pattern do not read them.
+# Internal topics of Kafka, which no pattern matches.
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
 class TopicPattern:
-    """A pattern that a topic's whole name has to match."""
+    """A pattern that a topic's whole name must match."""
 
     def __init__(self, cluster: Cluster, text: str) -> None:
-        """`text` is a regular expression as Python reads it."""
+        """`text` is a Python regular expression."""
         self.text = text
         self._cluster = cluster
         self._matches = re.compile(text).fullmatch
-        self._listed_ms: float | None = None  # when the last listing was asked for
-        self._lacked_ms: dict[str, float | None] = {}  # of topics that were listed: the last listing before that
+        self._listed_ms: float | None = None  # when the last listing was requested
+        self._lacked_ms: dict[str, float | None] = {}  # for each listed topic: the last listing without it
 
     async def matching(self) -> dict[str, TopicInfo]:
-        """The topics that exist and match, by name. One that must not be described does not exist here."""
+        """Return the existing topics that match, by name, without those that the user may not describe."""
         asked_ms = self._cluster.engine.now_ms()
         request: Any = protocol.MetadataRequest(topics=None, allow_auto_topic_creation=False)
         answer = await self._cluster.call(request)
@@ -44,5 +44,5 @@ class TopicPattern:
         return found
 
     def lacked_ms(self, topic: str) -> float | None:
-        """When the last listing was asked for that lacked a topic; None if the first one had it."""
+        """Return the time of the last listing without a topic; None if the first one had it."""
         return self._lacked_ms.get(topic, self._listed_ms)

@@ -1,27 +1,27 @@
-"""`TransactionIdentity`: which member commits in the transactions of a consumer's user, and for which partitions not.
+"""`TransactionIdentity`: the group metadata of a transaction's offset commit, and the partitions that refuse it.
 
-Brokers compare the member's generation when a transaction commits offsets (KIP-447). They do not look at the partitions
-whose records the transaction holds, as they know only those that it names. So a transaction commits as the current
-member, and these rules keep it from committing records of a partition that went:
+When a transaction commits offsets (KIP-447), brokers compare the member's generation. They know only the partitions
+that the commit names, and not those whose records the transaction holds. So a transaction commits as the current
+member, and these rules keep it from committing records of a lost or revoked partition:
 
-1. A partition that is named must be owned when the offsets are sent. The member is read first (`group_metadata()`), the
-   ownership after it; `group/ownership.py` walks the race.
+1. The member must own each named partition when the offsets are sent. The group metadata is read first
+   (`group_metadata()`), the ownership after it; `group/ownership.py` explains the race.
 2. A partition that was taken away with records in hand, or uncommitted, is *gone* until one transaction was refused for
-   it, also if it came back meanwhile: that transaction may hold records of the former assignment. The next one holds
-   none.
-3. Records that the consumer's own reader handed out may be in any transaction that commits, whether it names their
-   partition or not (a user may name the positions of the current assignment). A stream's records are in a transaction
+   it, even if it was assigned again meanwhile: that transaction may hold records of the former assignment. The next
+   transaction holds none.
+3. Records that the consumer's own reader delivered may be in any transaction that commits, even if it does not name
+   their partition (a user may name the positions of the current assignment). A stream's records are in a transaction
    that names the stream's partition.
 
-The producer asks these before it sends the offsets, and the transaction has to be aborted. The coordinator alone would
-not be enough. Up to Kafka 4.2 it refuses the whole request of an old generation, so it was enough to commit as the
-member before the partition went. From 4.3 on (KIP-1251) a coordinator of the consumer protocol compares the generation
-with the epochs in which the named partitions were assigned: an old generation is good for partitions that the member
-has had since. So it refuses the offsets of partitions that went, and no others: a transaction that holds records of
-such a partition and does not name it would be committed. Errors may come for some partitions of the response only; the
-producer aborts the transaction for any of them (`producer/transaction_state.py`).
+The producer checks these rules before it sends the offsets; if one fails, the transaction must be aborted. The
+coordinator's check is not enough. Up to Kafka 4.2 it refuses the whole request of an old generation, so a commit as
+the earlier member is refused. From 4.3 on (KIP-1251) a coordinator of the consumer protocol compares the generation
+with the epochs in which the named partitions were assigned: an old generation is valid for partitions that the member
+has had since then. So it refuses only the offsets of partitions that are gone: a transaction that holds records of such
+a partition, and does not name it, would be committed. A response may have errors for some partitions only; the producer
+aborts the transaction for any of them (`producer/transaction_state.py`).
 
-`processed()` goes on returning the offset of a partition that is gone, until its caller has got it and reads on.
+`processed()` keeps returning the offset of a partition that is gone, until its caller has got it and reads on.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 
 class _Gone(NamedTuple):
-    """A partition that went while a transaction may hold its records up to `offset`."""
+    """A partition that was taken away while a transaction may hold its records up to `offset`."""
 
     offset: int
-    member: ConsumerGroupMetadata  # before it went
-    is_shared: bool  # the consumer's own reader handed its records out, not a stream
+    member: ConsumerGroupMetadata  # the member before that
+    is_shared: bool  # the consumer's own reader delivered its records, not a stream
 
 
 class TransactionIdentity:
-    """Of one member. For any thread."""
+    """The transaction commits of one member. For any thread."""
 
     def __init__(
         self,
@@ -52,22 +52,22 @@ class TransactionIdentity:
         is_owned: Callable[[Partition], bool],
         topic_id_of: Callable[[Partition], uuid.UUID | None],
     ) -> None:
-        """`current_member` is the member as the coordinator knows it, or knew it last."""
+        """`current_member` returns the group metadata as the coordinator knows, or last knew, the member."""
         self._current_member = current_member
         self._is_owned = is_owned
         self._topic_id_of = topic_id_of
         self._lock = allocate_lock()
         self._gone: dict[TopicPartition, _Gone] = {}
-        self._reported: set[TopicPartition] = set()  # of these: `processed()` has returned their offsets
-        self._hidden: set[TopicPartition] = set()  # and its caller has read on
+        self._reported: set[TopicPartition] = set()  # those of `_gone` whose offsets `processed()` has returned
+        self._hidden: set[TopicPartition] = set()  # those of `_reported` whose user has read on
         self._unsent: set[TopicPartition] = set()  # `processed()` has returned their offsets, no transaction has them
 
     def tell(self) -> TransactionMember:
-        """Return the member that commits. It asks this object before it does."""
+        """Return the member for a transaction, which checks these rules before it commits."""
         return TransactionMember.of(self._current_member(), self)
 
     def processed(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Note that a transaction is to commit these, and add those that are gone: they are to be refused."""
+        """Note offsets that a transaction will commit; return them with those of gone partitions, to be refused."""
         with self._lock:
             self._unsent = set(offsets)
             self._reported.update(self._gone)
@@ -75,12 +75,12 @@ class TransactionIdentity:
             return {**offsets, **gone}
 
     def is_unsent(self, where: TopicPartition) -> bool:
-        """Return whether `processed()` has returned an offset of a partition, and no transaction has got it yet."""
+        """Return True if `processed()` has returned an offset of a partition, and no transaction has got it yet."""
         with self._lock:
             return where in self._unsent
 
     def take_away(self, where: TopicPartition, offset: int, *, is_shared: bool) -> None:
-        """A partition goes that is read up to there: a transaction may hold records of it."""
+        """Mark a partition, read up to `offset`, as gone: a transaction may hold its records."""
         with self._lock:
             first = self._gone.get(where, _Gone(offset, self._current_member(), is_shared))
             self._gone[where] = _Gone(offset, first.member, is_shared or first.is_shared)
@@ -88,7 +88,7 @@ class TransactionIdentity:
             self._hidden.discard(where)
 
     def read_on(self) -> None:
-        """The user reads: `processed()` need not return again what it has returned of partitions that are gone."""
+        """Handle a read: `processed()` need not return again the offsets of gone partitions that it has returned."""
         if not self._reported:
             return
         with self._lock:

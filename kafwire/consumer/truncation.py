@@ -1,12 +1,14 @@
-"""Truncation (KIP-320): whether a partition's log was cut below what was read of it, and where reading goes on then.
+"""Truncation (KIP-320): tests if a partition's log was truncated below the position, and finds the new position.
 
-A leader may be elected that lacks records, and its log goes on without them. That is noticed in three ways:
+An elected leader may lack records, and its log continues without them. Three signs show that:
 
-- A Fetch answer names a diverging epoch. `broker_fetcher.py` hands on what it says.
-- A replica's log is not what was read: the leader is asked where the last epoch ends in its own.
-- Another broker leads, in an epoch before that of what was read last. Either the metadata is old, or the log was cut.
+- A Fetch response names a diverging epoch. `broker_fetcher.py` passes it on.
+- A read replica's log differs from the fetched records: the leader is asked for the end of the last epoch in its log.
+- The new leader's epoch is older than that of the last fetched record. Either the metadata is stale, or the log was
+  truncated.
 
-Pure: what brokers say comes in, decisions and errors go out. `position_validation.py` asks, and carries them out.
+Pure: data of brokers comes in, decisions and errors go out. `position_validation.py` sends the requests, and carries
+out the decisions.
 """
 
 from __future__ import annotations
@@ -19,17 +21,17 @@ from kafwire.errors import LogTruncatedError
 
 
 class Divergence(NamedTuple):
-    """Up to where a log may be what was read."""
+    """The point up to which a log may agree with the fetched records."""
 
     epoch: int  # the largest leader epoch in common
-    end_offset: int  # where that epoch ends in the log
+    end_offset: int  # the end of that epoch in the log
 
 
 class Truncation:
-    """The log and what was read of a partition part at `offset`: below `position`, where reading was."""
+    """A log that differs from the fetched records from `offset` on, which is below the position."""
 
     def __init__(self, cursor: FetchCursor, divergence: Divergence, where: str) -> None:
-        """`where` is who has that log, as messages name him."""
+        """`where` names the broker of that log in messages."""
         self.epoch = divergence.epoch
         self.offset = max(0, min(divergence.end_offset, cursor.position))
         self.text = (
@@ -46,23 +48,23 @@ class Truncation:
 
 
 def parts_from(told: Divergence, position: int, epoch: int) -> bool:
-    """Whether the leader's log parts from what was read up to `position`, of `epoch` at last.
+    """Return True if the leader's log differs from the records fetched up to `position`, the last one of `epoch`.
 
-    The leader tells the largest epoch up to that one which it knows, -1 where it knows none, and where it ends.
+    The argument `told` has the leader's largest epoch up to `epoch` (-1: none), and the end of that epoch.
     """
     return told.epoch >= 0 and (told.epoch < epoch or told.end_offset < position)
 
 
 def is_behind(cursor: FetchCursor, leader_epoch: int) -> bool:
-    """Whether the leader's epoch is older than that of what was read last, as a committed offset may tell.
+    """Return True if the leader's epoch is older than that of the last fetched record (or of a committed offset).
 
-    Such a leader may be one of before: what was read after it is not in its log.
+    Such a leader may be a former one, whose log lacks the later records.
     """
     return 0 <= leader_epoch < cursor.last_epoch
 
 
 def why_behind(cursor: FetchCursor, leader_epoch: int) -> str:
-    """What is to be told of such a partition."""
+    """Return the text of warnings and errors for such a partition."""
     return (
         f"{cursor.name} is to be read from offset {cursor.position}, after a record of leader epoch "
         f"{cursor.last_epoch}, and brokers know none newer than {leader_epoch}"
@@ -70,22 +72,22 @@ def why_behind(cursor: FetchCursor, leader_epoch: int) -> str:
 
 
 class Place(enum.Enum):
-    """Where a position is in a log whose brokers do not come to know the epoch of what was read before it."""
+    """The place of a position in a log whose brokers do not know the epoch of the record before it."""
 
-    WITHIN = enum.auto()  # there is such an offset: nothing says that it is another record
-    BEYOND = enum.auto()  # the log was cut
+    WITHIN = enum.auto()  # the log has the offset, and nothing shows that it is another record
+    BEYOND = enum.auto()  # the log was truncated
     BEFORE = enum.auto()  # the records were deleted
 
 
 def place_of(position: int, start: int, end: int) -> Place:
-    """Where `position` is in a log from `start` to `end`."""
+    """Return the place of `position` in a log from `start` to `end`."""
     if start <= position <= end:
         return Place.WITHIN
     return Place.BEYOND if position > end else Place.BEFORE
 
 
 def beyond_end(cursor: FetchCursor, end: int, why: str) -> LogTruncatedError:
-    """The error for a position beyond the end of a log whose brokers do not know the epoch, for the reason `why`."""
+    """Return the error for a position beyond the end of a log whose brokers do not know the epoch; `why` begins it."""
     return LogTruncatedError(
         f"{why}; the log ends at {end}: seek to {end} to read what comes there",
         topic=cursor.topic,

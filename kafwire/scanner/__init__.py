@@ -1,1 +1,1 @@
-"""Bounded reads."""
+"""Scans: bounded reads of topics."""

@@ -1,4 +1,4 @@
-"""A scan, as the fetch engine is to read it: without a session, within `fetch_memory`, every partition to its end."""
+"""The read plan and budget of a scan: no fetch session, bytes within `fetch_memory`, each partition to its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafwire.consumer.read_plan import Advice, ReadPlan
 from kafwire.lazy_dataclass import dataclass
 
 _SCAN = ReadPlan(
-    # Full requests: an answer then tells where each partition ends. Who was served goes to the back of the next one.
+    # Full requests: each response then has the end of each partition. Served partitions move to the back.
     FetchStrategy(sessions=False),
     Advice(
         no_such_offset="scan again from 'earliest'",
@@ -26,35 +26,35 @@ _SCAN = ReadPlan(
 
 
 def scan_plan(config: ScanConfig) -> ReadPlan:
-    """The plan of a scan with its options: leaders name replicas in the rack of the client (KIP-392)."""
+    """Return the plan of a scan with these options: leaders name read replicas in the client's rack (KIP-392)."""
     return replace(_SCAN, rack=config.client_rack)
 
 
 @dataclass(slots=True)
 class ScanBudget(Budget):
-    """Requests of `fetch_max_bytes`, for whichever partitions have data, as many as fit into the limit.
+    """The budget of a scan: as many requests of `fetch_max_bytes` as fit into the limit.
 
-    One reader takes all partitions in turn, so none needs a share of its own.
+    One reader reads all partitions in turn, so no partition needs its own share.
     """
 
     @classmethod
     def of(cls, config: ScanConfig) -> ScanBudget:
-        """As the options of a scan say."""
+        """Return the budget of a scan's options."""
         return cls(config.fetch_memory, config.fetch_max_bytes, config.fetch_max_bytes, max_prefetch=0)
 
     def request_bytes(self, broker_fetchers: int, free: int) -> int:  # noqa: ARG002
-        """Always as much."""
+        """Return `fetch_max_bytes`, always."""
         return self.fetch_max_bytes
 
     @staticmethod
     def records_bytes(room: int) -> int:
-        """All of it."""
+        """Return all of `room`."""
         return room
 
     def partition_bytes(self, free: int, batch_bytes: int = 0) -> int:  # noqa: ARG002
-        """All of a request."""
+        """Return `fetch_max_bytes`: one partition may fill a response."""
         return self.fetch_max_bytes
 
     def is_full(self, slices: int, size: int, free: int) -> bool:  # noqa: ARG002
-        """Never."""
+        """Return False: a scan's buffer is never full."""
         return False

@@ -29,7 +29,7 @@ REFRESHES_PER_SECOND = 4
 
 
 class ProgressBar:
-    """A bar of offsets, or of bytes: drawn by a thread of rich's, which asks `count` each time."""
+    """A bar of offsets, or of bytes. A thread of rich draws it, and calls `count` each time."""
 
     def __init__(self, title: str, total: int, *, of_bytes: bool = False, force: bool = False) -> None:
         self._done = 0
@@ -42,27 +42,27 @@ class ProgressBar:
             TimeRemainingColumn(),
             console=Console(stderr=True, force_terminal=True if force else None),
             refresh_per_second=REFRESHES_PER_SECOND,
-            redirect_stdout=False,  # the program's own
+            redirect_stdout=False,  # it belongs to the program
             redirect_stderr=False,
         )
         task = self._progress.add_task(title, total=total)
         self._progress.before = lambda: self._progress.update(task, completed=self.count())
 
     def __call__(self, done: int) -> None:
-        """Say how much is done in all."""
+        """Set the total that is done."""
         self._done = done
 
     def count(self) -> int:
-        """How much is done in all."""
+        """Return the total that is done."""
         return self._done
 
     def start(self) -> None:
-        """Show it."""
-        atexit.register(self.stop)  # a terminal without its cursor is not left behind
+        """Show the bar."""
+        atexit.register(self.stop)  # so that the terminal gets its cursor back
         self._progress.start()
 
     def stop(self) -> None:
-        """Draw it for the last time. Nothing in a forked child, where rich's thread is not, nor who holds its locks."""
+        """Draw the bar for the last time. In a forked child, without rich's thread, do nothing."""
         if os.getpid() == self._pid:
             atexit.unregister(self.stop)
             self._progress.stop()
@@ -78,7 +78,7 @@ class ProgressBar:
 
 
 class Bar(ProgressBar):
-    """How many offsets of a scan are read, or are known not to exist."""
+    """A bar of a scan's offsets that are read, or do not exist."""
 
     def __init__(self, title: str, cursors: Sequence[FetchCursor], queue: FetchBuffer, *, force: bool) -> None:
         self._cursors = [(cursor, cursor.position) for cursor in cursors]
@@ -86,7 +86,7 @@ class Bar(ProgressBar):
         super().__init__(title, sum(cursor.end - start for cursor, start in self._cursors), force=force)
 
     def count(self) -> int:
-        """The offsets that were read, or are known not to exist."""
+        """Return the number of offsets that were read, or do not exist."""
         return sum(self._read(cursor, start) for cursor, start in self._cursors)
 
     def _read(self, cursor: FetchCursor, start: int) -> int:
@@ -95,12 +95,12 @@ class Bar(ProgressBar):
 
 
 class _Watching(Progress):
-    """Looks at what it shows whenever it is drawn."""
+    """A `Progress` that calls `before` each time it is drawn."""
 
     before: Callable[[], object] | None = None
 
     def get_renderable(self) -> RenderableType:
-        """Draw it."""
+        """Call `before`, and return the drawn bar."""
         if self.before is not None:
             self.before()
         return super().get_renderable()

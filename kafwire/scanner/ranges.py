@@ -1,4 +1,4 @@
-"""What a bounded read covers: the user's bounds, checked, and made exact offsets by asking the leaders."""
+"""The offsets of a bounded read: checks of the user's bounds, and look-ups of exact offsets at the leaders."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Range(NamedTuple):
 
 
 class Bounds:
-    """What the user asked for, checked as far as that goes without a broker."""
+    """The user's bounds and partitions, checked as far as possible without a broker."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Bounds:
         return checked
 
     def partitions_of(self, info: TopicInfo) -> list[int]:
-        """The partitions of a topic that are asked for; `ConfigError` for one that the topic does not have."""
+        """Return the requested partitions of a topic; `ConfigError` for one that the topic does not have."""
         if self.chosen is not None:
             wanted = sorted(partition for topic, partition in self.chosen if topic == info.name)
         else:
@@ -89,11 +89,11 @@ class Bounds:
         return wanted
 
     def all_partitions(self, infos: Mapping[str, TopicInfo]) -> list[Partition]:
-        """The partitions that are asked for, of all topics; `ConfigError` for one that its topic does not have."""
+        """Return the requested partitions of all topics; `ConfigError` for one that its topic does not have."""
         return [(topic, partition) for topic, info in infos.items() for partition in self.partitions_of(info)]
 
     def known_partitions(self, infos: Mapping[str, TopicInfo]) -> list[Partition]:
-        """The same by infos that may be old; empty if a topic seems to lack a partition."""
+        """Return `all_partitions` of possibly stale metadata; an empty list if a topic seems to lack a partition."""
         try:
             return self.all_partitions(infos)
         except ConfigError:
@@ -101,28 +101,28 @@ class Bounds:
 
 
 async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int) -> list[tuple[Range, TopicInfo]]:
-    """The exact offsets to read, as they stand now. Raises `BrokerError` for offsets that do not exist.
+    """Return the exact current offsets to read. Offsets that do not exist raise `BrokerError`.
 
-    All or nothing: a scan that left out a partition without a leader would look complete. The lookup ends after
-    `default_api_timeout_ms`, with an error that names the partition.
+    The result has all partitions, or the call fails: a scan without a leaderless partition would look complete. The
+    look-up ends after `default_api_timeout_ms`, with an error that names the partition.
 
-    With `isolation_level` 1 "latest" is the last stable offset. An end that the user names may lie above it, up to the
-    high watermark: that is where a transaction ends which is decided, but whose marker is not written yet.
+    With `isolation_level` 1, "latest" is the last stable offset. An end offset of the user may lie above it, up to the
+    high watermark: there ends a transaction that is decided, but whose marker is not written yet.
 
-    A filter by time lets reading begin where its first record is: all before that one are earlier.
+    With a filter by time, reading begins at the first record at or after its begin: all before that one are earlier.
 
-    Of topics that the client knows, the leaders are asked while the metadata is refreshed, and asked again if that
-    brings any change: another topic of the name, more partitions, another leader.
+    For known topics, the leaders are asked while the metadata is refreshed, and again if the metadata has changed: a
+    recreated topic, more partitions, another leader.
     """
 
     def bound_of(bound: ResolvedOffset | dict[Partition, ResolvedOffset], where: Partition) -> ResolvedOffset:
-        # Who names the partitions by one of the bounds names them for both.
+        # One bound that names partitions names them for both.
         return bound[where] if isinstance(bound, dict) else bound
 
-    # A window that is open at its beginning has no first time.
+    # A window with an open begin has no first time.
     first = Time(bounds.window[0]) if bounds.window is not None and bounds.window[0] >= 0 else None
-    # The ends before the times: or a record that arrives between the two would lie before the end, and yet, as nobody
-    # had seen one of its time, not be read.
+    # Look up the ends before the times. Otherwise a record that arrives between the two lies before the end, and is
+    # still not read, as the look-up by time came too early to find it.
     infos, found = await _ends(cluster, bounds, isolation_level=isolation_level)
     wanted = bounds.all_partitions(infos)
     times: dict[Place, dict[Partition, None]] = {}
@@ -142,7 +142,7 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
             return max(low, high - place.count)
         if not isinstance(place, Offset):
             offset = found[place][where]
-            # No record at or after that time: then it lies at the end.
+            # No record at or after that time: the bound is the end.
             return high if offset < 0 else min(offset, high)
         if not low <= place.offset <= written[where]:
             raise broker_error(
@@ -171,7 +171,7 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
 
 
 async def _ends(cluster: Cluster, bounds: Bounds, *, isolation_level: int) -> tuple[dict[str, TopicInfo], Found]:
-    """The topics as they are now, and both ends of each partition."""
+    """Return the current topics, and both ends of each partition."""
 
     async def ask(wanted: Iterable[Partition]) -> Found:
         return await _ask(cluster, {EARLIEST: wanted, LATEST: wanted}, isolation_level=isolation_level)
@@ -199,7 +199,7 @@ async def _ask(cluster: Cluster, times: Mapping[Place, Iterable[Partition]], *, 
 
 
 def _retrieve(task: asyncio.Future[Any]) -> None:
-    """Take an error that no caller awaits."""
+    """Retrieve the exception of a task that no caller awaits, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()
 

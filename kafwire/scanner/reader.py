@@ -1,4 +1,4 @@
-"""A bounded read: what is asked for, and the stream that comes of it; the part of a scan that both flavours share."""
+"""A bounded read: its arguments and its stream; the common part of `Scan` and `AsyncScan`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from kafwire.scanner.progress import Bar
 
-# True: where standard error is a terminal.
+# True: show the bar if standard error is a terminal.
 ProgressOption = bool | Literal["force"]
 Found = list[tuple[Range, TopicInfo]]
 
@@ -38,7 +38,7 @@ _ARGUMENTS = ("topics", "partitions", "start", "end", "columns", "layout", "time
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a scan reads what it covers."""
+    """The options of a scan's reader."""
 
     config: ScanConfig
     columns: Sequence[str] | None
@@ -46,12 +46,12 @@ class Reading:
     window: tuple[int, int] | None
 
     def layout_of(self, *where: Any, transient: bool = False) -> Layout:
-        """The Arrow layout of a topic and partition, or of none."""
+        """Return the Arrow layout of a topic and partition, or of none."""
         return Layout(*where, columns=self.columns, transient=transient, **self.layout)
 
 
 class Asked:
-    """A scan's arguments, checked: `ConfigError` for bad ones before a broker is asked for anything."""
+    """A scan's arguments, checked: `ConfigError` for bad ones before any request is sent."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Asked:
         progress: ProgressOption,
         options: Mapping[str, Any],
     ) -> None:
-        """What concerns connections is that of `cluster`, if there is one."""
+        """With a `cluster`, the options of connections are those of the cluster."""
         config = ScanConfig.build(options, others=_ARGUMENTS)
         if cluster is not None:
             shared = {f.name: getattr(cluster.config, f.name) for f in fields(ClientConfig) if f.name not in options}
@@ -79,18 +79,18 @@ class Asked:
             raise ConfigError(f"topics: a name or a list of names is needed, not {topics!r}")
         self._bounds = Bounds(names, partitions, start, end, timestamps)
         self.reading = Reading(config, columns, dict(layout or {}), self._bounds.window)
-        self.reading.layout_of()  # a wrong column is told here
+        self.reading.layout_of()  # raises an error for a wrong column
         self.title = f"reading {', '.join(names)}" if _is_shown(progress) else None
         self.force = progress == "force"
 
     async def find(self, cluster: Cluster) -> Found:
-        """The ranges of offsets that this comes to."""
+        """Return the ranges of offsets to read."""
         level = int(self.reading.config.isolation_level == "read_committed")
         return await plan_ranges(cluster, self._bounds, isolation_level=level)
 
 
 class BoundedRead:
-    """The records of known ranges, to be consumed once. A partition's records come in order; partitions are mixed."""
+    """The records of known ranges, for one use. A partition's records come in order; partitions are mixed."""
 
     ranges: list[Range]
 
@@ -105,7 +105,7 @@ class BoundedRead:
         title: str | None = None,
         force: bool = False,
     ) -> None:
-        """Read over the connections of `cluster`, which are closed at the end if it `owns` them."""
+        """Read over the connections of `cluster`, which are closed at the end if `owns` is set."""
         self._engine = engine
         self._reading = reading
         self.ranges = [r for r, _ in found]
@@ -144,19 +144,19 @@ class BoundedRead:
         self._handed_over = False
 
     def __repr__(self) -> str:
-        ranges = getattr(self, "ranges", ())  # a report of an error may show one that is half made
+        ranges = getattr(self, "ranges", ())  # an error report may show an object whose `__init__` failed
         rows = sum(r.end - r.start for r in ranges)
         return f"<{type(self).__name__} of {len(ranges)} partitions, at most {rows} records>"
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The records as an Arrow C stream (PyCapsule interface); `requested_schema` is not followed."""
+        """Return the records as an Arrow C stream (PyCapsule interface); `requested_schema` is ignored."""
         self._start()
         capsule = self._reader.stream_capsule()
-        self._handed_over = True  # the stream now closes what it reads from
+        self._handed_over = True  # the stream now closes the reader
         return capsule
 
     def __arrow_c_schema__(self) -> object:
-        """The stream's schema (PyCapsule interface)."""
+        """Return the stream's schema (PyCapsule interface)."""
         return self._reader.schema_capsule()
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -166,7 +166,7 @@ class BoundedRead:
             The reader, which blocks the thread that reads it.
 
         Raises:
-            KafkaError: the process is a fork of the one that made the scan.
+            KafkaError: the process is a fork of the one that created the scan.
 
         Example:
             >>> kafwire.scan(bootstrap, topic, columns=["value"]).to_reader().read_all().num_rows
@@ -195,7 +195,7 @@ class BoundedRead:
 
 
 def _is_shown(progress: ProgressOption) -> bool:
-    """Whether a bar is to be shown; `ConfigError` where one is wanted that cannot be."""
+    """Return True if a bar must be shown; `ConfigError` if it cannot be shown."""
     if not isinstance(progress, bool) and progress != "force":
         raise ConfigError(f'progress is True, False or "force", not {progress!r}')
     if progress is False:
@@ -206,7 +206,7 @@ def _is_shown(progress: ProgressOption) -> bool:
 
 
 def _closer(engine: Engine, cluster: Cluster | None, fetcher: Fetcher, bar: Bar | None) -> Callable[[], None]:
-    """What ends a read, from whichever thread its reader dies in. Must not know the Scan, or it would never die."""
+    """Return the function that ends a read, from any thread. A reference to the Scan would keep it from being freed."""
 
     def on_engine() -> None:
         fetcher.stop()

@@ -1,4 +1,4 @@
-"""A bounded read in pieces of about the same size, which together cover it exactly."""
+"""The division of a bounded read into pieces of about the same size, which together cover it exactly."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-# A cut this near to a partition's end, in parts of a piece's size, is made there: a sliver costs a whole batch.
+# A cut nearer to a partition's end than this part of a piece moves to the end: a sliver costs a whole batch.
 SLACK = 8
 
 
@@ -22,9 +22,9 @@ class Cut(NamedTuple):
 def cut(ranges: Sequence[tuple[int, int]], pieces: int) -> list[list[Cut]]:
     """Divide `ranges` (start, end) into at most `pieces` lists of cuts, none of them empty.
 
-    Offsets are all there is to go by, so pieces are of about as many offsets each: a cut lies where it would divide
-    them evenly, or at the end of a range that is less than an eighth of a piece away. Every offset of every range is
-    in exactly one cut; a piece's cuts are neighbours. So there are at most `pieces` - 1 cuts inside ranges.
+    Only offsets are known, so pieces have about the same number of offsets: a cut lies where it divides them evenly, or
+    at the end of a range that is less than an eighth of a piece away. Every offset of every range is in exactly one
+    cut; a piece's cuts are neighbours. So there are at most `pieces` - 1 cuts inside ranges.
     """
     ends = list(accumulate(end - start for start, end in ranges))
     total = ends[-1] if ends else 0
@@ -41,7 +41,7 @@ def _snap(where: int, ends: Sequence[int], size: int) -> int:
 
 
 def _between(ranges: Sequence[tuple[int, int]], ends: Sequence[int], low: int, high: int) -> list[Cut]:
-    """What lies in [low, high) when all ranges stand behind one another."""
+    """Return the cuts of [low, high), counted through all ranges in a row."""
     cuts = []
     for number in range(bisect_right(ends, low), bisect_left(ends, high) + 1):
         start, end = ranges[number]

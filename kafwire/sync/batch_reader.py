@@ -1,4 +1,4 @@
-"""What reads for a `Consumer`, in the thread that asks: batches, several at once, and records one by one."""
+"""The batch reader of a `Consumer`, in the calling thread: single batches, several at once, records one by one."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class BatchReader:
-    """The reader of all partitions that nobody claimed, and the batch whose records are handed out one by one."""
+    """The reader of all unclaimed partitions, and of the batch whose records are delivered one by one."""
 
     def __init__(self, core: ConsumerCore, engine: Engine, check: Callable[[], object]) -> None:
-        """`check` raises when the consumer cannot be read any more. An iterator of records keeps it alive."""
+        """`check` raises if the consumer cannot be read any more. It keeps the consumer alive for record iterators."""
         self._core = core
         self._engine = engine
         self._check = check
@@ -29,10 +29,10 @@ class BatchReader:
         self.hand = core.commits.ledger.join(Hand(core.fetcher, _Batches(self)))
         core.assignment.on_drop(self.hand.forget)
         self._asked = self._returning = False
-        self._raised: KafkaError | None = None  # by a poll, last
+        self._raised: KafkaError | None = None  # the error that a poll raised last
 
     def next(self, timeout: float | None) -> Batch | None:
-        """The next batch; None when none came in time, or the consumer was closed."""
+        """Return the next batch; None if none came in time, or the consumer was closed."""
         timeout_ms = milliseconds(timeout)
         silence = self._core.silence(timeout_ms)
         batch = self._more(self._next(timeout_ms), timeout_ms, silence)
@@ -41,7 +41,7 @@ class BatchReader:
         return batch
 
     def _more(self, batch: Batch | None, timeout_ms: int, silence: Silence, limit: int = -1) -> Batch | None:
-        """The batch that was read, or else one that comes before the silence is over."""
+        """Return `batch`, or else one that comes before `silence` ends."""
         while batch is None and timeout_ms >= 0 and not self._reader.ended:
             left_ms = self._core.silence_left_ms(silence)
             if left_ms <= 0:
@@ -56,14 +56,14 @@ class BatchReader:
         return self._read(timeout_ms, limit)
 
     def _settle(self) -> None:
-        """The user asks for more: the rows in hand are processed."""
+        """Count the rows in hand as processed, as the user reads on."""
         self.hand.ask()
         self.hand.read_by(self.hand.caller())
         self._reader.settle()
         self._core.settled()
 
     def poll(self, timeout: float, limit: int) -> list[Batch]:
-        """The batches that are there, once the first is: about `POLL_BYTES`, and `limit` records (0: any) at most."""
+        """Wait for a batch, and return all that arrived: about `POLL_BYTES`, and at most `limit` records (0: any)."""
         found: list[Batch] = []
         size, left = 0, limit
         batch = self._first(milliseconds(timeout), limit)
@@ -75,7 +75,7 @@ class BatchReader:
                 is_full = len(found) >= POLL_BATCHES or size >= POLL_BYTES or (limit and not left)
                 batch = None if is_full else self._reader.read(0, left if limit else 0)
         except KafkaError:
-            pass  # it comes again: what was found is not lost for it
+            pass  # the next poll raises the error again; this one returns the batches
         except BaseException:
             for rest in rests_of(found):
                 self._return(rest)
@@ -85,7 +85,7 @@ class BatchReader:
         return found
 
     def _first(self, timeout_ms: int, limit: int) -> Batch | None:
-        """The first batch of a poll. An error that was raised before is raised again when nothing else came in time."""
+        """Return the first batch of a poll. An error that was raised before is raised again only if no batch comes."""
         until_ms = self._core.cluster.engine.now_ms() + timeout_ms
         try:
             return self._next(timeout_ms, limit)
@@ -101,13 +101,13 @@ class BatchReader:
             return batch
 
     def records(self) -> Iterator[Record]:
-        """All records one by one, the rest of the batch in progress first."""
+        """Return an iterator of single records, which begins with the rest of the current batch."""
         self._check()
         self._reader.need_offsets()
         return self.hand.records
 
     def next_for_records(self) -> Batch | None:
-        """The batch whose records come next; the one before it is processed. None: `consumer_timeout_ms` is over."""
+        """Read the next batch for the records, which processes the one before; None: `consumer_timeout_ms` passed."""
         limit_ms = self._core.config.consumer_timeout_ms
         timeout_ms = -1 if limit_ms is None else limit_ms
         silence = self._core.silence(timeout_ms)
@@ -119,7 +119,7 @@ class BatchReader:
         return batch
 
     def _read(self, timeout_ms: int, limit: int = -1) -> Batch | None:
-        """The next batch of `limit` records at most: 0 is any number, -1 as the consumer's option says."""
+        """Read a batch of at most `limit` records; 0: no limit, -1: the limit of the consumer's option."""
         core = self._core
         if core.membership is not None:
             core.membership.reads(self, begun=True)
@@ -133,7 +133,7 @@ class BatchReader:
                 core.membership.reads(self, begun=False)
 
     def ask(self, timeout_ms: int = -1) -> None:
-        """Let the engine fetch, if it does not yet. Raises `KafkaError` when there is nothing to read."""
+        """Make the engine fetch, if it does not yet. Raises `KafkaError` if no partition is assigned."""
         self._check()
         core = self._core
         if not core.fetcher.cursors and not core.is_member:
@@ -148,7 +148,7 @@ class BatchReader:
             self._engine.run(self._core.denied.try_those_told)
 
     def put_back(self, only: Iterable[TopicPartition] | None = None) -> None:
-        """A batch whose records were handed out in part, one by one: the rest is fetched again."""
+        """Fetch again the rest of a batch whose records were delivered in part, one by one."""
         rest = self.hand.put_back(only)
         if rest is not None:
             self._return(rest)
@@ -157,13 +157,13 @@ class BatchReader:
             self._returning = False
 
     def _return(self, rest: UnreadRemainder) -> None:
-        """Not waited for by who is interrupted: the next one to read does."""
+        """Fetch `rest` again, without a wait, as the caller may be interrupted: the next read waits for it."""
         self._returning = True
         self._engine.start(self._core.positions.put_back, rest)
 
 
 class _Batches:
-    """What the records one by one are taken from. An error is no end: whoever comes again goes on."""
+    """The source of single records: an iterator of batches that continues after an error."""
 
     def __init__(self, reader: BatchReader) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""`Client`: any request to any broker, and the few administrative calls that a program needs around its data."""
+"""`Client`: any request to any broker, and the administrative calls that most programs need."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Client(TokenCalls):
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
-        engine: what it runs on; the process's own without one. A simulated world has its own.
+        engine: the engine to run on; None: that of the process. A simulated world has its own.
         options: fields of `kafwire.config.ClientConfig`, for example `request_timeout_ms=5000`.
 
     Raises:
@@ -70,8 +70,8 @@ class Client(TokenCalls):
         """Make a client from Kafka's own option names.
 
         Args:
-            options: names as Java's clients and librdkafka have them, with their values.
-            engine: what it runs on; the process's own without one.
+            options: option names of the Java client and librdkafka, with their values.
+            engine: the engine to run on; None: that of the process.
 
         Returns:
             The client.
@@ -99,8 +99,8 @@ class Client(TokenCalls):
 
         Args:
             message: a request of `kafwire.protocol`.
-            broker: the node id of the broker to ask; None asks any broker.
-            version: the version to send, even an unstable one. A broker that lacks it answers with UNSUPPORTED_VERSION
+            broker: the node id of the broker to send to; None: any broker.
+            version: the version to send, even an unstable one. A broker that lacks it responds with UNSUPPORTED_VERSION
                 or closes the connection.
             timeout: seconds for all attempts; by default `default_api_timeout_ms`.
 
@@ -109,7 +109,7 @@ class Client(TokenCalls):
 
         Raises:
             KafkaConnectionError: no broker could be reached, or the broker does not exist.
-            KafkaTimeoutError: there was no answer in time.
+            KafkaTimeoutError: no response came in time.
             ProtocolError: the message does not fit the version, or the response cannot be decoded.
 
         Example:
@@ -132,7 +132,7 @@ class Client(TokenCalls):
         Raises:
             BrokerError: UNKNOWN_TOPIC_OR_PARTITION if the topic does not exist.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> client.topic(topic).partitions[0].leader
@@ -153,7 +153,7 @@ class Client(TokenCalls):
         Raises:
             BrokerError: UNKNOWN_TOPIC_OR_PARTITION if the topic does not exist.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> client.partitions_for(topic)
@@ -169,11 +169,11 @@ class Client(TokenCalls):
             topics: the topics to describe; None describes all of them.
 
         Returns:
-            A `ClusterMetadata`. A topic that does not exist is in it with its `error_code`.
+            A `ClusterMetadata`. It includes a topic that does not exist, with an `error_code`.
 
         Raises:
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> cluster = client.metadata([topic])
@@ -204,13 +204,13 @@ class Client(TokenCalls):
                 `default_api_timeout_ms` is over.
 
         Returns:
-            For each partition the first offset at or after `when`; -1 where there is none.
+            For each partition the first offset at or after `when`; -1 without such a record.
 
         Raises:
             ConfigError: `when` or `isolation_level` is not one of these.
             BrokerError: a partition does not exist, or its leader refuses the request.
             KafkaConnectionError: a leader could not be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> client.offsets([partition], "latest")[partition]
@@ -242,12 +242,12 @@ class Client(TokenCalls):
         Args:
             topics: one topic or several.
             partitions: the partition numbers to read; None reads all.
-            start: where to begin.
-            end: where to stop; exclusive.
+            start: the start bound.
+            end: the end bound; exclusive.
             columns: the columns to decode; None decodes all.
             layout: names and types of the columns.
             timestamps: read only records with a timestamp in [from, to).
-            progress: True shows a progress bar on a terminal, "force" shows it anywhere.
+            progress: True shows a progress bar on a terminal, "force" shows it always.
             options: fields of `kafwire.config.ScanConfig` that concern reading, for example `isolation_level`.
 
         Returns:
@@ -257,7 +257,7 @@ class Client(TokenCalls):
             ConfigError: an argument or an option has a bad value.
             BrokerError: a topic or an offset does not exist.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> pa.table(client.scan(topic, columns=["offset", "value"])).num_rows
@@ -291,12 +291,12 @@ class Client(TokenCalls):
 
         Args:
             name: the topic.
-            partitions: how many partitions; -1 takes the broker's default.
-            replication_factor: how many replicas of each; -1 takes the broker's default.
+            partitions: the number of partitions; -1: the broker's default.
+            replication_factor: the number of replicas of each; -1: the broker's default.
             config: the topic's configuration, for example `{"cleanup.policy": "compact"}`.
 
         Raises:
-            BrokerError: the cluster refuses it, for example with TOPIC_ALREADY_EXISTS.
+            BrokerError: the cluster refuses the topic, for example with TOPIC_ALREADY_EXISTS.
             KafkaConnectionError: no broker could be reached.
             KafkaTimeoutError: the leaders were not known within `default_api_timeout_ms`.
 
@@ -341,7 +341,7 @@ class Client(TokenCalls):
         Raises:
             BrokerError: the topic does not exist, or may not be deleted.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> client.delete_topic(topic)
@@ -356,12 +356,12 @@ class Client(TokenCalls):
             name: the topic.
 
         Returns:
-            Each option with its value as text; None for a value that the broker keeps secret.
+            Each option with its value as text; None for a value that the broker hides.
 
         Raises:
             BrokerError: the topic does not exist, or may not be described.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> client.topic_config(topic)["cleanup.policy"]
@@ -371,7 +371,7 @@ class Client(TokenCalls):
         return self._engine.run(self._requests.topic_config(name))
 
     def close(self) -> None:
-        """Close all connections. A second close does nothing, nor does one in a forked child."""
+        """Close all connections. A second close does nothing, nor does a close in a forked child."""
         if self._closed or self._engine.is_over:
             return
         self._closed = True

@@ -45,42 +45,42 @@ _ARGUMENTS = (
 
 @refuse_arguments(CONSUMER_ARGUMENTS, blocking=True)
 class Consumer:
-    """Reads partitions: all of `topics`, or those of `assign`. A context manager.
+    """A reader of partitions: all of `topics`, or those of `assign`. A context manager.
 
-    Making one connects. Nothing is fetched before you read. A consumer is for one thread: reading in a second one
-    raises `KafkaError`, except by `partition_stream` and `arrow_stream`, which have their own readers.
+    The constructor connects. Fetching begins with the first read. A consumer is for one thread: reading in a second
+    one raises `KafkaError`, except by `partition_stream` and `arrow_stream`, which have their own readers.
 
     Reading begins at `start`: "earliest", "latest", a datetime with a time zone, `kafwire.Offset(n)`, `kafwire.Tail(n)`
     (the last n of each partition), or a mapping of `TopicPartition` to one of these or to an offset. Without `start`,
-    and for partitions that the mapping leaves out, reading begins at the group's committed offset; where there is none,
-    at `auto_offset_reset`. A member of a group begins at the committed offset also where there is a `start`. An offset
-    that does not exist is reset by `auto_offset_reset`. With `topics`, partitions that are added later are read from
-    their beginning.
+    and for partitions that the mapping leaves out, reading begins at the group's committed offset; without one, at
+    `auto_offset_reset`. For a member of a group, a committed offset takes precedence over `start`. An offset that does
+    not exist is reset by `auto_offset_reset`. With `topics`, partitions that are added later are read from their
+    beginning.
 
-    A batch, or in a loop over records a record, counts as processed when you ask for the next one or commit it. Leaving
-    a loop by an exception, or by `break`, does not count. docs/consuming.md is the manual for groups.
+    A batch (in a loop over records: a record) counts as processed when you read the next one, or commit it. Leaving a
+    loop by an exception, or by `break`, does not count. docs/consuming.md is the manual for groups.
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
-        topics: the topics to read. With a `group_id` the consumer is a member of that group, which shares their
-            partitions out among its members; else it reads all partitions.
-        pattern: a regular expression instead of `topics`, for members of a group: whole names of topics match it.
+        topics: the topics to read. With a `group_id` the consumer is a member of that group, which divides their
+            partitions among its members; else it reads all partitions.
+        pattern: a regular expression instead of `topics`, for members of a group; it must match a topic's whole name.
         assign: the partitions to read, instead of `topics`. With a `group_id` their offsets can be committed, but the
             consumer is no member of the group.
-        start: where reading begins.
+        start: the start position.
         columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
         layout: names and types of the columns, as for `kafwire.scan`.
         on_assigned: called with a list of `TopicPartition` that the group assigned, before their records come.
-        on_revoked: called with those that are given up, when nothing of them is in hand; they can still be committed.
-        on_lost: called with those that belong to other members already.
-        engine: what it runs on; the process's own without one. A simulated world has its own.
+        on_revoked: called with the revoked partitions, once no records of them are in hand; commits still succeed.
+        on_lost: called with partitions that other members own already.
+        engine: the engine to run on; None: that of the process. A simulated world has its own.
         options: fields of `kafwire.config.ConsumerConfig`, for example `group_id="billing"`.
 
     Raises:
         ConfigError: an argument or an option has a bad value.
         BrokerError: a topic does not exist.
         KafkaConnectionError: no broker could be reached.
-        KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+        KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
     Example:
         >>> with kafwire.Consumer(bootstrap, topics=[topic], start="earliest") as consumer:
@@ -115,7 +115,7 @@ class Consumer:
         selection = Selection(topics, assign, start, pattern)
         handlers = Handlers(on_assigned, on_revoked, on_lost)
         deserializers = Deserializers.of(config, layout, blocking=True)
-        self._closed = True  # until there is something to close
+        self._closed = True  # until there is a core to close
         self._engine = default_engine() if engine is None else engine
         cluster = Cluster(self._engine, config)
         self._core = ConsumerCore(cluster, config, selection, make_layout, deserializers, handlers)
@@ -132,16 +132,16 @@ class Consumer:
         """Make a consumer from Kafka's own option names.
 
         Args:
-            options: names as Java's clients and librdkafka have them, with their values; and the arguments of
+            options: option names of the Java client and librdkafka, with their values; and the arguments of
                 `Consumer`, such as `topics` and `on_revoked`.
-            engine: what it runs on; the process's own without one.
+            engine: the engine to run on; None: that of the process.
 
         Returns:
             The consumer.
 
         Raises:
             ConfigError: an option is unknown, not supported, or has a bad value.
-            KafkaError: as making a `Consumer` does.
+            KafkaError: as the constructor does.
 
         Example:
             >>> kafwire.Consumer.from_config({"bootstrap.servers": bootstrap, "topics": [topic]}).close()
@@ -155,9 +155,9 @@ class Consumer:
 
         Partitions take turns. With `max_poll_records` a batch has no more records than that.
 
-        An error ends the iterator: call `batches()` again. The same error comes again, between batches of other
-        partitions, until you seek in the partition, pause it or drop it. After an `AuthorizationError` the partition is
-        asked for once more: if the ACL was added, its records come.
+        An error ends the iterator: call `batches()` again. The same error is raised again, between batches of other
+        partitions, until you seek in the partition, pause it or drop it. After an `AuthorizationError`, the next call
+        retries the partition: if the ACL was added, its records come.
 
         Args:
             timeout: seconds without records after which the iterator ends; None: it never ends.
@@ -170,9 +170,9 @@ class Consumer:
             LogTruncatedError: records that were read are no longer in the log.
             AuthorizationError: this client must not read a partition, or be a member of the group.
             BrokerError: a partition cannot be read any further, or the group's coordinator refuses this member.
-            PollIntervalError: the member has left, as nothing was taken for `max_poll_interval_ms`.
+            PollIntervalError: the member has left, as no records were read for `max_poll_interval_ms`.
             SerializationError: a deserializer failed.
-            Exception: what a handler of rebalances raised.
+            Exception: a rebalance handler raised it.
 
         Example:
             >>> [len(batch) for batch in consumer.batches(timeout=1.0)]
@@ -185,10 +185,10 @@ class Consumer:
             yield batch
 
     def __iter__(self) -> Iterator[Record]:
-        """Iterate over single records, for ever. A second loop goes on where the first one stopped.
+        """Iterate over single records, for ever. A second loop continues where the first one stopped.
 
         Returns:
-            An iterator of `Record`. With `consumer_timeout_ms` it ends when no record came for so long.
+            An iterator of `Record`. With `consumer_timeout_ms` it ends after that time without records.
 
         Raises:
             KafkaError: as `batches` does.
@@ -205,18 +205,18 @@ class Consumer:
         return self._reading.records()
 
     def poll(self, timeout: float = 0.0, *, max_records: int | None = None) -> list[Batch]:
-        """Return the batches that are there, up to about 16 MiB decoded. Partitions take turns.
+        """Return the batches that have arrived, up to about 16 MiB decoded. Partitions take turns.
 
         Args:
             timeout: seconds to wait for the first batch.
-            max_records: how many records all batches have together at most; None: `max_poll_records`, and without that
-                any number. Records beyond it stay unread.
+            max_records: the most records of all batches together; None: `max_poll_records`, and without that no limit.
+                Records beyond it stay unread.
 
         Returns:
             The batches; an empty list if nothing came in time.
 
         Raises:
-            KafkaError: as `batches` does, if there is nothing else to return.
+            KafkaError: as `batches` does, if there are no batches to return.
             ConfigError: `max_records` is not a whole number from 1 on.
 
         Example:
@@ -232,8 +232,8 @@ class Consumer:
     ) -> PartitionStream:
         """Iterate over the batches of one partition alone, for example in a thread of its own.
 
-        The partition's records come by no other way until this iterator is closed. Nothing is fetched before you read
-        it, and never more than its buffer holds.
+        Only this iterator delivers the partition's records until it is closed. Fetching begins with the first read, and
+        stops while the partition's buffer is full.
 
         Args:
             partition: a partition that this consumer reads.
@@ -244,8 +244,8 @@ class Consumer:
             An iterator of `Batch`.
 
         Raises:
-            KafkaError: the partition is not read by this consumer, or another stream has it; reading raises what
-                `batches` does.
+            KafkaError: the partition is not read by this consumer, or another stream has it; reading raises the errors
+                of `batches`.
 
         Example:
             >>> [batch.base_offset for batch in consumer.partition_stream(partition, timeout=1.0)]
@@ -269,19 +269,19 @@ class Consumer:
         """Iterate over the partitions as they are assigned, each as a stream of its own.
 
         The iterator waits for the next partition, and ends when the consumer is stopped or closed. A stream is for one
-        thread, which reads until it ends: when its partition is revoked, or lost. `for_each_partition` has the threads.
-        Nothing is fetched of a partition before its stream is read.
+        thread, which reads until the stream ends: when its partition is revoked, or lost. `for_each_partition` runs the
+        threads. Fetching of a partition begins with the first read of its stream.
 
         Args:
-            explicit: records count as processed when `PartitionStream.complete` says so, in any order, and not when the
-                next batch is taken.
-            timeout: seconds without records after which a stream ends; None: none ends by that.
+            explicit: records count as processed when `PartitionStream.complete` is called for them, in any order, and
+                not when the next batch is read.
+            timeout: seconds without records after which a stream ends; None: it never ends by a timeout.
 
         Returns:
             An iterator of `PartitionStream`.
 
         Raises:
-            KafkaError: the consumer is closed, or is iterated over so already; why the membership is over.
+            KafkaError: the consumer is closed, has such an iterator already, or its membership has ended.
 
         Example:
             >>> for stream in consumer.partitions():
@@ -315,16 +315,16 @@ class Consumer:
     ) -> None:
         """Call `handler` for each partition as it is assigned, in a thread of its own, until the consumer is stopped.
 
-        What a handler raises stops the consumer, and is raised here when all handlers have returned.
+        An exception of a handler stops the consumer, and is raised here when all handlers have returned.
 
         Args:
-            handler: called with a `PartitionStream`; it is to return when the stream ends.
-            threads: how many run at the same time. Partitions beyond that wait for a thread, and are not fetched.
+            handler: called with a `PartitionStream`; it must return when the stream ends.
+            threads: the most threads at the same time. Partitions beyond that wait for a thread, and are not fetched.
             explicit: as for `partitions`.
 
         Raises:
             KafkaError: as `partitions` does.
-            Exception: what a handler raised.
+            Exception: a handler raised it.
 
         Example:
             >>> def handle(stream):
@@ -339,10 +339,10 @@ class Consumer:
         run_threads(self.partitions(explicit=explicit), handler, threads, self.stop)
 
     def stop(self) -> None:
-        """Hand out nothing more: `partitions()` and all streams end, and so do loops over batches and records.
+        """Deliver no more records: `partitions()` and all streams end, and so do loops over batches and records.
 
-        What is in hand can still be processed and committed; then `close`: a consumer that was stopped does not start
-        again. May be called in any thread, and in a signal handler.
+        Records in hand can still be processed and committed; then call `close`. A stopped consumer cannot be started
+        again. Call this in any thread, or in a signal handler.
         """
         self._check()
         self._engine.start(self._core.stop)
@@ -350,7 +350,7 @@ class Consumer:
     def arrow_stream(self, timeout: float | None = None) -> ArrowStream:
         """Read all partitions as one Arrow stream.
 
-        Whichever thread reads the stream decodes it, without the GIL.
+        The thread that reads the stream decodes the records, without the GIL.
 
         Args:
             timeout: seconds without records after which the stream ends; None: it never ends.
@@ -359,7 +359,7 @@ class Consumer:
             An `ArrowStream`, for `pyarrow.RecordBatchReader.from_stream` and others.
 
         Raises:
-            KafkaError: no partition is assigned; reading raises an error of the Arrow library with the text of the
+            KafkaError: no partition is assigned. Reading raises an error of the Arrow library with the text of the
                 `KafkaError`.
 
         Example:
@@ -383,16 +383,16 @@ class Consumer:
 
     @property
     def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read; of a member of a group, those that it has been assigned so far."""
+        """The partitions that the consumer reads; for a member of a group, its current assignment."""
         return called_property("assignment", self._core.assignment.partitions)
 
     @property
     def subscription(self) -> set[str]:
-        """The topics of `topics=`, `pattern=` or `subscribe`: all their partitions are read, or the group's share."""
+        """The topics of `topics=`, `pattern=` or `subscribe`: all their partitions are read, or the assigned ones."""
         return called_property("subscription", self._core.topics)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions and no others. Those that are read already go on where they are.
+        """Read only these partitions. Current ones continue at their position.
 
         Args:
             partitions: the partitions.
@@ -400,7 +400,7 @@ class Consumer:
         Raises:
             BrokerError: a topic or partition does not exist.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> consumer.assign([partition])
@@ -414,22 +414,22 @@ class Consumer:
         self._engine.run(self._core.assign, wanted)
 
     def subscribe(self, topics: str | Iterable[str] | None = None, *, pattern: str | None = None) -> None:
-        """Read these topics and no others: with a `group_id` the partitions that the group assigns, else all.
+        """Read only these topics: with a `group_id` the partitions that the group assigns, else all.
 
-        Partitions that are read already go on where they are. What is buffered of others is dropped. New partitions
-        begin at `start`; partitions that are added later begin at their beginning. After an error the consumer reads
-        what it read before. A member of a group joins, or is rebalanced, in the background.
+        Current partitions continue at their position. Buffered records of dropped partitions are dropped. New
+        partitions begin at `start`; partitions that are added later begin at their beginning. After an error the
+        consumer still reads the earlier partitions. A member of a group joins, or is rebalanced, in the background.
 
         Args:
             topics: one topic or several.
-            pattern: a regular expression that whole names of topics match, instead of `topics`. The broker matches it
-                in the consumer protocol (RE2), this client otherwise, anew each `metadata_max_age_ms`.
+            pattern: a regular expression that must match a topic's whole name, instead of `topics`. The broker matches
+                it in the consumer protocol (RE2), this client otherwise, again every `metadata_max_age_ms`.
 
         Raises:
             ConfigError: neither or both are given, or a pattern without a `group_id`.
             BrokerError: a topic does not exist.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> with kafwire.Consumer(bootstrap, topics=[topic]) as consumer:
@@ -443,7 +443,7 @@ class Consumer:
         self._engine.run(self._core.subscribe, names, pattern)
 
     def unsubscribe(self) -> None:
-        """Read nothing any more, whether partitions were assigned or topics subscribed to.
+        """Stop reading all partitions, after `assign` as well as after `subscribe`.
 
         Raises:
             KafkaError: the consumer is closed.
@@ -455,16 +455,16 @@ class Consumer:
         self._engine.run(self._core.assign, [])
 
     def _tell_revoked(self) -> None:
-        """A member that leaves calls its handler itself: nobody reads meanwhile."""
+        """Call the handlers of a leaving member here, as no read runs meanwhile."""
         for call in self._core.last_calls():
             call.call()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read on at an offset. What is buffered of the partition is dropped.
+        """Continue at an offset. Buffered records of the partition are dropped.
 
         Args:
-            partition: a partition that is read.
-            offset: the offset of the next record to read. One that does not exist is reset by `auto_offset_reset`.
+            partition: a partition that this consumer reads.
+            offset: the offset of the next record. An offset that does not exist is reset by `auto_offset_reset`.
 
         Raises:
             ConfigError: `offset` is not a whole number from 0 on.
@@ -483,11 +483,11 @@ class Consumer:
     def seek_to_timestamp(
         self, when: OffsetSpec, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, int]:
-        """Read on at the first record at or after a time; at the end where there is none.
+        """Continue at the first record at or after a time, or at the end if there is none.
 
         Args:
             when: a datetime with a time zone, or milliseconds since the epoch.
-            partitions: the partitions; None takes all that are read.
+            partitions: the partitions; None: all that the consumer reads.
 
         Returns:
             The offset of each partition.
@@ -496,7 +496,7 @@ class Consumer:
             ConfigError: `when` is not a time.
             BrokerError: a leader refuses the request.
             KafkaConnectionError: a leader could not be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> consumer.seek_to_timestamp(1_700_000_000_001)[partition]
@@ -510,10 +510,10 @@ class Consumer:
         return found
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Read on at the first offsets.
+        """Continue at the first offsets.
 
         Args:
-            partitions: the partitions; none named: all that are read.
+            partitions: the partitions; none given: all that the consumer reads.
 
         Returns:
             The offset of each partition.
@@ -528,10 +528,10 @@ class Consumer:
         return self.seek_to_timestamp("earliest", partitions or None)
 
     def seek_to_end(self, *partitions: TopicPartition) -> dict[TopicPartition, int]:
-        """Read on at the end offsets.
+        """Continue at the end offsets.
 
         Args:
-            partitions: the partitions; none named: all that are read.
+            partitions: the partitions; none given: all that the consumer reads.
 
         Returns:
             The offset of each partition.
@@ -546,10 +546,10 @@ class Consumer:
         return self.seek_to_timestamp("latest", partitions or None)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Stop fetching and delivering these partitions. What is buffered stays for later. No request is sent.
+        """Stop fetching and delivering these partitions. Buffered records stay for later. No request is sent.
 
         Args:
-            partitions: the partitions; none named: nothing is paused.
+            partitions: the partitions; none given: nothing is paused.
 
         Raises:
             KafkaError: a partition is not read by this consumer.
@@ -568,7 +568,7 @@ class Consumer:
         """Fetch and deliver these partitions again.
 
         Args:
-            partitions: the partitions; none named: nothing is resumed.
+            partitions: the partitions; none given: nothing is resumed.
 
         Raises:
             KafkaError: a partition is not read by this consumer.
@@ -585,14 +585,14 @@ class Consumer:
         """Return the offset of the next record that will be delivered.
 
         Args:
-            partition: a partition that is read.
+            partition: a partition that this consumer reads.
 
         Returns:
             The offset.
 
         Raises:
             KafkaError: the partition is not read by this consumer.
-            KafkaTimeoutError: where reading begins was not known within `default_api_timeout_ms`.
+            KafkaTimeoutError: the position was not known within `default_api_timeout_ms`.
 
         Example:
             >>> consumer.position(partition)
@@ -611,13 +611,13 @@ class Consumer:
             timestamps: for each partition a datetime with a time zone, or milliseconds since the epoch.
 
         Returns:
-            The offset of each partition; None where there is none.
+            The offset of each partition; None without such a record.
 
         Raises:
             ConfigError: a time is not one of these.
             BrokerError: a partition does not exist, or its leader refuses the request.
             KafkaConnectionError: a leader could not be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> consumer.offsets_for_times({partition: 1_700_000_000_002})[partition]
@@ -638,7 +638,7 @@ class Consumer:
         Raises:
             BrokerError: UNKNOWN_TOPIC_OR_PARTITION if the topic does not exist.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> consumer.partitions_for(topic)
@@ -651,7 +651,7 @@ class Consumer:
         """Ask the leaders for the first offset of each partition.
 
         Args:
-            partitions: the partitions; None takes all that are read.
+            partitions: the partitions; None: all that the consumer reads.
 
         Returns:
             The offset of each partition.
@@ -659,7 +659,7 @@ class Consumer:
         Raises:
             BrokerError: a partition does not exist, or its leader refuses the request.
             KafkaConnectionError: a leader could not be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> consumer.beginning_offsets()[partition]
@@ -676,7 +676,7 @@ class Consumer:
         With `isolation_level="read_committed"` it is the last stable offset.
 
         Args:
-            partitions: the partitions; None takes all that are read.
+            partitions: the partitions; None: all that the consumer reads.
 
         Returns:
             The offset of each partition.
@@ -684,7 +684,7 @@ class Consumer:
         Raises:
             BrokerError: a partition does not exist, or its leader refuses the request.
             KafkaConnectionError: a leader could not be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> consumer.end_offsets()[partition]
@@ -702,15 +702,15 @@ class Consumer:
     def lag(self) -> dict[TopicPartition, int | None]: ...
 
     def lag(self, partition: TopicPartition | None = None) -> int | dict[TopicPartition, int | None] | None:
-        """Count the offsets between the position and the end of the log, as the last fetch response knew it.
+        """Count the offsets between the position and the end of the log in the last fetch response.
 
         No request is sent.
 
         Args:
-            partition: one partition; None returns all that are read.
+            partition: one partition; None: all that the consumer reads.
 
         Returns:
-            The lag, which is None before the first response; without `partition` a mapping of all partitions to theirs.
+            The lag, which is None before the first response; without `partition` the lag of each partition.
 
         Raises:
             KafkaError: the partition is not read by this consumer.
@@ -727,12 +727,12 @@ class Consumer:
         return {where: positions.lag(where, in_hand) for where in self._core.assignment.partitions}
 
     def high_watermark(self, partition: TopicPartition) -> int | None:
-        """Return the high watermark of a partition as the last fetch response knew it. No request is sent.
+        """Return the high watermark of a partition in the last fetch response. No request is sent.
 
         It is the offset after the last record that consumers may read. `end_offsets` asks the leaders.
 
         Args:
-            partition: a partition that is read.
+            partition: a partition that this consumer reads.
 
         Returns:
             The offset; None before the first response.
@@ -754,16 +754,16 @@ class Consumer:
         """Commit offsets for the group, and wait until its coordinator has stored them.
 
         Args:
-            what: None: what is processed, and, in the thread that reads, what it has in hand: all batches of the last
-                `poll`, the batch of the body of `batches()`, or the records up to the current one. A batch or a record:
-                everything up to its end is processed; of a list of these the highest of each partition. A mapping: for
-                each partition the offset of the next record to read, or (offset, text).
+            what: None: the processed offsets, and, in the thread that reads, the records in hand: all batches of the
+                last `poll`, the batch of the body of `batches()`, or the records up to the current one. A batch or a
+                record: its end; of a list of these, the highest end of each partition. A mapping: for each partition
+                the offset of the next record, or (offset, text).
 
         Raises:
             ConfigError: the consumer has no `group_id`, or an offset is not valid.
-            CommitFailedError: a partition belongs to another member of the group now, or did since the batch was read.
+            CommitFailedError: another member of the group owns a partition now, or did since the batch was read.
             BrokerError: the coordinator refuses the commit.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> batches = consumer.poll(timeout=10.0)
@@ -781,16 +781,16 @@ class Consumer:
         """Ask the coordinator for the group's committed offsets.
 
         Args:
-            partitions: the partitions; None takes all that are read.
+            partitions: the partitions; None: all that the consumer reads.
 
         Returns:
-            The offset of each partition, an int with `.metadata`, the text committed with it; None where nothing is
-            committed.
+            The offset of each partition, an int with `.metadata`, the text committed with it; None without a committed
+            offset.
 
         Raises:
             ConfigError: the consumer has no `group_id`.
             BrokerError: the coordinator refuses the request.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> consumer.committed()[partition] is None
@@ -800,15 +800,15 @@ class Consumer:
         return self._engine.run(self._core.commits.committed, None if partitions is None else partitions_of(partitions))
 
     def processed(self, *, in_hand: bool = False) -> dict[TopicPartition, int]:
-        """Return how far each partition is processed, for `Producer.send_offsets`. No request is sent.
+        """Return each partition's processed offset, for `Producer.send_offsets`. No request is sent.
 
         `group_metadata` stays the same from here until the next read.
 
         Args:
-            in_hand: count what `commit()` would cover of the rows in hand, too.
+            in_hand: count the rows in hand too, as `commit()` would.
 
         Returns:
-            For each partition of which something is processed, the offset of the next record.
+            For each partition with processed records, the offset of the next record.
 
         Raises:
             KafkaError: the consumer is closed.
@@ -822,10 +822,10 @@ class Consumer:
         return self._core.processed(self._reading.hand, in_hand=in_hand)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return who commits for the group, for `Producer.send_offsets`.
+        """Return the group metadata for `Producer.send_offsets`.
 
         Returns:
-            The group and its member.
+            The group, and this member of it.
 
         Raises:
             ConfigError: the consumer has no `group_id`.
@@ -842,7 +842,7 @@ class Consumer:
         """Return a snapshot of counters and states. docs/fetching.md and docs/consuming.md have names and units.
 
         Returns:
-            `partitions`: position, lag, buffered bytes and others of each partition, by its name (`flights-0`).
+            `partitions`: position, lag, buffered bytes and others of each partition, by name (`flights-0`).
             `group`: state, protocol, rebalances and heartbeats of a member of a group; None without one. `fetcher`: the
             memory budget, and `broker_fetchers` with requests, bytes and session of each connection that fetches.
             `connections`: requests, bytes and latencies of each connection. `json.dumps` takes all of it.
@@ -858,14 +858,14 @@ class Consumer:
         return self._engine.run(self._core.snapshot)
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """Commit what is processed (with `group_id` and `enable_auto_commit`), leave the group, close the connections.
+        """Commit processed offsets (with `group_id` and `enable_auto_commit`), leave the group, close the connections.
 
         A member's `on_revoked` is called before. A commit that fails is logged. A second close does nothing, nor does
-        one in a forked child.
+        a close in a forked child.
 
         Args:
-            timeout: seconds for all of it, `on_revoked` included. What is not done then is given up: the coordinator
-                removes the member once its session is over.
+            timeout: seconds for all of it, `on_revoked` included. Steps that are not done then are given up: the
+                coordinator removes the member once its session expires.
         """
         self._close(timeout, failed=False)
 

@@ -1,4 +1,4 @@
-"""`PartitionStream`: the batches of one partition, read by whoever has its stream."""
+"""`PartitionStream`: the stream of one partition's batches."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class PartitionStream:
     """The batches of one partition, for one thread: an iterator, and a context manager.
 
     It ends when the partition is revoked from this member of a group, or lost, or when the consumer is stopped or
-    closed. A revoked partition is waited for within `revocation_timeout_ms`: until the batch in hand is processed, or,
-    with `explicit`, everything that was handed out; and with `enable_auto_commit=False` until the stream is closed, or
-    dropped: so it can still be committed after its end.
+    closed. A revocation waits, at most `revocation_timeout_ms`, until the batch in hand is processed, or, with
+    `explicit`, all delivered records; and with `enable_auto_commit=False` until the stream is closed or dropped, so
+    that a commit after its end is still possible.
 
-    A batch counts as processed when the next one is taken, or when it is committed. `topic` and `partition` say which
-    partition it is. `partition_stream` or `partitions` of `Consumer` makes it.
+    A batch counts as processed when the next one is read, or when it is committed. `topic` and `partition` name the
+    partition. `partition_stream` or `partitions` of `Consumer` makes it.
 
     Example:
         >>> stream = consumer.partition_stream(partition, timeout=1.0)
@@ -51,9 +51,9 @@ class PartitionStream:
         explicit: bool,
         stays: bool,
     ) -> None:
-        """It keeps `keeps` alive: a consumer must not be dropped while its stream is read.
+        """`keeps` is kept alive: a consumer must not be garbage-collected while its stream is read.
 
-        One that `stays` has its partition after its end too, until it is closed: who commits himself does so then.
+        With `stays`, the stream keeps the partition after its end until it is closed, for manual commits.
         """
         self.topic, self.partition = claim.where
         self._keeps = keeps
@@ -69,22 +69,22 @@ class PartitionStream:
 
     @property
     def is_lost(self) -> bool:
-        """Whether another member processes what is in hand: the partition was lost, or revoked before it was done.
+        """True if another member processes the records in hand: the partition was lost, or revoked too early.
 
-        Nothing of it can be committed, and no result of it is to be written any more.
+        Its offsets cannot be committed, and its results must not be written any more.
         """
         return self._claim.is_lost
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more comes: the partition is given up, or the stream is closed."""
+        """True if no more records come: the partition is given up, or the stream is closed."""
         return self._closed or self._claim.is_ending
 
     def __iter__(self) -> Iterator[Batch]:
         return self
 
     def __next__(self) -> Batch:
-        """The next batch; the one before it is processed, unless the stream is `explicit`."""
+        """Read the next batch, and count the one before it as processed unless the stream is `explicit`."""
         if self._closed or self._has_ended:
             raise StopIteration
         membership = self._core.membership
@@ -122,7 +122,7 @@ class PartitionStream:
         position = self._core.position(self._claim)
         try:
             batch = self._reader.read(self._timeout_ms)
-            while batch is None and self._paused and not self._claim.is_ending:  # silent because it is paused
+            while batch is None and self._paused and not self._claim.is_ending:  # no records because of the pause
                 batch = self._reader.read(self._timeout_ms)
         except StreamEnded:
             return None
@@ -141,14 +141,14 @@ class PartitionStream:
         self._reader = reader
 
     def complete(self, first_offset: int, next_offset: int) -> None:
-        """Of an `explicit` stream: the records of [first_offset, next_offset) are processed. In any order, any thread.
+        """Complete the records of [first_offset, next_offset) of an `explicit` stream. In any order, in any thread.
 
-        Commits go as far as everything is completed. At most `max_uncommitted` offsets are handed out beyond that. What
-        was not handed out is not completed by this.
+        Commits go up to the first record that is not completed. At most `max_uncommitted` offsets are delivered beyond
+        it. Undelivered records are not completed by this.
 
         Args:
             first_offset: the offset of the first record.
-            next_offset: the one after the last record.
+            next_offset: the offset after the last record.
 
         Raises:
             KafkaError: the stream is not `explicit`.
@@ -169,33 +169,33 @@ class PartitionStream:
             self._progress.complete(first_offset, next_offset)
 
     def commit(self, what: Batch | Record | None = None) -> None:
-        """Commit how far the partition is processed.
+        """Commit the partition's processed offset.
 
         Args:
-            what: a batch or a record: everything up to its end is processed, itself too. None: what counts as
-                processed; in the thread that reads the stream, the batch in hand too, unless the stream is `explicit`.
+            what: a batch or a record: commit its end. None: commit the processed offset; in the thread that reads the
+                stream, the batch in hand counts too, unless the stream is `explicit`.
 
         Raises:
-            CommitFailedError: the partition is not this consumer's any more.
+            CommitFailedError: this consumer does not own the partition any more.
             ConfigError: the consumer has no `group_id`.
             BrokerError: the coordinator refuses the commit.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
         """
         handed = [] if what is not None or self._explicit else self._core.covered(self._hand)
         self._engine.run(self._core.commit_claimed, self._claim, what, handed)
 
     def pause(self) -> None:
-        """Fetch and hand out nothing until `resume`. Heartbeats go on."""
+        """Stop fetching and delivering until `resume`. Heartbeats continue."""
         self._paused = True
         self._engine.start(self._core.assignment.pause_claimed, self._claim, True)
 
     def resume(self) -> None:
-        """Fetch and hand out again."""
+        """Fetch and deliver again."""
         self._paused = False
         self._engine.start(self._core.assignment.pause_claimed, self._claim, False)
 
     def close(self) -> None:
-        """Let others read the partition."""
+        """Close the stream: other readers may read the partition."""
         if not self._closed:
             self._core.commits.ledger.part(self._hand)
         self._closed = True

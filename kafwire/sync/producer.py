@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 @refuse_arguments(PRODUCER_ARGUMENTS, blocking=True)
 class Producer(RecordSender, ProducerNames):
-    """Sends records: idempotent, with acks="all", unless configured otherwise. Thread-safe; a context manager.
+    """A sender of records: idempotent, with acks="all", unless configured otherwise. Thread-safe; a context manager.
 
     Records are collected into batches, each of one partition. A batch is sent when it has `batch_size` bytes, or after
-    `linger_ms`. You need not poll anything for that.
+    `linger_ms`. No call of `poll` is needed for that.
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
-        engine: what it runs on; the process's own without one. A simulated world has its own.
+        engine: the engine to run on; None: that of the process. A simulated world has its own.
         options: fields of `kafwire.config.ProducerConfig`, for example `compression_type="lz4"`.
 
     Raises:
@@ -84,7 +84,7 @@ class Producer(RecordSender, ProducerNames):
         self._closed = False
         if serializers is not None:
             self._serializers = serializers
-            kind: Any = type(self)  # mypy takes no class of ours for hashable
+            kind: Any = type(self)  # mypy does not accept these classes as hashable
             self.__class__ = _serializing(kind)
 
     @classmethod
@@ -92,8 +92,8 @@ class Producer(RecordSender, ProducerNames):
         """Make a producer from Kafka's own option names.
 
         Args:
-            options: names as Java's clients and librdkafka have them, with their values.
-            engine: what it runs on; the process's own without one.
+            options: option names of the Java client and librdkafka, with their values.
+            engine: the engine to run on; None: that of the process.
 
         Returns:
             The producer.
@@ -113,7 +113,7 @@ class Producer(RecordSender, ProducerNames):
         `max_block_ms` at a time.
 
         Args:
-            topic: the topic. None: a column `topic` says where each row goes; otherwise such a column is ignored.
+            topic: the topic. None: a column `topic` has the topic of each row; otherwise such a column is ignored.
             data: anything with `__arrow_c_stream__` or `__arrow_c_array__`. Columns: `value` (binary or string, large
                 and view types too), and optionally `key`, `partition` (integer), `timestamp` (timestamp, or integer
                 milliseconds) and `headers` (list<struct<key: string, value: binary>>). A null means: no value, no key,
@@ -128,8 +128,8 @@ class Producer(RecordSender, ProducerNames):
             BrokerError: a topic does not exist.
             RecordTooLargeError: a row is larger than `max_request_size`.
             KafkaTimeoutError: there was no metadata or no room within `max_block_ms`.
-            KafkaError: all of these carry the handle of the rows that were buffered before the error as `delivery`.
-                Those are sent.
+            KafkaError: all of these have the handle of the rows that were buffered before the error as `delivery`.
+                Those rows are sent.
 
         Example:
             >>> delivery = producer.send_batch(topic, pa.table({"key": ["AA", "B6"], "value": ["JFK-MIA", "JFK-BQN"]}))
@@ -151,7 +151,7 @@ class Producer(RecordSender, ProducerNames):
     def _send_rows(
         self, topic: str | None, data: Any, partition: int | None, parts: list[tuple[Any, int, int]]
     ) -> None:
-        """`send_batch`; after an error or an interrupt too, `parts` says which rows are on their way."""
+        """Send rows as `send_batch` does; `parts` gets the buffered rows, even after an error or an interrupt."""
         self._check()
         self._engine.check_caller()
         if topic is not None:
@@ -172,7 +172,7 @@ class Producer(RecordSender, ProducerNames):
             row += len(rows)
 
     def _plan_rows(self, topic: str, *rest: Any) -> Any:
-        """The accumulator's plan for rows of a topic, which may be forgotten, or have got partitions."""
+        """Return the accumulator's plan for rows of a topic, which may be forgotten, or have new partitions."""
         deadline = self._deadline()
         while True:
             try:
@@ -182,20 +182,20 @@ class Producer(RecordSender, ProducerNames):
             else:
                 if plan is not None:
                     return plan
-                self._learn([topic], deadline)  # it was forgotten: others took long
+                self._learn([topic], deadline)  # the topic was forgotten, as other rows took long
                 continue
             self._learn_partition(missing, deadline)
 
     def flush(self, timeout: float | None = None) -> None:
-        """Send what was buffered before this call, and wait until every outcome is known.
+        """Send the records that were buffered before this call, and wait until every outcome is known.
 
-        The deliveries carry the outcomes.
+        The deliveries have the outcomes.
 
         Args:
             timeout: seconds to wait; None: no limit but `delivery_timeout_ms`.
 
         Raises:
-            KafkaTimeoutError: records are left; the text says how many and of which partitions.
+            KafkaTimeoutError: records are left; the text has their number and partitions.
 
         Example:
             >>> delivery = producer.send(topic, b"EWR-IAH")
@@ -210,14 +210,14 @@ class Producer(RecordSender, ProducerNames):
         """Give up buffered records at once. Their deliveries fail with `PurgedError`.
 
         Without `in_flight` these are records that are certainly not in the log: records that were not sent yet, and
-        records that a broker refused and that wait for a retry. In a transaction, purging keeps it from being
-        committed: abort it. Rows that another thread adds at the same time may stay.
+        records that a broker refused and that wait for a retry. A transaction with purged records cannot be committed:
+        abort it. Rows that another thread adds at the same time may stay.
 
         Args:
-            in_flight: give up what is in flight or was not answered too; it fails as `in_doubt`.
+            in_flight: give up records in flight, or without a response, too; they fail as `in_doubt`.
 
         Returns:
-            How many records were given up.
+            The number of records that were given up.
 
         Raises:
             KafkaError: the producer is closed.
@@ -238,8 +238,8 @@ class Producer(RecordSender, ProducerNames):
     def transaction(self, timeout: float | None = None) -> TransactionBlock:
         """Run a block as a transaction: commit at its end, abort on any exception.
 
-        Readers of committed records see what the block sends all together, with the offsets of `send_offsets`, or not
-        at all. An exception goes on after the abort, with a note if aborting failed. A transaction that cannot be
+        Readers of committed records see all records of the block, with the offsets of `send_offsets`, or none. An
+        exception is raised again after the abort, with a note if aborting failed. A transaction that cannot be
         committed is aborted, unless the error is a `TransactionTimeoutError`: then its outcome is open, and
         `commit_transaction()` waits for it.
 
@@ -247,7 +247,7 @@ class Producer(RecordSender, ProducerNames):
             timeout: seconds for each call; by default `max_block_ms`.
 
         Returns:
-            A context manager, which gives the producer.
+            A context manager, which returns the producer.
 
         Raises:
             ConfigError: the producer has no `transactional_id`.
@@ -269,15 +269,15 @@ class Producer(RecordSender, ProducerNames):
         """Take over the `transactional_id` (KIP-98).
 
         Open transactions of other producers with this id are aborted, and those producers are fenced. Call it before
-        you look up where they stopped, for example by committed offsets. Otherwise the first transaction does it.
+        you look up their last offsets, for example committed ones. Otherwise the first transaction calls it.
 
         Args:
             timeout: seconds to wait; by default `max_block_ms`.
 
         Raises:
             ConfigError: the producer has no `transactional_id`.
-            TransactionTimeoutError: time ran out; call it again.
-            TransactionError: the coordinator refuses it.
+            TransactionTimeoutError: the timeout passed; call it again.
+            TransactionError: the coordinator refuses the producer.
 
         Example:
             >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:
@@ -294,8 +294,8 @@ class Producer(RecordSender, ProducerNames):
         Raises:
             ConfigError: the producer has no `transactional_id`.
             TransactionStateError: a transaction is open already.
-            TransactionTimeoutError: time ran out; call it again.
-            TransactionError: the coordinator refuses it.
+            TransactionTimeoutError: the timeout passed; call it again.
+            TransactionError: the coordinator refuses the producer.
 
         Example:
             >>> with kafwire.Producer(bootstrap, transactional_id=new_topic) as producer:
@@ -306,31 +306,31 @@ class Producer(RecordSender, ProducerNames):
         self._engine.run(self._transactional().begin, timeout_of(timeout))
 
     def commit_transaction(self, timeout: float | None = None) -> None:
-        """Flush, and commit. Returns when the coordinator has decided.
+        """Flush, and commit. Returns when the coordinator has committed or refused.
 
         Args:
             timeout: seconds to wait; by default `max_block_ms`.
 
         Raises:
-            TransactionTimeoutError: time ran out; the commit goes on. Call this again to wait for its outcome.
+            TransactionTimeoutError: the timeout passed; the commit continues. Call this again to wait for its outcome.
             TransactionAbortableError: a record or an offset could not be sent. Abort the transaction.
-            TransactionFatalError: close the producer. A commit that was under way has an unknown outcome.
+            TransactionFatalError: close the producer. A commit in progress has an unknown outcome.
             ProducerFencedError: another producer has taken over the `transactional_id`. Close this one.
             TransactionStateError: there is no transaction.
         """
         self._engine.run(self._transactional().commit, timeout_of(timeout))
 
     def abort_transaction(self, timeout: float | None = None) -> None:
-        """Drop what was not sent, and abort. Deliveries of the transaction fail with `TransactionAbortedError`.
+        """Drop unsent records, and abort. Deliveries of the transaction fail with `TransactionAbortedError`.
 
         Deliveries of records that were acknowledged before have succeeded, but readers of committed records do not see
-        them.
+        these records.
 
         Args:
             timeout: seconds to wait; by default `max_block_ms`.
 
         Raises:
-            TransactionTimeoutError: time ran out; the abort goes on. Call this again to wait for its outcome.
+            TransactionTimeoutError: the timeout passed; the abort continues. Call this again to wait for its outcome.
             TransactionFatalError: close the producer.
             TransactionStateError: there is no transaction.
 
@@ -342,10 +342,10 @@ class Producer(RecordSender, ProducerNames):
         self._engine.run(self._transactional().abort, timeout_of(timeout))
 
     def detach(self, timeout: float | None = None) -> TransactionHandle:
-        """Flush, and give the open transaction away: another process commits or aborts it by its handle.
+        """Flush, and detach the open transaction: another process commits or aborts it by its handle.
 
-        The transaction stays open at its coordinator until that, or until `transaction_timeout_ms`. This producer
-        sends nothing any more: it can only be closed, which leaves the transaction open.
+        Until then, or until `transaction_timeout_ms`, the transaction stays open at its coordinator. This producer
+        sends no more records: it can only be closed, which leaves the transaction open.
 
         Args:
             timeout: seconds to wait; by default `max_block_ms`.
@@ -357,7 +357,7 @@ class Producer(RecordSender, ProducerNames):
             ConfigError: the producer has no `transactional_id`.
             TransactionAbortableError: a record or an offset could not be sent. Abort the transaction.
             TransactionStateError: there is no transaction, or it has no records.
-            TransactionTimeoutError: time ran out. Call this again to wait for the handle, or abort the transaction.
+            TransactionTimeoutError: the timeout passed. Call this again to wait for the handle, or abort.
             TransactionFatalError: close the producer.
 
         Example:
@@ -380,14 +380,14 @@ class Producer(RecordSender, ProducerNames):
         Returns when the group's coordinator has them.
 
         Args:
-            offsets: for each partition the offset of the next record to read, as `Consumer.processed()` returns them.
-            group: the group's id, or what `Consumer.group_metadata()` returns.
+            offsets: for each partition the offset of the next record, as `Consumer.processed()` returns them.
+            group: the group's id, or the result of `Consumer.group_metadata()`.
             timeout: seconds to wait; by default `max_block_ms`.
 
         Raises:
             ConfigError: an offset is not valid.
             TransactionAbortableError: the offsets could not be added. Abort the transaction.
-            TransactionTimeoutError: time ran out.
+            TransactionTimeoutError: the timeout passed.
             TransactionStateError: there is no transaction.
 
         Example:
@@ -424,7 +424,7 @@ class Producer(RecordSender, ProducerNames):
         Raises:
             BrokerError: UNKNOWN_TOPIC_OR_PARTITION if the topic does not exist.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `max_block_ms`.
+            KafkaTimeoutError: no response came within `max_block_ms`.
 
         Example:
             >>> producer.partitions_for(topic)
@@ -438,7 +438,7 @@ class Producer(RecordSender, ProducerNames):
 
         Returns:
             `producer`: the totals, requests and the buffer. `partitions`: records, bytes, batches, time in the queue,
-            retries, errors and others of each partition, by its name (`flights-0`). `connections`: requests, bytes and
+            retries, errors and others of each partition, by name (`flights-0`). `connections`: requests, bytes and
             latencies of each connection. `json.dumps` takes all of it.
 
         Raises:
@@ -454,14 +454,14 @@ class Producer(RecordSender, ProducerNames):
     def close(self, timeout: float | None = None) -> None:
         """Flush, then close. An open transaction is aborted; one that is being committed is completed.
 
-        A second close does nothing, nor does one in a forked child.
+        A second close does nothing, nor does a close in a forked child.
 
         Args:
-            timeout: seconds for all of it; None: no limit but `delivery_timeout_ms`. What is not acknowledged then is
-                given up.
+            timeout: seconds for all of it; None: no limit but `delivery_timeout_ms`. Records that are not acknowledged
+                then are given up.
 
         Raises:
-            KafkaTimeoutError: records were given up; the text says how many and of which partitions.
+            KafkaTimeoutError: records were given up; the text has their number and partitions.
 
         Example:
             >>> producer = kafwire.Producer(bootstrap)
@@ -484,11 +484,11 @@ class Producer(RecordSender, ProducerNames):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # An interrupt should end the program, not wait out the delivery time-out of an unreachable broker.
+        # An interrupt must end the program soon, without a wait for the delivery timeout of an unreachable broker.
         if kind is None or issubclass(kind, Exception):
             self.close()
         else:
-            with contextlib.suppress(KafkaTimeoutError):  # the interrupt counts; deliveries have errors of their own
+            with contextlib.suppress(KafkaTimeoutError):  # the interrupt is raised; deliveries have their own errors
                 self.close(0.0)
 
     def __del__(self) -> None:
@@ -498,7 +498,7 @@ class Producer(RecordSender, ProducerNames):
     def _send_later(
         self, topic: str, value: Any, key: Any, headers: Any, timestamp_ms: int | None, partition: int | None
     ) -> Delivery:
-        """`send`, of a record that found no room, or whose topic is new."""
+        """Send a record that `send` could not buffer: there was no room, or its topic is new."""
         if self._engine.callbacks.is_current:
             check_topic(topic)
             partition = check_partition(partition)
@@ -530,7 +530,7 @@ class Producer(RecordSender, ProducerNames):
             raise KafkaError(CLOSED)
 
     def _learn(self, topics: list[str], deadline: float) -> None:
-        """See that these are known to the accumulator."""
+        """Give the accumulator the metadata of these topics, if it lacks any."""
         new = [topic for topic in topics if not isinstance(topic, str) or topic not in self._accumulator.topics]
         if not new:
             return
@@ -540,7 +540,7 @@ class Producer(RecordSender, ProducerNames):
         self._engine.run(self._sender.ensure_metadata, new, self._left(deadline) * 1000)
 
     def _learn_partition(self, missing: UnknownPartition, deadline: float) -> None:
-        """See that an added partition is known to the accumulator."""
+        """Give the accumulator the metadata of an added partition."""
         self._check()
         self._engine.run(self._sender.ensure_partition, missing, self._left(deadline) * 1000)
 
@@ -552,7 +552,7 @@ class Producer(RecordSender, ProducerNames):
 
 
 class _SerializingProducer(Producer):
-    """One with serializers. A class of its own, so that `send` of one without has nothing to look at."""
+    """A producer with serializers. It is a separate class, so that `send` without serializers needs no check."""
 
     def send(
         self,
@@ -576,7 +576,7 @@ class _SerializingProducer(Producer):
 
 @cache
 def _serializing(kind: type[Producer]) -> type[Producer]:
-    """Return a kind of producer with serializers, under its own name. Its own methods come first."""
+    """Return a subclass of `kind` with serializers, with the same name. Methods of `kind` take precedence."""
     bases = (_SerializingProducer,) if kind is Producer else (kind, _SerializingProducer)
     same = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__qualname__": kind.__qualname__}
     return type(kind.__name__, bases, same)

@@ -58,18 +58,18 @@ def scan(
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
         topics: one topic or several.
         partitions: the partition numbers to read; None reads all.
-        start: the bound at which reading begins.
-        end: the bound at which reading stops; exclusive.
+        start: the start bound.
+        end: the end bound; exclusive.
         columns: the columns to decode, in this order, out of topic, partition, offset, timestamp, timestamp_type, key,
-            value and headers. None decodes all. Columns that are left out cost nothing.
+            value and headers. None decodes all. Columns that are left out cost no time.
         layout: variations of the schema: `{"names": {"timestamp": "ts"}}` renames columns, "timestamp_unit" is "ms" or
             "us", "timestamp_type" is "int8" or "int32".
         timestamps: a pair (from, to): only records with a timestamp in [from, to) are read. Each is a datetime with a
             time zone, milliseconds since the epoch, or None for an open side. Batches outside of it are skipped by
-            their headers, without a look at their checksum.
-        progress: True shows a progress bar on standard error if that is a terminal, "force" shows it in any case. Needs
+            their headers, without a check of their checksum.
+        progress: True shows a progress bar on standard error if that is a terminal, "force" shows it always. This needs
             the package rich (`kafwire[progress]`).
-        engine: what it runs on; the process's own without one. A simulated world has its own.
+        engine: the engine to run on; None: that of the process. A simulated world has its own.
         options: fields of `kafwire.config.ScanConfig`, for example `isolation_level="read_committed"`.
 
     Returns:
@@ -80,7 +80,7 @@ def scan(
         BrokerError: a topic or an offset does not exist.
         KafkaConnectionError: no broker could be reached.
         KafkaTimeoutError: the bounds were not known within `default_api_timeout_ms`. Reading raises it too, if a
-            partition gives no records for that long.
+            partition delivers no records for that long.
 
     Example:
         >>> pa.table(kafwire.scan(bootstrap, topic, columns=["offset", "value"])).to_pylist()[0]
@@ -106,8 +106,8 @@ def scan(
 class Scan(BoundedRead):
     """A bounded read. Consume it once: as an Arrow stream (`pyarrow.table(scan)`), by `batches()`, or record by record.
 
-    The records of a partition come in order; partitions are mixed. `ranges` says which offsets are read. `kafwire.scan`
-    makes it.
+    The records of a partition come in order; partitions are mixed. `ranges` has the offsets that are read.
+    `kafwire.scan` makes it.
 
     Example:
         >>> with kafwire.scan(bootstrap, topic) as scan:
@@ -134,7 +134,7 @@ class Scan(BoundedRead):
         progress: ProgressOption = False,
         engine: Engine | None = None,
     ) -> None:
-        """Plan the read, over the connections of `cluster`, or over its own (None), which it then also closes."""
+        """Plan the read, over the connections of `cluster`, or (None) over its own, which it closes at the end."""
         asked = Asked(
             cluster,
             topics,
@@ -147,7 +147,7 @@ class Scan(BoundedRead):
             progress=progress,
             options=options,
         )
-        Deserializers.of(asked.reading.config, layout, blocking=True)  # an async one is told here
+        Deserializers.of(asked.reading.config, layout, blocking=True)  # raises an error for an async one
         self._open(cluster, asked.reading, asked.find, title=asked.title, force=asked.force, engine=engine)
 
     @classmethod
@@ -197,13 +197,13 @@ class Scan(BoundedRead):
         yield from self._reader
 
     def __iter__(self) -> Iterator[Record]:
-        """Iterate over single records. A second loop goes on where the first one stopped.
+        """Iterate over single records. A second loop continues where the first one stopped.
 
         Returns:
             An iterator of `Record`.
 
         Raises:
-            KafkaError: as `batches` does; a `SerializationError` leaves the record the next one.
+            KafkaError: as `batches` does; after a `SerializationError`, the next read starts at the same record.
 
         Example:
             >>> [record.value for record in kafwire.scan(bootstrap, topic)]
@@ -217,12 +217,12 @@ class Scan(BoundedRead):
     def split(self, pieces: int) -> list[Split]:
         """Divide the read into pieces of about the same number of offsets, and close this scan.
 
-        The pieces cover exactly what the scan would have read, each record in one of them. Partitions are given out
-        whole where that fits, and cut where it does not. Each `Split` is read over its own connections and with its own
-        `fetch_memory`, in a thread or in another process.
+        The pieces cover exactly the scan's records, each record in one piece. A partition stays whole if it fits into a
+        piece, and is cut otherwise. Each `Split` is read over its own connections and with its own `fetch_memory`, in a
+        thread or in another process.
 
         Args:
-            pieces: how many pieces at most; 1 or more.
+            pieces: the most pieces; 1 or more.
 
         Returns:
             The pieces. There is at least one, which may be empty.
@@ -270,11 +270,11 @@ class Scan(BoundedRead):
 class Split:
     """A part of a scan. It can be pickled, and read as often as you like.
 
-    It holds the exact offsets (`ranges`), the ids of the topics, and how to connect and read. It connects when it is
-    read, and closes the connections at the end. `Scan.split` makes it.
+    It holds the exact offsets (`ranges`), the ids of the topics, and the options. It connects when it is read, and
+    closes the connections at the end. `Scan.split` makes it.
 
     Raises:
-        BrokerError: when it is read: a topic was deleted and created again, or offsets were deleted.
+        BrokerError: when it is read: a topic was deleted and recreated, or offsets were deleted.
 
     Example:
         >>> import pickle
@@ -295,24 +295,24 @@ class Split:
         """Start to read this part.
 
         Args:
-            engine: what it runs on; the process's own without one.
+            engine: the engine to run on; None: that of the process.
 
         Returns:
             A new `Scan`.
 
         Raises:
-            BrokerError: a topic was deleted and created again.
+            BrokerError: a topic was deleted and recreated.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
         """
         return Scan._of(self, engine)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The records as an Arrow C stream (PyCapsule interface); `requested_schema` is not followed."""
+        """Return the records as an Arrow C stream (PyCapsule interface); `requested_schema` is ignored."""
         return self.scan().__arrow_c_stream__(requested_schema)
 
     def __arrow_c_schema__(self) -> object:
-        """The stream's schema (PyCapsule interface)."""
+        """Return the stream's schema (PyCapsule interface)."""
         return self._reading.layout_of().__arrow_c_schema__()
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -352,7 +352,7 @@ class Split:
 
 
 async def _same_topics(cluster: Cluster, split: Split) -> Found:
-    """The ranges of a split. A topic of the same name and another id holds other records."""
+    """Return the ranges of a split. A topic with the same name and another id raises an error: its records differ."""
     infos = {topic: await cluster.topic(topic, fresh=True) for topic in dict.fromkeys(r.topic for r in split.ranges)}
     for topic, info in infos.items():
         if info.topic_id != split._topic_ids[topic]:

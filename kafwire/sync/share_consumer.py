@@ -1,4 +1,4 @@
-"""`ShareConsumer`: the records of topics, shared out one by one among the members of a group (KIP-932)."""
+"""`ShareConsumer`: a member of a share group, whose members share the records of the same partitions (KIP-932)."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ _ARGUMENTS = ("topics", "columns", "layout")
 
 @refuse_arguments(SHARE_CONSUMER_ARGUMENTS, blocking=True)
 class ShareConsumer:
-    """Reads topics as a member of a share group. A context manager, for one thread.
+    """A reader of topics as a member of a share group. A context manager, for one thread.
 
-    Members of a share group read the same partitions: each record is acquired by one of them for a while, and is
-    delivered again if it is released, or not acknowledged in time. There is no order, and there are no offsets to
-    commit. Where a group begins is the group's option `share.auto.offset.reset` ("latest" without one).
+    Members of a share group read the same partitions: one member acquires each record for a limited time; the record is
+    delivered again if it is released, or not acknowledged in time. Records have no order, and members commit no
+    offsets. The group's option `share.auto.offset.reset` ("latest" by default) sets where a group begins.
 
-    In implicit mode, the default, a batch is accepted when the next one is asked for; leaving a loop by an exception
-    releases it, when the consumer is closed. With `share_acknowledgement_mode="explicit"` nothing is accepted until a
-    batch's `accept`, `release` or `reject` is called, in any order and in any thread.
+    In implicit mode, the default, reading the next batch accepts a batch; after an exception in a loop, closing the
+    consumer releases it. With `share_acknowledgement_mode="explicit"`, call a batch's `accept`, `release` or `reject`,
+    in any order and in any thread.
 
     Args:
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
         topics: the topics to read.
         columns: the Arrow columns to decode, as for `kafwire.scan`; None decodes all.
         layout: names and types of the columns, as for `kafwire.scan`.
-        engine: what it runs on; the process's own without one. A simulated world has its own.
+        engine: the engine to run on; None: that of the process. A simulated world has its own.
         options: fields of `kafwire.config.ShareConsumerConfig`, for example `group_id="workers"`.
 
     Raises:
         ConfigError: an argument or an option has a bad value.
         BrokerError: a topic does not exist.
         KafkaConnectionError: no broker could be reached.
-        KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+        KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
     Example:
         >>> with kafwire.ShareConsumer(bootstrap, topics=topic, group_id=share_group) as consumer:
@@ -83,13 +83,13 @@ class ShareConsumer:
         make_layout = layouts(columns, layout)
         names = names_of(topics)
         deserializers = Deserializers.of(config, layout, blocking=True)
-        self._closed = True  # until there is something to close
+        self._closed = True  # until there is a core to close
         self._engine = default_engine() if engine is None else engine
         self._core = ShareCore(Cluster(self._engine, config), config, names, make_layout, deserializers)
         self._in_hand: list[ShareBatch] = []
         self._records = RecordsInHand(explicit=self._core.explicit)
-        self._fetched: deque[FetchedRange] = deque()  # what was acquired, and is not decoded
-        self._waiting: deque[ShareBatch] = deque()  # and what is, and was not handed out
+        self._fetched: deque[FetchedRange] = deque()  # acquired ranges that are not decoded
+        self._waiting: deque[ShareBatch] = deque()  # decoded batches that were not delivered
         self._closed = False
         try:
             self._engine.run(self._core.start)
@@ -102,16 +102,16 @@ class ShareConsumer:
         """Make a consumer from Kafka's own option names.
 
         Args:
-            options: names as Java's clients and librdkafka have them, with their values; and the arguments `topics`,
+            options: option names of the Java client and librdkafka, with their values; and the arguments `topics`,
                 `columns` and `layout`.
-            engine: what it runs on; the process's own without one.
+            engine: the engine to run on; None: that of the process.
 
         Returns:
             The consumer.
 
         Raises:
             ConfigError: an option is unknown, not supported, or has a bad value.
-            KafkaError: as making a `ShareConsumer` does.
+            KafkaError: as the constructor does.
         """
         return cls(engine=engine, **from_config(ShareConsumerConfig, options, arguments=_ARGUMENTS))
 
@@ -141,7 +141,7 @@ class ShareConsumer:
         With `share_acquire_mode="record_limit"` it is at most `max_poll_records` from all brokers together.
 
         Args:
-            timeout: seconds to wait for the first ones; None: for ever.
+            timeout: seconds to wait for the first batch; None: no limit.
 
         Returns:
             The batches; an empty list if nothing came in time.
@@ -157,7 +157,7 @@ class ShareConsumer:
         return list(self._in_hand)
 
     def _fill(self, timeout: float | None, *, by_silence: bool = False) -> bool:
-        """What was in hand is processed; whether there is something to hand out."""
+        """Count the records in hand as processed, and wait for batches; return False if none came."""
         self._check()
         limit_ms = milliseconds(timeout)
         until_ms = self._core.cluster.engine.now_ms() + limit_ms
@@ -177,9 +177,9 @@ class ShareConsumer:
         return True
 
     def __iter__(self) -> Iterator[Record]:
-        """Iterate over single records, for ever; in implicit mode each is accepted when the next is asked for.
+        """Iterate over single records, for ever; in implicit mode, reading the next record accepts a record.
 
-        A second loop goes on where the first one stopped. `poll` and `batches` hand out the rest of its batch.
+        A second loop continues where the first one stopped. `poll` and `batches` deliver the rest of its batch.
 
         Returns:
             An iterator of `Record`.
@@ -196,17 +196,17 @@ class ShareConsumer:
                 self._records.begin(self._waiting.popleft())
 
     def acknowledge(self, record: Record, kind: str | int = "accept") -> None:
-        """Say what becomes of a record of this consumer, wherever it came from: a batch, or a loop over records.
+        """Acknowledge a record of this consumer, from a batch or from a loop over records.
 
-        In implicit mode what nothing was said of is accepted as ever.
+        In implicit mode, records without this call are accepted as usual.
 
         Args:
             record: a record that is in hand.
-            kind: "accept", "release", "reject" or "renew", or their numbers from 1 to 4 on, as Kafka has them.
+            kind: "accept", "release", "reject" or "renew", or Kafka's numbers for these, 1 to 4.
 
         Raises:
             ConfigError: there is no such kind.
-            KafkaError: something else was said of the record before, its lock is over, or another consumer has it.
+            KafkaError: the record is acknowledged already, its lock expired, or another consumer has it.
 
         Example:
             >>> with kafwire.ShareConsumer(
@@ -224,7 +224,7 @@ class ShareConsumer:
         self._core.open_batches.acknowledge(record, kind)
 
     def _settle(self) -> None:
-        """Who asks for more has processed what he had, in implicit mode."""
+        """Accept the records in hand, in implicit mode, as the user reads on."""
         rest = self._records.leave()
         if rest is not None:
             self._fetched.appendleft(rest)
@@ -234,42 +234,42 @@ class ShareConsumer:
                 batch.accept()
 
     def commit(self, timeout: float | None = None) -> None:
-        """Tell the brokers what was acknowledged, and wait until they know.
+        """Send all acknowledgements, and wait for the brokers' responses.
 
         Args:
-            timeout: seconds; None takes `default_api_timeout_ms`.
+            timeout: seconds; None: `default_api_timeout_ms`.
 
         Raises:
-            BrokerError: what was said of some records came too late: their locks had run out.
-            KafkaTimeoutError: there was no answer in time.
+            BrokerError: acknowledgements of some records came too late: their locks had expired.
+            KafkaTimeoutError: no response came in time.
         """
         self._check()
         limit_ms = self._core.config.default_api_timeout_ms if timeout is None else milliseconds(timeout)
         self._engine.run(self._core.commit, float(limit_ms))
 
     def subscribe(self, topics: str | Iterable[str]) -> None:
-        """Read these topics and no others.
+        """Read only these topics.
 
         Args:
             topics: one topic or several.
 
         Raises:
             BrokerError: a topic does not exist.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
         """
         self._check()
         self._engine.run(self._core.subscribe, names_of(topics))
 
     @property
     def subscription(self) -> set[str]:
-        """The topics that are read."""
+        """The topics that the consumer reads."""
         return set(self._core.topics)
 
     def metrics(self) -> dict[str, Any]:
         """Return a snapshot of counters.
 
         Returns:
-            `acquired`, `acknowledged`, and `expired` (before they were handed out): records. `member_id`, `state`,
+            `acquired`, `acknowledged`, and `expired` (before their delivery): records. `member_id`, `state`,
             `partitions`: the membership. `connections`: requests, bytes and latencies of each connection.
 
         Raises:
@@ -284,7 +284,7 @@ class ShareConsumer:
             raise KafkaError("this consumer is closed: make a new one")
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """Tell the brokers what was acknowledged, release the rest, and leave the group.
+        """Send all acknowledgements, release other records, and leave the group.
 
         Args:
             timeout: seconds for all of it.

@@ -1,4 +1,4 @@
-"""Threads for partition streams: one for each, and no more than a user allows."""
+"""Threads for partition streams: one for each, up to the user's limit."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def run_threads(
     threads: int,
     stop: Callable[[], object],
 ) -> None:
-    """Call `handler` with each stream in a thread, until there are no more; raise the first error of one.
+    """Call `handler` with each stream in a thread until the streams end; raise the first error of a handler.
 
-    Streams that wait for a thread do not hold up who iterates: handlers of rebalances are called by that.
+    A stream that waits for a thread does not block the iteration, which calls the rebalance handlers.
     """
     if not callable(handler):
         raise ConfigError(f"handler: a function of a PartitionStream is needed, not {handler!r}")
@@ -44,7 +44,7 @@ def run_threads(
 
 
 class _Workers:
-    """The threads of one call. Daemons: the interpreter's end waits for none of them, as for no other reader."""
+    """The threads of one call. They are daemons: the interpreter's end does not wait for them, as for other readers."""
 
     def __init__(self, handler: Callable[[PartitionStream], object], threads: int, stop: Callable[[], object]) -> None:
         self.errors: list[BaseException] = []
@@ -57,7 +57,7 @@ class _Workers:
         self._busy = 0
 
     def take(self, stream: PartitionStream) -> None:
-        """Handle it in a thread, now or once one is free."""
+        """Handle the stream in a thread, now or once a thread is free."""
         thread = threading.Thread(target=self._run, args=(stream,), name="kafwire-stream", daemon=True)
         with self._lock:
             is_free = self._busy < self._limit
@@ -77,7 +77,7 @@ class _Workers:
         )
 
     def join(self) -> None:
-        """Return when all have been handled."""
+        """Wait until all streams are handled."""
         for thread in self._threads:
             thread.join()
 
@@ -89,7 +89,7 @@ class _Workers:
                     self._busy -= 1
                     return
                 stream = self._waiting.popleft()
-            if stream.has_ended:  # it was given up meanwhile
+            if stream.has_ended:  # the partition was given up meanwhile
                 stream.close()
             else:
                 self._handle(stream)
@@ -105,7 +105,7 @@ class _Workers:
                         stream.topic,
                         stream.partition,
                     )
-        except BaseException as error:  # noqa: BLE001  # it is raised where the streams are asked for
+        except BaseException as error:  # noqa: BLE001  # `run_threads` raises it
             self.errors.append(error)
-            with suppress(KafkaError):  # it is closed already
+            with suppress(KafkaError):  # the consumer is closed already
                 self._stop()

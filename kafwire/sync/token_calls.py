@@ -1,4 +1,4 @@
-"""The calls of `Client` that are about delegation tokens."""
+"""The delegation token calls of `Client`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class TokenCalls:
     def create_delegation_token(
         self, renewers: Iterable[str] = (), max_lifetime_ms: int | None = None, owner: str | None = None
     ) -> DelegationToken:
-        """Ask the cluster for a delegation token (KIP-48): others authenticate by it as its owner, without a password.
+        """Request a delegation token (KIP-48): with it, other clients authenticate as its owner, without a password.
 
-        The connection has to be authenticated, by SASL or a client certificate, and not by a token. Brokers learn of a
-        new token a moment after it was made: until then they refuse it, or do not find it. If the answer is lost on its
-        way the request is sent again; a first token that was made nevertheless ends by itself.
+        The connection must be authenticated, by SASL or a client certificate, and not by a token. The token reaches the
+        other brokers a moment after its creation: until then they refuse it, or do not find it. If the response is
+        lost, the request is sent again; a token of the first request then expires by itself.
 
         Args:
-            renewers: users who may renew and expire the token, besides its owner: "alice" or "User:alice".
-            max_lifetime_ms: milliseconds after which it can be renewed no more; None: the broker's limit
-                (`delegation.token.max.lifetime.ms`), which is also the most.
-            owner: the user whom the token stands for; None: the one who asks. Another one needs an ACL that permits
+            renewers: further users that may renew and expire the token, besides its owner: "alice" or "User:alice".
+            max_lifetime_ms: milliseconds after which it cannot be renewed any more; None: the broker's limit
+                (`delegation.token.max.lifetime.ms`), which is also the maximum.
+            owner: the user of the token; None: the user of this client. Another user needs an ACL that permits
                 CreateTokens on that user, and Kafka 3.3.
 
         Returns:
@@ -40,7 +40,7 @@ class TokenCalls:
             AuthorizationError: a token for this owner is not permitted.
             BrokerError: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED over such a connection, or DELEGATION_TOKEN_AUTH_DISABLED.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> with kafwire.Client(**sasl_options) as client:
@@ -60,22 +60,22 @@ class TokenCalls:
         return self._engine.run(self._tokens.create(renewers, max_lifetime_ms, owner))
 
     def renew_delegation_token(self, hmac: Secret | str, period_ms: int | None = None) -> int:
-        """Put off the end of a delegation token. Its owner and its renewers may.
+        """Renew a delegation token: set a later expiry time. Its owner and its renewers may do this.
 
         Args:
             hmac: the token's `hmac`.
             period_ms: milliseconds from now; None: `delegation.token.expiry.time.ms` of the broker, which is also the
-                most. No token outlives its `max_at_ms`.
+                maximum. No token outlives its `max_at_ms`.
 
         Returns:
-            When the token expires now, in milliseconds since the epoch.
+            The new expiry time, in milliseconds since the epoch.
 
         Raises:
             ConfigError: an argument has a bad value.
             BrokerError: DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED, or DELEGATION_TOKEN_OWNER_MISMATCH for
-                others.
+                other users.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> with kafwire.Client(**sasl_options) as client:
@@ -86,22 +86,22 @@ class TokenCalls:
         return self._engine.run(self._tokens.renew(hmac, period_ms))
 
     def expire_delegation_token(self, hmac: Secret | str, period_ms: int | None = None) -> int:
-        """End a delegation token early. Its owner and its renewers may.
+        """Expire a delegation token early. Its owner and its renewers may do this.
 
-        New connections are refused then. Those that were made with it before last until its former end.
+        New connections with it are refused then. Earlier connections last until its former expiry time.
 
         Args:
             hmac: the token's `hmac`.
-            period_ms: milliseconds from now; None: at once, and the token is forgotten.
+            period_ms: milliseconds from now; None: at once, and brokers drop the token.
 
         Returns:
-            When the token expires now, in milliseconds since the epoch.
+            The new expiry time, in milliseconds since the epoch.
 
         Raises:
             ConfigError: an argument has a bad value.
             BrokerError: as `renew_delegation_token` does.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> with kafwire.Client(**sasl_options) as client:
@@ -114,12 +114,12 @@ class TokenCalls:
     def describe_delegation_tokens(self, owners: Iterable[str] | None = None) -> list[DelegationToken]:
         """List the delegation tokens that this user may see, their secrets included.
 
-        Those are the tokens that he owns, asked for or may renew, and those that ACLs permit to describe
-        (Describe on a DelegationToken, DescribeTokens on a User). Others are left out, without an error.
+        Those are the tokens that the user owns, has requested or may renew, and those that ACLs permit to describe
+        (Describe on a DelegationToken, DescribeTokens on a User). Other tokens are left out, without an error.
 
         Args:
-            owners: the users whose tokens are wanted: "alice" or "User:alice"; None: everybody's. Brokers count those
-                who may renew a token among its owners here.
+            owners: list only tokens of these users: "alice" or "User:alice"; None: of all users. Brokers count the
+                renewers of a token among its owners here.
 
         Returns:
             The tokens.
@@ -128,15 +128,15 @@ class TokenCalls:
             ConfigError: an argument has a bad value.
             BrokerError: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED or DELEGATION_TOKEN_AUTH_DISABLED.
             KafkaConnectionError: no broker could be reached.
-            KafkaTimeoutError: there was no answer within `default_api_timeout_ms`.
+            KafkaTimeoutError: no response came within `default_api_timeout_ms`.
 
         Example:
             >>> with kafwire.Client(**sasl_options) as client:
-            ...     client.describe_delegation_tokens(owners=["nobody"])
+            ...     client.describe_delegation_tokens(owners=["carol"])
             []
         """
         self._check()
         return self._engine.run(self._tokens.describe(owners))
 
     def _check(self) -> None:
-        raise NotImplementedError  # it is the client's
+        raise NotImplementedError  # the client implements it

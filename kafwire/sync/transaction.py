@@ -1,4 +1,4 @@
-"""`Producer.transaction()`: a block of code whose records are committed at its end, or never seen."""
+"""`Producer.transaction()`: a block of code whose records are committed at its end, or aborted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kafwire.producer.transaction_manager import Transactions
     from kafwire.sync.producer import Producer
 
-# Whoever is interrupted wants to end, and not to wait for a coordinator that cannot be reached.
+# An interrupted program must end soon, and not wait for a coordinator that cannot be reached.
 INTERRUPTED_S = 5.0
 
 
@@ -42,7 +42,7 @@ class TransactionBlock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._transactions.number != self._number or self._transactions.state not in OPEN:
-            return  # it was ended in the block, or cannot be
+            return  # the transaction was ended in the block, or cannot be ended
         if error is None:
             try:
                 self._producer.commit_transaction(self._timeout)
@@ -53,7 +53,7 @@ class TransactionBlock:
             self._abort(error)
 
     def _abort(self, error: BaseException) -> None:
-        """Abort because of `error`, which goes on; that aborting failed is noted with it."""
+        """Abort because of `error`, which the caller raises; a failure to abort is added to it as a note."""
         try:
             self._producer.abort_transaction(self._timeout if isinstance(error, Exception) else INTERRUPTED_S)
         except KafkaError as problem:

@@ -244,7 +244,7 @@ def test_the_same_batch_again_and_again_is_not_waited_for(broker: ScriptedBroker
 def test_half_a_batch_and_no_more_is_not_waited_for(broker: ScriptedBroker) -> None:
     broker.script("Fetch", scripted.behave)
     broker.always("Fetch", scripted.changed_records(lambda data: data[:40]))
-    with within(10), pytest.raises(ProtocolError, match="broker 1 at 127.* for t-0 with no whole batch"):
+    with within(10), pytest.raises(ProtocolError, match="broker 1 at 127.* for t-0 has no whole batch"):
         read(broker)
 
 

@@ -1,1 +1,1 @@
-"""Groups: who of a group's members reads what, and what members tell each other about it."""
+"""Consumer groups: memberships, assignors, partition ownership, and the metadata that members exchange."""

@@ -1,8 +1,8 @@
 """A member of a group of the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-Eager assignors have the member give up all that it owns before it joins again; with cooperative ones it keeps what it
-owns, and gives up afterwards what others are to have (KIP-429). Static members (KIP-345) do not leave. One member, the
-leader, assigns for all. Pure; see `membership.py`.
+With eager assignors, the member revokes all its partitions before it joins again. With cooperative ones (KIP-429), it
+keeps them, and afterwards revokes those that go to other members. Static members (KIP-345) do not leave. One member,
+the leader, assigns for all. Pure; see `membership.py`.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from kafwire.errors import ERROR_CODES, KafkaError, ProtocolError
 from kafwire.types import ConsumerGroupMetadata
 
 NO_GENERATION = -1
-JOIN_SLACK_MS = 5_000  # a coordinator answers a JoinGroup so long after the rebalance time-out at the latest
-# The member's place is gone, and what it owned with it.
+JOIN_SLACK_MS = 5_000  # a coordinator responds to a JoinGroup at most this long after the rebalance timeout
+# The member was removed, and its partitions are lost.
 _GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 
 
 class ClassicMembership:
-    """One member. `options.assignors` are names of `ASSIGNORS`, of which the group takes one that all members have."""
+    """A member of a classic group. `options.assignors` names assignors; the group uses one that all members support."""
 
     def __init__(self, options: MemberOptions) -> None:
         self._options = options
@@ -56,22 +56,22 @@ class ClassicMembership:
         self._generation = NO_GENERATION
         self._topics: tuple[str, ...] = ()
         self._protocol = ""
-        self._had: tuple[Partition, ...] = ()  # in generation `_had_in`: what a sticky assignor wants to know
+        self._had: tuple[Partition, ...] = ()  # the assignment of generation `_had_in`, for sticky assignors
         self._had_in = NO_GENERATION
         self._releasing: frozenset[Partition] = frozenset()
         self._in_flight: Any = None  # JoinGroup or SyncGroup
         self._beating: Any = None  # Heartbeat
-        self._members: list[GroupMember] = []  # whom the leader assigns to
+        self._members: list[GroupMember] = []  # the group's members, for the leader
         self._skips = False
-        self._counts: dict[str, int] | None = None  # partitions that the leader assigned
+        self._counts: dict[str, int] | None = None  # partitions of each topic that the leader assigned
         self._is_leader = False
-        self._again = False  # a rebalance is wanted as soon as this one is over
+        self._again = False  # another rebalance must follow this one
         self._failures = 0
         self._join_ms = NEVER
         self._beat_ms = NEVER
         self._heard_ms = 0.0
 
-    # --- what others see
+    # --- public state
 
     @property
     def is_rebalancing(self) -> bool:
@@ -92,14 +92,14 @@ class ClassicMembership:
 
     @property
     def _beats(self) -> bool:
-        """Whether the coordinator has to hear of it now: one whose JoinGroup is parked is waited for."""
+        """True if the coordinator expects heartbeats. It expects none while a JoinGroup is parked."""
         joins = isinstance(self._in_flight, protocol.JoinGroupRequest)
         return self._generation != NO_GENERATION and self.state in (State.STABLE, State.JOINING) and not joins
 
-    # --- what happens
+    # --- events
 
     def subscribe(self, topics: Sequence[str], now: float, *, pattern: str | None = None) -> list[Action]:  # noqa: ARG002
-        """See `Membership`. Patterns are matched by who calls: the coordinator of a classic group knows none."""
+        """See `Membership`. The caller matches patterns: the coordinator of a classic group cannot."""
         wanted = tuple(sorted(set(topics)))
         if wanted == self._topics and self.state in (State.JOINING, State.STABLE):
             return []
@@ -126,7 +126,7 @@ class ClassicMembership:
         return self._rejoin(now)
 
     def changed(self, topics: Topics, now: float) -> list[Action]:
-        """See `Membership`. Only the leader minds: it assigns again, after its SyncGroup if one is in flight."""
+        """See `Membership`. Only the leader reacts: it starts a rebalance, after its SyncGroup if one is in flight."""
         is_syncing = self.state is State.JOINING and isinstance(self._in_flight, protocol.SyncGroupRequest)
         if not self._is_leader or self._counts is None or not (is_syncing or self.state is State.STABLE):
             return []
@@ -136,7 +136,7 @@ class ClassicMembership:
         return [Log(text), *self._rejoin(now)]
 
     def named(self, now: float) -> list[Action]:  # noqa: ARG002
-        """See `Membership`: this protocol knows topics by their names."""
+        """See `Membership`: this protocol names topics, and has no ids."""
         return []
 
     def fenced(self, code: int, sent_as: ConsumerGroupMetadata, now: float) -> list[Action]:
@@ -156,7 +156,7 @@ class ClassicMembership:
         self._again = False
         self._topics = ()
         if not self._member_id and joining is not None and not is_static:
-            # The coordinator waits for whoever it has given an id to: that one is to leave when the id is known.
+            # The coordinator waits for a member that it has given an id: leave as soon as the response has the id.
             self.state, self._in_flight = State.LEAVING, joining
             return []
         self.state = State.OUT if is_static or not self._member_id else State.LEAVING
@@ -190,7 +190,7 @@ class ClassicMembership:
         return self._on_sync(answer, now)
 
     def failed(self, message: Any, error: KafkaError, now: float) -> list[Action]:
-        """See `Membership`: a request without an answer is sent again. One that cannot or must not be sent ends it."""
+        """See `Membership`: a request without a response is retried. An error of `ENDS` ends the membership."""
         if message is self._beating:
             self._beating = None
             return self._fail(Fail(error)) if isinstance(error, ENDS) else self._retry_beat(now)
@@ -218,7 +218,7 @@ class ClassicMembership:
     # --- joining
 
     def _rejoin(self, now: float) -> list[Action]:
-        """Join (again) as soon as what has to be given up before is given up."""
+        """Join (again), after the revocation of partitions that must be given up first."""
         self._again = False
         if self.state is State.JOINING and (self._in_flight is not None or self._members):
             self._again = True
@@ -335,7 +335,7 @@ class ClassicMembership:
             actions += self._rejoin(now)
         return actions
 
-    # --- what goes wrong
+    # --- errors
 
     def _join_refused(self, code: int, now: float) -> list[Action]:
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
@@ -366,7 +366,7 @@ class ClassicMembership:
         return []
 
     def _reset(self, now: float, *, forget_id: bool) -> list[Action]:
-        """The coordinator does not know this member, or its generation, any more: what it owned is lost."""
+        """Lose all partitions: the coordinator does not know this member, or its generation, any more."""
         lost = self._forget_owned()
         self._generation = NO_GENERATION
         if forget_id:
@@ -399,7 +399,7 @@ class ClassicMembership:
         self._beat_ms = now + self._options.retry_ms
         if now - self._heard_ms <= self._options.session_timeout_ms:
             return []
-        self._heard_ms = now  # and once more after as long
+        self._heard_ms = now  # repeat this after the same time
         text = "no heartbeat had a response within session_timeout_ms (%d): the member looks up the coordinator again"
         return [LeaveCoordinator(), Log(text % self._options.session_timeout_ms, is_warning=True)]
 

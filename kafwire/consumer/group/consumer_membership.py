@@ -1,8 +1,8 @@
 """A member of a group of the consumer protocol (KIP-848): the coordinator assigns, and heartbeats carry everything.
 
-A heartbeat says what changed; the first one, and each after a failure, says all. An answer with an assignment is a new
-target: what is not in it is given up, then what is new is taken, then the next heartbeat says so. Pure; see
-`membership.py`.
+A heartbeat has the changed fields; the first one, and each after a failure, has all. A response with an assignment sets
+a new target: the member revokes partitions outside it, then takes the new ones, and the next heartbeat reports that.
+Pure; see `membership.py`.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from kafwire.types import ConsumerGroupMetadata
 
 JOINS, LEAVES, LEAVES_FOR_A_WHILE = 0, -1, -2  # in the place of an epoch
 _GONE = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
-PROMPT_MS = 100.0  # a member without partitions sends its next heartbeat after so long, then after twice as long
+PROMPT_MS = 100.0  # a member without partitions sends its next heartbeat after this time, then after twice as long
 
-# A partition by its topic's id: one of the same name may have been made anew.
+# A partition by its topic's id: the topic may be deleted and recreated with the same name.
 Place = tuple[uuid.UUID, int]
 
 
 class ConsumerMembership:
-    """One member. Its id is its own, from the first heartbeat on, and stays when it is fenced (KIP-1082)."""
+    """A member of a consumer group. It makes its own id, which stays the same when it is fenced (KIP-1082)."""
 
     def __init__(self, options: MemberOptions) -> None:
         self._options = options
@@ -54,23 +54,23 @@ class ConsumerMembership:
         self._topics: tuple[str, ...] = ()
         self._pattern: str | None = None
         self._owned: dict[Place, Partition] = {}
-        self._target: frozenset[Place] | None = None  # None: nothing is to be reconciled
+        self._target: frozenset[Place] | None = None  # None: the target is reached
         self._releasing: frozenset[Place] = frozenset()
-        self._unnamed: frozenset[uuid.UUID] = frozenset()  # ids of the target whose names are not known
-        self._logged: frozenset[uuid.UUID] = frozenset()  # of these: ids that a warning names
-        self._is_looking = False  # whether a look-up is under way
-        self._look_ups = 0  # in a row, without all names
-        self._look_ms = 0.0  # the next look-up begins then
-        self._told: dict[str, Any] = {}  # what the coordinator has heard of, field by field
+        self._unnamed: frozenset[uuid.UUID] = frozenset()  # topic ids of the target without a known name
+        self._logged: frozenset[uuid.UUID] = frozenset()  # those of `_unnamed` that a warning has named
+        self._is_looking = False  # a look-up of ids is in progress
+        self._look_ups = 0  # look-ups in a row that did not find all names
+        self._look_ms = 0.0  # when the next look-up begins
+        self._told: dict[str, Any] = {}  # fields and values that the coordinator has received
         self._in_flight: Any = None
-        self._sending: dict[str, Any] = {}  # what it will have heard of when that is answered
+        self._sending: dict[str, Any] = {}  # fields and values of the heartbeat in flight
         self._failures = 0
         self._interval_ms = float(options.heartbeat_interval_ms)
         self._prompt_ms = PROMPT_MS
-        self._regular_ms = NEVER  # a member without partitions sends its next regular heartbeat then
+        self._regular_ms = NEVER  # when a member without partitions sends its next regular heartbeat
         self._beat_ms = NEVER
 
-    # --- what others see
+    # --- public state
 
     @property
     def owned(self) -> tuple[Partition, ...]:
@@ -89,11 +89,11 @@ class ConsumerMembership:
         return min(beat_ms, self._look_ms if self._needs_names else NEVER)
 
     def metadata(self) -> ConsumerGroupMetadata:
-        """See `Membership`. The epoch stands where others have their generation."""
+        """See `Membership`. The member epoch takes the place of the generation."""
         epoch, member_id = (self._epoch, self._member_id) if self._epoch > 0 else (-1, "")
         return ConsumerGroupMetadata(self._options.group_id, epoch, member_id, self._options.instance_id)
 
-    # --- what happens
+    # --- events
 
     def subscribe(self, topics: Sequence[str], now: float, *, pattern: str | None = None) -> list[Action]:
         """See `Membership`."""
@@ -103,8 +103,8 @@ class ConsumerMembership:
         self._topics, self._pattern = wanted, pattern
         self._prompt_ms = PROMPT_MS
         if self.state not in (State.JOINING, State.STABLE):
-            # One that failed has not left, and goes on as who it was: the coordinator takes no static member for new
-            # that has not left. What the coordinator refused may not be so any more.
+            # Keep member id and epoch after a failure: the member has not left, and the coordinator refuses a static
+            # member as new before it has left. The cause of the refusal may be gone.
             self.state = State.JOINING
             self._told = {}
         return self._beat_at(now)
@@ -124,7 +124,7 @@ class ConsumerMembership:
         return self._reconcile(now)
 
     def found(self, topics: Topics, now: float) -> list[Action]:  # noqa: ARG002
-        """See `Membership`: the coordinator looks topics up itself."""
+        """See `Membership`: the coordinator looks up topics itself."""
         return []
 
     def named(self, now: float) -> list[Action]:
@@ -142,7 +142,7 @@ class ConsumerMembership:
         return actions
 
     def changed(self, topics: Topics, now: float) -> list[Action]:  # noqa: ARG002
-        """See `Membership`: a name may be known by now that was not."""
+        """See `Membership`: the metadata may have names of further ids."""
         return self._reconcile(now)
 
     def fenced(self, code: int, sent_as: ConsumerGroupMetadata, now: float) -> list[Action]:
@@ -183,16 +183,16 @@ class ConsumerMembership:
             return self._refused(answer.error_code, answer.error_message, now)
         self._failures = 0
         self._told |= self._sending
-        if answer.member_id:  # version 0 has the coordinator give ids
+        if answer.member_id:  # in version 0 the coordinator makes the id
             self._member_id = answer.member_id
         self._epoch = answer.member_epoch
         self.state = State.STABLE
         self._interval_ms = answer.heartbeat_interval_ms or self._interval_ms
-        has_news = bool(self._news())  # what changed while this heartbeat was on its way is told at once
+        has_news = bool(self._news())  # changes that came during this heartbeat are sent at once
         if answer.assignment is not None:
             self._look_ups, self._look_ms = 0, now
-            # What was assigned and is not any more may never have been taken: the coordinator waits until it is told
-            # what the member has, even if that is what it had before.
+            # Send the owned partitions again, even unchanged: the coordinator waits for the member to report that it
+            # does not own a partition that was assigned, and withdrawn before the member took it.
             self._told.pop("topic_partitions", None)
             self._target = frozenset(
                 (topic.topic_id, number) for topic in answer.assignment.topic_partitions for number in topic.partitions
@@ -201,7 +201,7 @@ class ConsumerMembership:
         return self._reconcile(now)
 
     def failed(self, message: Any, error: KafkaError, now: float) -> list[Action]:
-        """See `Membership`: the next heartbeat says all."""
+        """See `Membership`: the next heartbeat has all fields."""
         if message is not self._in_flight:
             return []
         self._in_flight = None
@@ -215,10 +215,10 @@ class ConsumerMembership:
     # --- heartbeats
 
     def _pause_ms(self, now: float) -> float:
-        """The time up to the next heartbeat.
+        """Return the time up to the next heartbeat.
 
-        A coordinator assigns some time after a member joined, and only a heartbeat brings the assignment: a member
-        without partitions sends heartbeats more often at first, besides the regular ones.
+        A coordinator assigns some time after a member joined, and only the response to a heartbeat has the assignment.
+        So a member without partitions first sends more heartbeats, besides the regular ones.
         """
         if self._owned or self._target:
             self._prompt_ms = PROMPT_MS
@@ -234,12 +234,12 @@ class ConsumerMembership:
         return pause_ms
 
     def _beat_at(self, now: float) -> list[Action]:
-        """Send one now, or as soon as the last one is answered."""
+        """Send a heartbeat now, or after the response to the last one."""
         self._beat_ms = min(self._beat_ms, now)
         return self.tick(now)
 
     def _fields(self) -> dict[str, Any]:
-        """What the member wants and has."""
+        """Return all fields of a heartbeat: subscription, options, owned partitions."""
         options = self._options
         held: dict[uuid.UUID, list[int]] = {}
         for topic_id, number in sorted(self._owned, key=lambda place: (place[0].int, place[1])):
@@ -256,7 +256,7 @@ class ConsumerMembership:
         return fields
 
     def _news(self) -> dict[str, Any]:
-        """The fields that the coordinator has not heard of. None says nothing, so it is never news."""
+        """Return the fields that the coordinator has not received yet. None means unchanged, so it is left out."""
         return {
             name: value
             for name, value in self._fields().items()
@@ -288,7 +288,7 @@ class ConsumerMembership:
     # --- assignments
 
     def _reconcile(self, now: float) -> list[Action]:
-        """Go one step towards the target: give up, then take, then tell."""
+        """Go one step towards the target: revoke, then take new partitions, then send a heartbeat."""
         target = self._target
         if target is None or self._releasing or self.state is not State.STABLE:
             return []
@@ -318,16 +318,16 @@ class ConsumerMembership:
 
     @property
     def _needs_names(self) -> bool:
-        """Whether a look-up of ids is to begin once it is due."""
+        """True if topic ids lack names, and a look-up can begin once it is due."""
         is_idle = not self._is_looking and not self._releasing and self.state is State.STABLE
         return is_idle and self._target is not None and bool(self._unnamed)
 
-    # --- what goes wrong
+    # --- errors
 
     def _refused(self, code: int, said: str | None, now: float) -> list[Action]:
         if code in COORDINATOR_MOVED:
             return [LeaveCoordinator(), *self._retry(now)]
-        # A group that this member has joined is gone if it was deleted, or has become one of another type.
+        # The group that this member had joined was deleted, or has changed its type.
         if code in _GONE or (code == ErrorCode.GROUP_ID_NOT_FOUND and self._epoch != JOINS):
             lost = self._forget_owned()
             self.state = State.JOINING

@@ -1,4 +1,4 @@
-"""`GroupMember`: what a member of a classic group tells the leader; and partitions as assignments name them."""
+"""`GroupMember`, a member's subscription as the leader of a classic group gets it, and types of assignments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import field
 from kafwire.lazy_dataclass import dataclass
 
 Partition = tuple[str, int]
-# Of each topic its partitions in order: of each the racks of its replicas, as far as they are known.
+# For each topic its partitions in order: for each partition the known racks of its replicas.
 Topics = Mapping[str, Sequence[frozenset[str]]]
 Assignment = dict[str, list[Partition]]
 
@@ -19,9 +19,10 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """One member, as its subscription describes it.
+    """One member, from its subscription.
 
-    `owned` are the partitions that it had in `generation`, -1 where it does not say. `user_data` is its assignor's.
+    `owned` are its partitions of `generation`, which is -1 if the subscription has none. `user_data` belongs to the
+    assignor.
     """
 
     member_id: str
@@ -34,18 +35,18 @@ class GroupMember:
 
     @property
     def place(self) -> tuple[int, bytes]:
-        """What members are sorted by: static ones first, by their instance ids (KIP-345)."""
+        """The sort key of members: static ones first, by instance id (KIP-345), then the others by member id."""
         if self.instance_id is not None:
             return 0, in_order(self.instance_id)
         return 1, in_order(self.member_id)
 
 
 def new_member_id(bits: int) -> str:
-    """The id that a member gives itself, of 128 random bits, written as Kafka writes a UUID (KIP-1082)."""
+    """Return a member id made by the client: 128 random bits, in Kafka's notation of a UUID (KIP-1082)."""
     made = uuid.UUID(int=bits, version=4)
     return base64.urlsafe_b64encode(made.bytes).decode().rstrip("=")
 
 
 def in_order(text: str) -> bytes:
-    """A key that sorts text as Java does, by units of UTF-16: leaders of one group may be Java's, and change."""
+    """Return a key that sorts text as Java does, by UTF-16 units: the next leader of the group may be a Java client."""
     return text.encode("utf-16-be", "surrogatepass")

@@ -1,7 +1,7 @@
-"""What a member of a group hears and decides, whichever protocol its group speaks: the interface of both, and actions.
+"""`Membership`, the interface of the classic, consumer and share group memberships, and the actions that they return.
 
-A membership is told what happens and answers with what is to be done, in that order. It knows no clock, sends nothing
-itself, and forgets nothing: `membership_driver.py` carries out its actions. Times are in milliseconds.
+A membership is a state machine: it gets events and returns actions, to be carried out in order. It has no clock and
+sends nothing itself; `membership_driver.py` carries out the actions. Times are in milliseconds.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from kafwire.lazy_dataclass import dataclass
 from kafwire.types import ConsumerGroupMetadata
 
 NEVER = float("inf")
-# Somewhere else is the coordinator now, or nowhere yet.
+# Another broker is the coordinator now, or none is yet.
 COORDINATOR_MOVED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
-# Requests that cannot or must not be sent: no later one will be answered otherwise, unless somebody changes something.
+# Errors that end a membership: no retry succeeds unless the cluster or the configuration changes.
 ENDS = (AuthenticationError, AuthorizationError, ProtocolError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberOptions:
-    """What a member is told once. `assignors` are those of the classic protocol, best first; `assignor` the broker's.
+    """The fixed options of a member.
 
-    `random` is in [0, 1), for the back-off between `retry_ms` and `retry_max_ms`. `new_id` makes ids of members, and
-    `name_of` is the name of a topic's id, as far as it is known.
+    `assignors` are for the classic protocol, preferred ones first; `assignor` is the broker's. `random` returns a
+    number in [0, 1), for the back-off between `retry_ms` and `retry_max_ms`. `new_id` makes member ids, and `name_of`
+    returns the name of a topic id, or None.
     """
 
     group_id: str
@@ -56,14 +57,15 @@ class MemberOptions:
     retry_max_ms: int = 1_000
 
     def backoff_ms(self, failures: int) -> float:
-        """How long to wait after so many failures in a row."""
+        """Return the back-off after `failures` failures in a row."""
         return delay_ms(failures, self.retry_ms, self.retry_max_ms, self.random())
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A request for the coordinator; `answered` or `failed` follows. One that is parked there goes `apart`, on a
-    connection of its own.
+    """Send a request to the coordinator; `answered` or `failed` follows.
+
+    `apart`: use a separate connection, because the coordinator parks the request.
     """
 
     message: Any
@@ -73,54 +75,54 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """These partitions are the member's from now on."""
+    """Take these partitions: the member owns them from now on."""
 
     partitions: tuple[Partition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """These are to be given up, in order: `released` follows within the rebalance time-out."""
+    """Give up these partitions in order (handlers, commit); `released` follows within the rebalance timeout."""
 
     partitions: tuple[Partition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """These belong to others already; nothing of them may be committed."""
+    """Drop these partitions: other members own them already, so their offsets must not be committed."""
 
     partitions: tuple[Partition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """The partitions and racks of these topics are needed; `found` follows."""
+    """Look up the partitions and racks of these topics; `found` follows."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LookUpIds:
-    """The names of topics with these ids are needed; `named` follows."""
+    """Look up the names of these topic ids; `named` follows."""
 
     topic_ids: tuple[uuid.UUID, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveCoordinator:
-    """The broker that was asked does not coordinate the group, or does not answer: find the one that does."""
+    """Find the coordinator again: the last one does not respond, or does not coordinate the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The membership is over for good."""
+    """End the membership with an error."""
 
     error: KafkaError
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Something that the user may want to know."""
+    """Log a text for the user."""
 
     text: str
     is_warning: bool = False
@@ -130,9 +132,9 @@ Action = Send | Assign | Revoke | Lose | LookUp | LookUpIds | LeaveCoordinator |
 
 
 class State(enum.Enum):
-    """Where a member is."""
+    """The state of a member."""
 
-    OUT = "out"  # it has not joined, or has left
+    OUT = "out"  # not joined yet, or left
     JOINING = "joining"
     STABLE = "stable"
     LEAVING = "leaving"
@@ -144,59 +146,59 @@ class Membership(Protocol):
 
     @property
     def state(self) -> State:
-        """Where it is."""
+        """The member's state."""
 
     @property
     def owned(self) -> tuple[Partition, ...]:
-        """The partitions that it may read and commit, those that it gives up included."""
+        """The partitions that the member may read and commit, including those that it is giving up."""
 
     @property
     def is_rebalancing(self) -> bool:
-        """Whether it does not know yet what it will own."""
+        """True until the member has its assignment."""
 
     @property
     def wake_ms(self) -> float:
         """When `tick` is due."""
 
     def metadata(self) -> ConsumerGroupMetadata:
-        """Who commits for the group."""
+        """Return the group metadata that commits name."""
 
     def subscribe(self, topics: Sequence[str], now: float, *, pattern: str | None = None) -> list[Action]:
-        """The member wants these topics, and joins if it has not. `pattern` is one that brokers match (KIP-848)."""
+        """Subscribe to these topics, and join if needed. Brokers match the `pattern` (KIP-848)."""
 
     def tick(self, now: float) -> list[Action]:
-        """It is `wake_ms`."""
+        """Handle the time `wake_ms`."""
 
     def answered(self, message: Any, answer: Any, now: float) -> list[Action]:
-        """The coordinator answered."""
+        """Handle the coordinator's response to `message`."""
 
     def failed(self, message: Any, error: KafkaError, now: float) -> list[Action]:
-        """There is no answer."""
+        """Handle the failure of a request: no response comes."""
 
     def released(self, now: float) -> list[Action]:
-        """What was to be revoked is given up."""
+        """Handle the end of a revocation: its partitions are given up."""
 
     def found(self, topics: Topics, now: float) -> list[Action]:
-        """The topics that were looked up; none of those that do not exist."""
+        """Handle the result of a `LookUp`; topics that do not exist are left out."""
 
     def named(self, now: float) -> list[Action]:
-        """More names of topics may be known by now."""
+        """Handle the end of a `LookUpIds`; `name_of` may know more names now."""
 
     def changed(self, topics: Topics, now: float) -> list[Action]:
-        """Partitions of topics changed, as the metadata say."""
+        """Handle a change of the metadata: partitions of topics."""
 
     def fenced(self, code: int, sent_as: ConsumerGroupMetadata, now: float) -> list[Action]:
-        """The coordinator refused a commit of the member `sent_as`: it does not know the member, or its epoch.
+        """Handle the refusal of a commit of the member `sent_as`: the coordinator does not know it, or its epoch.
 
-        If that is the present member, its partitions are lost. Otherwise a heartbeat says more.
+        The present member loses its partitions. For an earlier one, the next heartbeat reports the state.
         """
 
     def leave(self, now: float) -> list[Action]:
-        """Leave the group. Everything that was owned is given up already."""
+        """Leave the group. The caller has given up all owned partitions before."""
 
 
 def left_behind(code: int, group_id: str) -> Log:
-    """What a member says whose place is gone."""
+    """Return the warning of a member that the coordinator removed, or whose group is gone."""
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         text = f"group {group_id!r} was deleted, or became a group of another type ({ErrorCode(code).name})"
         return Log(f"{text}: this member's partitions are lost, and it joins again", is_warning=True)
@@ -204,7 +206,7 @@ def left_behind(code: int, group_id: str) -> Log:
 
 
 def refused(code: int, what: str, group_id: str, advice: str = "") -> BrokerError:
-    """The error of a member that no retry mends."""
+    """Return the error of a request that no retry can fix; `advice` replaces its text."""
     error = broker_error(code, what, api="JoinGroup", group=group_id)
     return error if not advice else BrokerError(error.code, error.name, False, f"{advice} [{what}]")
 
@@ -216,7 +218,7 @@ FATAL_ADVICE: dict[int, str] = {
         "killed is free when its session is over"
     ),
     ErrorCode.INCONSISTENT_GROUP_PROTOCOL: (
-        "no assignor is known to all members of the group, or its members are no consumers: set "
+        "the members of the group have no assignor in common, or they are no consumers: set "
         "partition_assignment_strategy to one that the others have, or take another group_id"
     ),
     ErrorCode.INVALID_SESSION_TIMEOUT: (
@@ -238,7 +240,7 @@ FATAL_ADVICE: dict[int, str] = {
 
 
 def why_fatal(code: int, doing: str, group_id: str, said: str | None = None) -> Fail:
-    """The end of a membership by an error code; `said` are the broker's own words."""
+    """Return the action that ends a membership with an error code; `said` is the broker's error message."""
     what = f"{doing} group {group_id!r}"
     if said:
         what += f"; the broker says: {said}"

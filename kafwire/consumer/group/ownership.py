@@ -1,8 +1,8 @@
-"""`PartitionOwnership`: whether one assigned partition is still this member's. The one owner of that fact.
+"""`PartitionOwnership`: the state of one assigned partition. No other object stores if this member still owns it.
 
 Each assignment of a partition has one object, which its cursor holds; a partition that comes back gets a new one. The
-claim, the stream and the revocation of that assignment hold the same object, and ask it each time before they read,
-write, commit or replay, after every `await`: an earlier reply may be outdated.
+claim, the stream and the revocation of that assignment hold the same object, and check it each time before they read,
+write, commit or replay, after every `await`: the state may have changed meanwhile.
 
 The engine alone changes the state, once, and changes it before anything else happens to the partition: before its
 cursor is dropped, before `on_lost` is called, and before the coordinator gets the request (a heartbeat, JoinGroup)
@@ -41,12 +41,12 @@ import enum
 
 
 class OwnershipState(enum.Enum):
-    """How far one assignment of a partition has come. Each state but the first one is final."""
+    """The states of one assignment of a partition. Each state but the first one is final."""
 
-    OWNED = "owned"  # while a revocation waits for records in hand, too
-    RELEASED = "released"  # given up with nothing in hand
+    OWNED = "owned"  # also while a revocation waits for records in hand
+    RELEASED = "released"  # given up without records in hand
     REVOKED_LATE = "revoked late"  # given up with records in hand: the next owner processes them again
-    LOST = "lost"  # another member's already, or of a topic that was deleted
+    LOST = "lost"  # another member owns the partition already, or its topic was deleted
 
 
 class PartitionOwnership:
@@ -58,17 +58,17 @@ class PartitionOwnership:
         self._state = OwnershipState.OWNED
         # Attributes and no properties: streams ask several times for each record.
         self.is_owned = True
-        """Whether this consumer may read, write results for, and commit the partition."""
+        """True while this consumer may read, write results for, and commit the partition."""
         self.is_lost = False
-        """Whether another member processes the records in hand: nothing may be written, replayed or committed."""
+        """True if another member processes the records in hand: nothing may be written, replayed or committed."""
 
     @property
     def state(self) -> OwnershipState:
-        """How far this assignment has come."""
+        """The state of this assignment."""
         return self._state
 
     def release(self) -> None:
-        """End the ownership in time: nothing is in hand."""
+        """End the ownership without records in hand."""
         self._end(OwnershipState.RELEASED)
 
     def revoke_late(self) -> None:
@@ -76,7 +76,7 @@ class PartitionOwnership:
         self._end(OwnershipState.REVOKED_LATE)
 
     def lose(self) -> None:
-        """End the ownership: the partition is another member's already."""
+        """End the ownership: another member owns the partition already."""
         self._end(OwnershipState.LOST)
 
     def _end(self, state: OwnershipState) -> None:

@@ -1,7 +1,7 @@
-"""A member of a share group (KIP-932): it heartbeats as in the consumer protocol, and gives nothing up in order.
+"""A member of a share group (KIP-932): heartbeats as in the consumer protocol, and revocation without any wait.
 
-What a member has acquired stays acquired when its partition goes to others, until it is acknowledged or its lock is
-over. Pure; see `membership.py`.
+Acquired records stay acquired when their partition goes to other members, until they are acknowledged or their lock
+expires. Pure; see `membership.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafwire.consumer.group.consumer_membership import ConsumerMembership
 
 
 class ShareMembership(ConsumerMembership):
-    """One member. There are no static ones, and no patterns."""
+    """A member of a share group. Static members and patterns do not exist there."""
 
     def _fields(self) -> dict[str, Any]:
         return {"rack_id": self._options.rack or None, "subscribed_topic_names": list(self._topics)}

@@ -2,9 +2,9 @@
 
 A version, an int16, comes before the message. The rules are those of Java's `ConsumerProtocol` (as of Kafka 4.0): a
 version above the known ones is read as the highest of these, as later versions only add fields at the end; a negative
-version and a message that ends early are errors; bytes behind the message are ignored. One rule differs: Java's member
-fails on an assignment of no bytes, which a coordinator makes for a member that the leader left out. Here, and in Java's
-`describeConsumerGroups`, it has no partitions.
+version and a message that ends early are errors; bytes behind the message are ignored. One rule differs: an assignment
+of no bytes, which a coordinator makes for a member that the leader left out, makes Java's member fail. Here, and in
+Java's `describeConsumerGroups`, it means no partitions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROTOCOL_TYPE = "consumer"
 
 
 def subscription(member: GroupMember) -> bytes:
-    """What a member joins with."""
+    """Return the subscription bytes of a member's JoinGroup."""
     message = ConsumerProtocolSubscription(
         topics=sorted(member.topics, key=in_order),
         user_data=member.user_data,
@@ -39,7 +39,7 @@ def subscription(member: GroupMember) -> bytes:
 
 
 def member_of(member_id: str, instance_id: str | None, data: bytes) -> GroupMember:
-    """The member whose subscription this is, for the leader. Raises `ProtocolError` for bytes that are none."""
+    """Decode a member's subscription, for the leader. Raises `ProtocolError` for invalid bytes."""
     _, message = decode_versioned(ConsumerProtocolSubscription, data, lenient=True)
     return GroupMember(
         member_id,
@@ -53,7 +53,7 @@ def member_of(member_id: str, instance_id: str | None, data: bytes) -> GroupMemb
 
 
 def assignment(partitions: Iterable[Partition], user_data: bytes | None = None) -> bytes:
-    """What the leader gives a member."""
+    """Return the assignment bytes of a member, for the leader's SyncGroup."""
     message = ConsumerProtocolAssignment(
         assigned_partitions=[
             ConsumerProtocolAssignment.TopicPartition(topic=topic, partitions=numbers)
@@ -65,7 +65,7 @@ def assignment(partitions: Iterable[Partition], user_data: bytes | None = None) 
 
 
 def assigned(data: bytes) -> list[Partition]:
-    """The partitions that a member was assigned, none for no bytes. Raises `ProtocolError` for other bytes."""
+    """Decode a member's assigned partitions; no bytes mean none. Raises `ProtocolError` for invalid bytes."""
     if not data:
         return []
     _, message = decode_versioned(ConsumerProtocolAssignment, data, lenient=True)
@@ -73,6 +73,6 @@ def assigned(data: bytes) -> list[Partition]:
 
 
 def by_topic(partitions: Iterable[Partition]) -> Mapping[str, list[int]]:
-    """Numbers of partitions by topic, both in order."""
+    """Group the numbers of partitions by topic, both in order."""
     ordered = sorted(partitions, key=lambda each: (in_order(each[0]), each[1]))
     return {topic: [number for _, number in of] for topic, of in groupby(ordered, key=lambda each: each[0])}

@@ -7,19 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 64 << 10 }; /* what is larger takes its time to decode: the engine is told at once */
+enum { SMALL = 64 << 10 }; /* bytes; larger frames take long to decode: the engine is notified at once */
 enum { FIRST_VERSION = 13, LAST_VERSION = 18 };
-/* Partitions and aborted transactions of one answer: with more, the engine may refuse it. */
+/* Partitions and aborted transactions of one response: the engine may refuse a response with more. */
 enum { MOST_ENTRIES = 1000000 };
 
 typedef struct expected {
     uint8_t topic_id[16];
     int32_t partition;
     uint32_t generation;
-    kw_place *place; /* NULL: a slot that is free, or was freed */
+    kw_place *place; /* NULL: a free slot */
     int64_t offset;
-    uint64_t seen; /* in that answer */
-    int used;      /* free slots that were used keep chains together */
+    uint64_t seen; /* number of the last response that had the partition */
+    int used;      /* set once used: freed slots keep probe chains together */
 } expected;
 
 struct kw_fast_path {
@@ -33,7 +33,7 @@ struct kw_fast_path {
     int32_t taken_count;
 };
 
-/* ---- what is expected, under the lock ---- */
+/* ---- expected partitions, under the lock ---- */
 
 static size_t hash_of(const uint8_t id[16], int32_t partition) {
     uint64_t a, b;
@@ -43,7 +43,7 @@ static size_t hash_of(const uint8_t id[16], int32_t partition) {
     return (size_t)(h ^ h >> 29);
 }
 
-/* The slot of a partition; if it has none, the first that it may take, or NULL without a table. */
+/* The slot of a partition, or else the first free one of its chain; NULL without a table. */
 static expected *slot(kw_fast_path *fast_path, const uint8_t id[16], int32_t partition) {
     if (!fast_path->room) return NULL;
     expected *vacant = NULL;
@@ -61,7 +61,7 @@ static expected *slot(kw_fast_path *fast_path, const uint8_t id[16], int32_t par
 static int grow(kw_fast_path *fast_path) {
     size_t old_room = fast_path->room, live = 0;
     for (size_t i = 0; i < old_room; i++) live += fast_path->table[i].place != NULL;
-    size_t room = !old_room ? 32 : 4 * live < old_room ? old_room : 2 * old_room; /* most may be free: once used */
+    size_t room = !old_room ? 32 : 4 * live < old_room ? old_room : 2 * old_room; /* most slots may have been freed */
     expected *old = fast_path->table, *table = calloc(room, sizeof *table);
     if (!table) return -1;
     fast_path->table = table;
@@ -162,7 +162,7 @@ kw_taken *kw_fast_path_taken(kw_fast_path *fast_path, uint64_t token, int32_t *c
     return taken;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 typedef struct reader {
     const uint8_t *at, *end;
@@ -205,7 +205,7 @@ static uint32_t uvarint(reader *r) {
     return value;
 }
 
-/* A tagged section without fields. Others are rare, and may say anything: the engine reads them. */
+/* Read an empty tagged section. Tagged fields are rare and left to the engine. */
 static void no_tags(reader *r) {
     if (uvarint(r)) r->failed = 1;
 }
@@ -218,8 +218,8 @@ static uint64_t elements(reader *r) {
     return 0;
 }
 
-/* Whether the batches at the start of data[0, size) may be taken. Not what the engine should look at: damage, messages
- * of old, batches from before the offset asked for, or none at all. */
+/* True if the batches at the start of data[0, size) may be taken. Left to the engine: damaged batches, batches before
+ * magic 2, a first batch that ends before the requested offset, and slices without a complete batch. */
 static int may_take(const uint8_t *data, size_t size, int64_t offset, int64_t high_watermark, kw_taken *out) {
     kw_batches found;
     const char *reason;
@@ -237,7 +237,8 @@ typedef struct found {
     kw_taken taken;
 } found;
 
-/* Reads the whole envelope; what may be taken goes to *list. -1: it is not sound, or there is no memory. */
+/* Read the whole envelope, and append the partitions that may be taken to *list. Returns their count; -1: the envelope
+ * is not sound, or there is no memory. */
 static int32_t find(kw_fast_path *fast_path, kw_buf *frame, found **list) {
     reader reading = {frame->data, frame->data + frame->size, 0}, *r = &reading;
     int32_t count = 0, room = 0;
@@ -268,10 +269,10 @@ static int32_t find(kw_fast_path *fast_path, kw_buf *frame, found **list) {
             if (r->failed || entries > MOST_ENTRIES) return -1;
             expected *entry = slot(fast_path, id, partition);
             if (!entry || !entry->place) {
-                if (data) return -1; /* records that nobody asked for */
+                if (data) return -1; /* records that were not requested */
                 continue;
             }
-            if (entry->seen == answer) return -1; /* twice: which of them counts? */
+            if (entry->seen == answer) return -1; /* the partition stands twice in the response */
             entry->seen = answer;
             if (error || aborted > 1 || preferred >= 0 || !data) continue;
             if (count == room) {
@@ -314,7 +315,7 @@ int kw_fast_path_take(void *context, uint64_t token, kw_buf *frame) {
             kw_buf_ref(frame);
             kw_place_fed(fast_path->queue, entry->place, list[i].high_watermark, list[i].last_stable);
             if (kw_queue_push(fast_path->queue, &slice)) {
-                kw_buf_unref(frame); /* no memory: the engine will try again */
+                kw_buf_unref(frame); /* no memory: the engine queues it */
                 continue;
             }
             kw_taken *one = &taken[fast_path->taken_count++];
@@ -324,7 +325,8 @@ int kw_fast_path_take(void *context, uint64_t token, kw_buf *frame) {
             one->start = entry->offset;
             if (frame->size <= SMALL && !waited_for) waited_for = kw_queue_owe(fast_path->queue, entry->place);
         }
-        /* Not left to the engine, which may never see the answer. What it queues of the same frame counts once more. */
+        /* Seal here, as the engine may never see the response. Slices that it queues of the same frame are charged as
+         * another run. */
         if (taken) kw_queue_seal(fast_path->queue);
         fast_path->taken = taken;
         fast_path->taken_token = token;

@@ -1,13 +1,13 @@
-/* Fetch answers on the shortest way: from the I/O thread into the queue, before the engine has looked at them.
+/* The fast path of Fetch responses: the I/O thread queues records before the engine reads the response.
  *
- * The engine says what it expects: partitions by topic id, from which offset, for which place of the queue. When the
- * answer arrives, its records are queued at once, so that a waiting reader need not wait for the engine to win the GIL.
- * The engine then reads the answer as always, is told what was queued, and does the rest.
+ * The engine registers the expected partitions: topic id, partition, offset, and place of the queue. When the response
+ * arrives, the I/O thread queues its records at once, so that a waiting reader need not wait for the engine to get the
+ * GIL. The engine then reads the response as always, asks which records were queued, and does the rest.
  *
- * Only what is beyond doubt is taken: a sound envelope without tagged fields, of the session that was asked, each
- * partition once, and no records that nobody expects; for a partition no error, no other replica to ask, no aborted
- * transactions; batches of magic 2 with offsets that rise, from the offset expected on. Whatever else there is, the
- * engine finds as it came. */
+ * The fast path takes records only if all of this holds. The response: a sound envelope without tagged fields, of the
+ * request's session, each partition once, no records of a partition that is not expected. The partition: no error, no
+ * preferred read replica, no aborted transactions; batches of magic 2 with rising offsets, from the expected offset on.
+ * Everything else is left to the engine, unchanged. */
 #ifndef KAFWIRE_FAST_PATH_H
 #define KAFWIRE_FAST_PATH_H
 
@@ -15,7 +15,7 @@
 
 typedef struct kw_fast_path kw_fast_path;
 
-/* What was queued of one partition. */
+/* The records of one partition that the fast path queued. */
 typedef struct kw_taken {
     int32_t number; /* of the place */
     uint32_t generation;
@@ -26,21 +26,21 @@ typedef struct kw_taken {
 
 kw_fast_path *kw_fast_path_new(kw_queue *queue);
 void kw_fast_path_free(kw_fast_path *fast_path);
-/* The next answer may have records of this partition, from `offset` on. 0, or -1: no memory. */
+/* Expect records of this partition, from `offset` on, in the next response. 0, or -1: no memory. */
 int kw_fast_path_expect(kw_fast_path *fast_path, const uint8_t topic_id[16], int32_t partition, kw_place *place, uint32_t generation,
                    int64_t offset);
-/* No longer: somebody else asks for it now. 1: records of the answer that the engine has not seen were queued already,
- * and `out` says up to where; they are no longer among those that kw_fast_path_taken tells. */
+/* Stop expecting a partition: another broker's request has it. 1: its records were queued already, from a response that
+ * the engine has not seen; `out` describes them, and kw_fast_path_taken no longer returns them. */
 int kw_fast_path_forget(kw_fast_path *fast_path, const uint8_t topic_id[16], int32_t partition, int32_t number, kw_taken *out);
 void kw_fast_path_clear(kw_fast_path *fast_path);
-/* The request `token` left, in `version` (13 or later), of a fetch session (0: a full request, which any may answer):
- * its answer may be taken. Token 0: none may. */
+/* Allow the fast path for the response to the request `token`, sent in `version` (13 or later) within a fetch session
+ * (0: a full request, whose response may name any session). Token 0: allow none. */
 void kw_fast_path_arm(kw_fast_path *fast_path, uint64_t token, int version, int32_t session);
-/* A frame, from its correlation id on. Any thread; what loop.h calls a response filter. 1: a reader waits for what was
- * queued, and tells the engine; 0. */
+/* Queue the records of a frame (from its correlation id on). Called in any thread, as a response filter of loop.h.
+ * 1: a waiting reader gets the records and notifies the engine; 0: the caller notifies it. */
 int kw_fast_path_take(void *fast_path, uint64_t token, kw_buf *frame);
-/* What was taken of the answer to `token`: *count of them, for the caller to free. NULL: nothing. From then on nothing
- * is: an answer that comes later, to a request that was given up, finds nobody. */
+/* The records queued from the response to `token`: *count entries, which the caller frees; NULL: none. The call disarms
+ * the fast path for that token: a late response to a request that was given up is not taken. */
 kw_taken *kw_fast_path_taken(kw_fast_path *fast_path, uint64_t token, int32_t *count);
 
 #endif

@@ -1,17 +1,17 @@
-/* Code that foreign callers run with or without the GIL gives it away while it waits. */
+/* Release the GIL during waits in functions that foreign callers call with or without it. */
 #ifndef KAFWIRE_CONSUMER_GIL_H
 #define KAFWIRE_CONSUMER_GIL_H
 
 #include <Python.h>
 
-/* Give the GIL away if this thread has it. NULL: the thread has none. */
+/* Release the GIL if this thread has it. NULL: the thread does not have it. */
 static inline PyThreadState *kw_gil_give(void) {
 #if PY_VERSION_HEX >= 0x030D0000
     PyThreadState *mine = PyThreadState_GetUnchecked();
 #elif PY_VERSION_HEX >= 0x030C0000
     PyThreadState *mine = _PyThreadState_UncheckedGet();
 #else
-    /* Before 3.12 this is the state of the thread that has the GIL, which may be another one. */
+    /* Before 3.12 this is the state of the thread that has the GIL, possibly another thread. */
     PyThreadState *mine = _PyThreadState_UncheckedGet();
     if (mine != PyGILState_GetThisThreadState())
         mine = NULL;
@@ -19,7 +19,7 @@ static inline PyThreadState *kw_gil_give(void) {
     return mine ? PyEval_SaveThread() : NULL;
 }
 
-/* Take the GIL back where `kw_gil_give` gave it away. */
+/* Take the GIL again if `kw_gil_give` released it. */
 static inline void kw_gil_take(PyThreadState *mine) {
     if (mine)
         PyEval_RestoreThread(mine);

@@ -8,7 +8,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sigaction before; /* written only while `on_interrupt` is not installed */
 static int count;
-static int watchers; /* streams that have SIGINT counted */
+static int watchers; /* count of streams between enter and leave */
 
 static void on_interrupt(int number, siginfo_t *info, void *context) {
     __atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
@@ -46,7 +46,7 @@ void kw_interrupts_leave(void) {
 
 void kw_interrupts_watch(void) {
     struct sigaction now, ours;
-    if (pthread_mutex_trylock(&lock)) /* another thread is at it, or was when the process forked */
+    if (pthread_mutex_trylock(&lock)) /* another thread has the lock, or had it when the process forked */
         return;
     if (!sigaction(SIGINT, NULL, &now) && !is_ours(&now) && has_function(&now)) {
         before = now;

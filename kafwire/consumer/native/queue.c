@@ -6,9 +6,9 @@
 #include <time.h>
 
 struct kw_charge {
-    kw_buf *frame; /* only to tell it from others */
+    kw_buf *frame; /* only for comparison */
     size_t bytes;
-    size_t live; /* bytes of the slices that are left */
+    size_t live; /* bytes of the slices that are not read yet */
     int holders; /* slices, and the queue while it is open */
 };
 
@@ -18,17 +18,17 @@ struct kw_place {
     int32_t number;
     int32_t slices;
     size_t bytes;
-    int64_t position;  /* of the reader */
-    int64_t processed; /* the reader asked for more when it had come so far */
-    int64_t jump;      /* where reading goes on, without records, once what is queued is read; or -1 */
-    int64_t cut;       /* the slice that is lent is wanted up to here */
-    int64_t high_watermark, last_stable; /* as the last answer said that the I/O thread queued itself; or -1 */
+    int64_t position;  /* the offset after the last record that the reader returned */
+    int64_t processed; /* the offset after the last record that counts as processed */
+    int64_t jump;      /* the position once the queued slices are read; or -1 */
+    int64_t cut;       /* end of the wanted offsets of the lent slice */
+    int64_t high_watermark, last_stable; /* of the last response that the I/O thread queued; or -1 */
     uint32_t generation;
     int paused, claimed, failed;
-    int lent;    /* a reader has its first slice */
+    int lent;    /* a reader has popped a slice of it */
     int in_ring; /* it waits for a reader */
     int watched, is_noticed, is_touched;
-    int waiting; /* readers of this place alone that wait */
+    int waiting; /* count of waiting readers of this place alone */
     kw_place *next_ready, *next_noticed, *next_touched;
 };
 
@@ -43,9 +43,9 @@ struct kw_queue {
     kw_charge *open;
     size_t bytes;
     int starved, ended, failed, closed;
-    int waiting, owed; /* readers of the ring that wait; word that one owes to the engine */
+    int waiting, owed; /* count of waiting readers of the ring; a reader must notify the engine */
     int woken;
-    int missed;        /* kw_queue_ready said no: who asked hears of what comes from the engine */
+    int missed;        /* kw_queue_ready returned 0: its caller waits for a notification from the engine */
 };
 
 kw_queue *kw_queue_new(void) {
@@ -133,7 +133,7 @@ static void leave_ring(kw_queue *queue) {
     place->in_ring = 0;
 }
 
-/* The ring's first that still has something; those that were emptied, paused or claimed meanwhile leave it. */
+/* The ring's first place that is readable. Places that were emptied, paused or claimed meanwhile leave the ring. */
 static kw_place *first_ready(kw_queue *queue) {
     for (kw_place *place; (place = queue->ring); leave_ring(queue))
         if (!place->claimed && has_something(place)) return place;
@@ -265,7 +265,7 @@ static void take_first(kw_place *place, kw_records *out) {
 }
 
 static void lend(kw_queue *queue, kw_place *place, kw_records *out) {
-    if (place == queue->ring) leave_ring(queue); /* the others have their turn before it comes again */
+    if (place == queue->ring) leave_ring(queue); /* the other places have their turn first */
     take_first(place, out);
     place->lent = 1;
 }
@@ -330,14 +330,14 @@ int kw_queue_pop_same(kw_queue *queue, kw_place *place, const kw_records *same, 
     pthread_mutex_lock(&queue->lock);
     kw_place *found = ready(queue, place);
     const kw_records *first = found && found == same->place ? found->first : NULL;
-    /* (whoever asks holds the frame, so nothing else lies where it lies; a slice that was cut has another end) */
+    /* (the caller refers to the frame, so equal addresses mean the same slice; a slice that was cut has another end) */
     int is_same = !queue->woken && first && first->data == same->data && first->start == same->start && first->end == same->end;
     if (is_same) lend(queue, found, out);
     pthread_mutex_unlock(&queue->lock);
     return is_same;
 }
 
-/* What a slice that left the queue held. */
+/* Release the charge of a slice that was read. Returns 1 if the caller must notify the engine. */
 static int settle(kw_queue *queue, kw_records *slice) {
     kw_place *place = slice->place;
     int tell = queue->starved;
@@ -374,7 +374,7 @@ static void move_to(kw_queue *queue, kw_place *place, int64_t position) {
 
 static void settle_jump(kw_queue *queue, kw_place *place) {
     if (place->jump < 0 || place->first || place->lent) return;
-    if (place->jump != place->position) move_to(queue, place, place->jump); /* else nobody has read anything by this */
+    if (place->jump != place->position) move_to(queue, place, place->jump); /* else the jump passes no records */
     place->jump = -1;
 }
 
@@ -407,7 +407,7 @@ int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t posit
         *rest = *slice;
         rest->data += used;
         rest->size -= used;
-        if (rest->start < position) rest->start = position; /* who finds nothing more to read of it is not moved back */
+        if (rest->start < position) rest->start = position; /* a rest without wanted records must not move it back */
         if (rest->end > place->cut) rest->end = place->cut;
         rest->next = place->first;
         if (!place->first) place->last = &rest->next;
@@ -415,7 +415,7 @@ int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t posit
         place->slices++;
         place->bytes += rest->size;
     } else {
-        /* (without memory for the rest the place fails: what was not read is not passed over) */
+        /* (without memory for the rest the place fails: unread records must not be skipped) */
         if (current && used < slice->size) place->failed = 1;
         tell = settle(queue, slice);
     }
@@ -425,7 +425,7 @@ int kw_queue_done(kw_queue *queue, kw_records *slice, size_t used, int64_t posit
     offer(queue, place);
     if (has_something(place)) {
         pthread_cond_broadcast(&queue->changed);
-        tell |= queue->missed; /* whoever asked while it was lent waits for word of the engine's */
+        tell |= queue->missed; /* a caller of kw_queue_ready, while the place was lent, waits for this notification */
         queue->missed = 0;
     }
     pthread_mutex_unlock(&queue->lock);
@@ -450,7 +450,7 @@ uint32_t kw_queue_refuse(kw_queue *queue, kw_records *slice, int64_t position) {
     }
     settle(queue, slice);
     place->lent = 0;
-    offer(queue, place); /* it was reset meanwhile, and has something again */
+    offer(queue, place); /* the place has slices again if it was reset and fed meanwhile */
     if (has_something(place)) pthread_cond_broadcast(&queue->changed);
     queue->missed = 0;
     pthread_mutex_unlock(&queue->lock);
@@ -508,7 +508,7 @@ void kw_queue_compact(kw_queue *queue) {
     pthread_mutex_lock(&queue->lock);
     for (int32_t i = 0; i < queue->count; i++)
         for (kw_records *slice = queue->places[i]->first; slice; slice = slice->next)
-            /* By sizes: copies of less than half a frame have less than its capacity together. */
+            /* Copies of less than half a frame have, together, less capacity than the frame. */
             if (slice->charge->live < slice->frame->size / 2) move_out(queue, slice);
     pthread_mutex_unlock(&queue->lock);
 }
@@ -637,7 +637,7 @@ void kw_place_pause(kw_queue *queue, kw_place *place, int paused) {
 }
 void kw_place_claim(kw_queue *queue, kw_place *place, int claimed) {
     pthread_mutex_lock(&queue->lock);
-    /* What one reader has in hand does not count as processed because another one reads on. */
+    /* One reader's records in hand must not count as processed because another reader reads on. */
     for (kw_place **link = &queue->touched; place->is_touched && *link; link = &(*link)->next_touched) {
         if (*link != place) continue;
         *link = place->next_touched;

@@ -1,1 +1,1 @@
-"""A consumer's offsets: how far each partition is processed, in hand, and committed."""
+"""A consumer's offsets: processed, in hand, and committed."""

@@ -1,4 +1,4 @@
-"""What a consumer commits for its group: how far each partition is processed, or what its user says."""
+"""Commits of a consumer for its group: processed offsets, or offsets that the user gives."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from kafwire.records._records import Batch, Record
 from kafwire.runtime.log import log
 from kafwire.types import CommittedOffset, ConsumerGroupMetadata, TopicPartition
 
-# Brokers forget what a group without members has not committed for a week: what does not change is committed again.
+# Brokers drop offsets of a group without members a week after their commit: commit unchanged offsets again.
 COMMIT_AGAIN_MS = 6 * 3600 * 1000
 ENGINE_LAG_MS = 1_000
-# What users give to `commit`.
+# The argument of `commit`.
 ToCommit = Batch | Record | Iterable[Batch | Record] | Mapping[TopicPartition, int | tuple[int, str]]
 _FORMS = (
     "commit() takes a batch, a record, a list of these, or a mapping of TopicPartition(topic, partition) to the offset "
@@ -40,14 +40,14 @@ class OffsetCommits:
         self.is_automatic = self.group is not None and config.enable_auto_commit
         self.ledger = Ledger(fetcher, is_automatic=self.is_automatic)
         self._all_since_ms = self._engine.now_ms()
-        self._begun: list[FetchCursor] = []  # their starts are to be committed
-        self._starting: dict[FetchCursor, asyncio.Task[None]] = {}  # commits of starts that are under way
+        self._begun: list[FetchCursor] = []  # cursors whose start offsets must be committed
+        self._starting: dict[FetchCursor, asyncio.Task[None]] = {}  # commits of start offsets in progress
 
     def commit_starts(self) -> None:
-        """Commit from now on where reading begins by a reset.
+        """From now on, commit the start offset of a partition that begins by a reset.
 
-        A group that has committed nothing begins at the end again, with `latest`, when the partition is assigned again:
-        the records in between would be skipped.
+        Without a committed offset, and with `latest`, a partition that is assigned again would begin at its end again,
+        and skip the records in between.
         """
         self._fetcher.offset_reset.on_begun = self._on_begun
 
@@ -70,9 +70,9 @@ class OffsetCommits:
                 self._starting.pop(cursor, None)
 
     async def start_is_settled(self, cursor: FetchCursor | None) -> None:
-        """Return once the commit of a start has ended: a transaction commits on another connection, and not before it.
+        """Wait until the commit of a start offset has ended: a transaction must commit after it.
 
-        Otherwise the commit of the start, if it comes late, sets the transaction's offset back.
+        The transaction commits on another connection, and a late commit of the start would set its offset back.
         """
         task = None if cursor is None else self._starting.get(cursor)
         if task is not None:
@@ -86,9 +86,9 @@ class OffsetCommits:
         handed: Collection[Handed] = (),
         timeout_ms: float | None = None,
     ) -> None:
-        """Commit the user's offsets, or how far everything (`only` these) is processed, with the rows `handed` out.
+        """Commit the user's offsets, or the processed offsets of all (or `only` these) and of the rows `handed`.
 
-        Raises `CommitFailedError` for rows in hand of a partition that went, once the others are committed.
+        Raises `CommitFailedError` for rows in hand of a lost partition, after the others are committed.
         """
         group = self._need_group()
         gone = [each for each in handed if each.rows and each.cursor.ownership.is_lost]
@@ -122,7 +122,7 @@ class OffsetCommits:
         self.ledger.note_committed(offsets)
 
     def _said(self, what: ToCommit) -> dict[FetchCursor, OffsetToCommit]:
-        """Offsets by partition, as their user gives them; of batches and records the highest of each partition."""
+        """Return the user's offsets by partition; of batches and records, the highest of each partition."""
         if isinstance(what, Mapping):
             named = zip(partitions_of(what), what.values(), strict=True)
             return {self._owned(where): _committable(where, value) for where, value in named}
@@ -142,23 +142,23 @@ class OffsetCommits:
         return {self._read_here(where, offset): OffsetToCommit(offset) for where, offset in highest.items()}
 
     def _read_here(self, where: TopicPartition, next_offset: int) -> FetchCursor:
-        """The cursor that a batch was read by. Raises `CommitFailedError` if its partition went and came back since."""
+        """Return the cursor that read a batch; `CommitFailedError` if the partition was assigned again since."""
         group, cursor = self._need_group(), self._owned(where)
         if group.member is not None and (cursor.lowest < 0 or next_offset < cursor.lowest):
             raise came_back((cursor.topic, cursor.partition), group.group_id)
         return cursor
 
     def _owned(self, where: TopicPartition) -> FetchCursor:
-        """The cursor of a partition to commit for. Raises `CommitFailedError` for one that a group took away."""
+        """Return the cursor of a partition to commit for; `CommitFailedError` if the group has revoked it."""
         group, cursors = self._need_group(), self._fetcher.cursors
         if where not in cursors and group.member is not None:
             raise lost_to_others([where], group.group_id)
         return cursor_of(cursors, where)
 
     async def _engine_knows(self, read: Mapping[FetchCursor, int]) -> None:
-        """Return once the engine has looked at what readers have: leader epochs to commit come from there.
+        """Wait until the engine has read the responses of delivered records: commits need their leader epochs.
 
-        A reader may be ahead: the I/O thread queues records before the engine learns of them.
+        A reader may be ahead of the engine: the I/O thread queues records before the engine reads the response.
         """
         position = self._fetcher.queue.position
 
@@ -175,7 +175,7 @@ class OffsetCommits:
                     arrived.clear()
                     await arrived.wait()
         except TimeoutError:
-            pass  # the commit names no epoch then
+            pass  # then the commit has no leader epoch
         finally:
             stop()
 
@@ -187,11 +187,11 @@ class OffsetCommits:
         return self.ledger.to_commit(only)
 
     def processed(self, handed: Iterable[Handed] = ()) -> dict[TopicPartition, int]:
-        """How far each partition is processed, where anything of it is. May be called in any thread."""
+        """Return the processed offset of each partition with processed records. Any thread."""
         return by_partition(self.ledger.processed_of_all(handed))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """The group, and the consumer's member of it if there is one."""
+        """Return the group metadata: the group, and its member if the consumer is one."""
         group = self._need_group()
         if group.member is None:
             return ConsumerGroupMetadata(group.group_id)
@@ -201,7 +201,7 @@ class OffsetCommits:
     async def committed(
         self, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, CommittedOffset | None]:
-        """What the group has committed."""
+        """Return the group's committed offsets."""
         wanted = self._fetcher.cursors if partitions is None else partitions_of(partitions)
         found = await self._need_group().fetch(list(wanted))
         return {
@@ -210,7 +210,7 @@ class OffsetCommits:
         }
 
     async def auto_commit(self, only: Iterable[FetchCursor] | None = None, *, timeout_ms: float | None = None) -> None:
-        """Commit how far everything is processed (or `only` these); an error is logged, and no more."""
+        """Commit the processed offsets of all (or `only` these) partitions. An error is only logged."""
         try:
             await self.commit(None, only=only, timeout_ms=timeout_ms)
         except KafkaError as error:
@@ -221,9 +221,9 @@ class OffsetCommits:
     async def positions_of(
         self, cursors: Iterable[FetchCursor], *, patience_ms: float
     ) -> tuple[dict[FetchCursor, Committed], dict[FetchCursor, KafkaError]]:
-        """Where the group was, for those of which it has committed anything, and the errors of the others.
+        """Return (committed offsets, errors) of these cursors; a cursor without a committed offset is in neither.
 
-        Both are empty without a group. `GroupOffsets.fetch_available` says which errors are raised.
+        Both are empty without a group. `GroupOffsets.fetch_available` describes the errors that it raises.
         """
         if self.group is None:
             return {}, {}

@@ -1,6 +1,6 @@
-"""`CompletedOffsets`: which offsets of a partition are processed, in whatever order, and how far that may be committed.
+"""`CompletedOffsets`: the offsets of a partition that are processed, in any order, and the offset to commit.
 
-A commit says that all before it is processed. So what is completed beyond a gap waits until the gap is filled.
+A commit means that all records before it are processed. So offsets completed beyond a gap wait until the gap is filled.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ class CompletedOffsets:
     """The completed offsets of one partition, as ranges beyond a position.
 
     Ranges are half open, as everywhere in Kafka: `next_offset` is the first one that is not in it. They may come in any
-    order, touch and overlap. Memory is taken for ranges beyond the first gap alone, one for each further gap; whoever
-    hands out records bounds it by `uncommitted`. A call searches in O(log n) of these ranges.
+    order, touch and overlap. Only ranges beyond the first gap take memory, one for each further gap; the deliverer of
+    the records bounds it by `uncommitted`. A call searches in O(log n) of these ranges.
 
     Args:
-        start: the offset from which on nothing is completed yet, such as the committed one.
+        start: the first offset that is not completed, such as the committed one.
     """
 
     __slots__ = ("_firsts", "_nexts", "committable", "handed_out")
 
     def __init__(self, start: int) -> None:
         self.committable = start
-        """All below is completed: the offset to commit."""
+        """The offset to commit: all below it is completed."""
         self.handed_out = start
-        """The end of what was handed out or completed."""
+        """The end of the delivered or completed offsets."""
         # Disjoint ranges that do not touch, in order, all above `committable`.
         self._firsts: list[int] = []
         self._nexts: list[int] = []
 
     def hand_out(self, next_offset: int) -> None:
-        """Someone has the records below `next_offset` in hand."""
+        """Note that the records below `next_offset` are delivered."""
         self.handed_out = max(self.handed_out, next_offset)
 
     def complete(self, first_offset: int, next_offset: int) -> bool:
         """Add the range [first_offset, next_offset).
 
         Returns:
-            Whether `committable` has advanced.
+            True if `committable` has advanced.
 
         Raises:
             ValueError: the range ends before it begins.
@@ -52,7 +52,7 @@ class CompletedOffsets:
             self._advance(next_offset)
             return True
         firsts, nexts = self._firsts, self._nexts
-        # Those from `low` on end at or after its beginning, those from `high` on begin after its end.
+        # Ranges from `low` on end at or after the new one's begin; those from `high` on begin after its end.
         low = bisect_left(nexts, first_offset)
         high = bisect_right(firsts, next_offset)
         if low < high:
@@ -70,18 +70,18 @@ class CompletedOffsets:
         self.committable = next_offset
 
     def has(self, offset: int) -> bool:
-        """Whether the offset is completed."""
+        """Return True if the offset is completed."""
         at = bisect_right(self._firsts, offset) - 1
         return offset < self.committable or (at >= 0 and offset < self._nexts[at])
 
     @property
     def uncommitted(self) -> int:
-        """How many offsets beyond `committable` are handed out or completed: what would be read again."""
+        """The number of offsets from `committable` on that are delivered or completed: they would be read again."""
         return self.handed_out - self.committable
 
     @property
     def oldest_gap(self) -> tuple[int, int] | None:
-        """The first range [first, next) that is handed out, or before something completed, and is not completed."""
+        """The first range [first, next) of delivered (or skipped) offsets that are not completed."""
         if self.handed_out == self.committable:
             return None
         return self.committable, self._firsts[0] if self._firsts else self.handed_out

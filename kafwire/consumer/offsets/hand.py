@@ -1,4 +1,4 @@
-"""`Hand`: the records of one reader that its user has, and has not asked beyond."""
+"""`Hand`: the records in hand of one reader: delivered to the user, before the next read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafwire.types import TopicPartition
 
 
 class Handed(NamedTuple):
-    """Rows in hand of one partition: they end before `next_offset`."""
+    """Rows in hand of one partition; they end before `next_offset`."""
 
     cursor: FetchCursor
     next_offset: int
@@ -22,7 +22,7 @@ class Handed(NamedTuple):
 
 
 class UnreadRemainder(NamedTuple):
-    """The rest of a batch that is handed out record by record."""
+    """The undelivered rest of a batch that is delivered record by record."""
 
     where: TopicPartition
     offset: int
@@ -31,36 +31,36 @@ class UnreadRemainder(NamedTuple):
 
 
 class Hand:
-    """Batches that a user has whole, or one batch whose records are handed out one by one.
+    """Whole batches in hand, or one batch whose records are delivered one by one.
 
-    The hand knows its reader: the thread or the task that called the method which handed out last. A task runs in a
-    context of its own, which is what identifies it: `asyncio.wait_for` and `asyncio.shield` may run the method in
-    another task than the one that called it, but the call itself happens in the caller's context.
+    The hand knows its reader: the thread or the task that called the last delivering method. The context of a task
+    identifies it: `asyncio.wait_for` and `asyncio.shield` may run the method in another task than the caller's, but the
+    call itself happens in the caller's context.
     """
 
     def __init__(self, fetcher: Fetcher, batches: Iterable[Batch] = (), *, by_task: bool = False) -> None:
-        """`batches` feed the records one by one."""
+        """`batches` is the source of the records that are delivered one by one."""
         self.records = RecordIterator(batches)
         self.reader_kind = "task" if by_task else "thread"
         self._fetcher = fetcher
         self._by_task = by_task
         self._whole: list[Handed] = []
-        self._cursor: FetchCursor | None = None  # of the records one by one
-        self._batch: Batch | None = None  # which come, or came, out of this batch
+        self._cursor: FetchCursor | None = None  # of the records that are delivered one by one
+        self._batch: Batch | None = None  # the batch of these records
         self._reader: object = self  # no reader yet
 
     # --- the reader -------------------------------------------------------------------------------------------------
 
     def caller(self) -> object:
-        """Return what identifies the calling thread or task."""
+        """Return the identity of the calling thread or task."""
         return task_context() if self._by_task else threading.get_ident()
 
     def read_by(self, caller: object) -> None:
-        """The caller reads now."""
+        """Make `caller` the reader."""
         self._reader = caller
 
     def is_read_by(self, caller: object) -> bool:
-        """Return whether the caller is the one that the rows in hand were handed out to."""
+        """Return True if the rows in hand were delivered to `caller`."""
         is_by_record = self.records.batch is not None and self.records.row
         reader = self._reader_of_records if is_by_record else self._reader
         return caller is reader if self._by_task else caller == reader  # contexts of equal variables are equal
@@ -72,7 +72,7 @@ class Hand:
     # --- whole batches ----------------------------------------------------------------------------------------------
 
     def give(self, batch: Batch) -> None:
-        """The user gets a whole batch."""
+        """Add a whole batch that is delivered to the user."""
         if batch.topic is None or batch.partition is None:
             return
         cursor = self._fetcher.cursors.get((batch.topic, batch.partition))
@@ -80,11 +80,11 @@ class Hand:
             self._whole.append(Handed(cursor, batch.next_offset, len(batch)))
 
     def ask(self) -> None:
-        """The user asks for more: the whole batches are not in hand any more."""
+        """Drop the whole batches from the hand, because the user reads on."""
         self._whole = []
 
     def seek(self, partitions: Iterable[TopicPartition] | None) -> None:
-        """The user seeks away from partitions (None: all): whole batches of them are not in hand any more."""
+        """Drop whole batches of these partitions (None: all) from the hand, because of a seek."""
         left = () if partitions is None else set(partitions)
         self._whole = [
             each
@@ -95,15 +95,15 @@ class Hand:
     # --- record by record -------------------------------------------------------------------------------------------
 
     def begin(self, batch: Batch) -> None:
-        """The records of this batch come next."""
+        """Begin the delivery of this batch's records."""
         self.records.refuse(None)
-        self._batch = batch  # before its partition is looked at: `forget` may come in between
+        self._batch = batch  # before the look at its partition, as `forget` may come in between
         self._cursor = self._fetcher.cursors.get((str(batch.topic), int(batch.partition or 0)))
         if self._cursor is None:
             self.records.refuse(batch)
 
     def rest(self) -> tuple[TopicPartition, int] | None:
-        """The partition in hand record by record, and the offset of its next record; None when there is none."""
+        """Return the partition that is delivered record by record, and the offset of its next record, or None."""
         batch = self.records.batch
         if batch is None or batch.topic is None or batch.partition is None:
             return None
@@ -114,14 +114,14 @@ class Hand:
         return where, offset if offset >= 0 else batch.base_offset
 
     def next(self) -> tuple[TopicPartition, int] | None:
-        """The same; None when all records in hand were handed out.
+        """Return `rest`, or None if all records of the batch were delivered.
 
-        Then the next record may lie further on than where the batch ended: behind markers that came after it.
+        The next record may then lie beyond the end of the batch: behind the control batches that follow it.
         """
         return self.rest() if length_hint(self.records) else None
 
     def put_back(self, only: Iterable[TopicPartition] | None = None) -> UnreadRemainder | None:
-        """Let go of the records that were not handed out (of these partitions): they are to be fetched again."""
+        """Drop and return the undelivered rest of the batch (if of these partitions), which must be fetched again."""
         rest, batch = self.rest(), self.records.batch
         if rest is not None and only is not None and rest[0] not in only:
             return None
@@ -136,10 +136,10 @@ class Hand:
         )
 
     def forget(self, where: TopicPartition) -> None:
-        """The partition is not read any more: the rest of its batch is not handed out. May be called in any thread.
+        """Drop the undelivered rest of a dropped partition's batch. Any thread.
 
-        The group may have given it to another member already, which reads those records. The rows in hand stay named
-        until more is asked for, so that a commit can refuse them.
+        The group may have assigned the partition to another member already, which reads those records. The rows in hand
+        stay listed until the next read, so that a commit can refuse them.
         """
         batch = self._batch
         if batch is not None and (batch.topic, batch.partition) == where:
@@ -147,7 +147,7 @@ class Hand:
             self.records.refuse(batch)
 
     def _keep_current(self) -> None:
-        """The record that was handed out last stays in hand, without the batch that it came out of."""
+        """Keep the last delivered record in hand, without its batch."""
         if self._cursor is not None and self.records.batch is self._batch and self.records.offset >= 0:
             self._whole = [*self._whole, Handed(self._cursor, self.records.next_offset, 1)]
             self._reader = self._reader_of_records
@@ -155,7 +155,7 @@ class Hand:
     # --- processed, and in hand -------------------------------------------------------------------------------------
 
     def passed(self) -> list[Handed]:
-        """The records before the one that was handed out last: the user asked beyond them."""
+        """Return the records before the last delivered one: the user has read beyond them."""
         rest, offset = self.rest(), self.records.offset
         if rest is None or offset < 0:
             return []
@@ -163,7 +163,7 @@ class Hand:
         return [] if cursor is None else [Handed(cursor, offset, 0)]
 
     def in_hand(self) -> list[Handed]:
-        """The whole batches of the last read, and the record that was handed out last."""
+        """Return the whole batches of the last read, and the last delivered record."""
         rest = self.rest()
         if rest is None or self.records.offset < 0:
             return list(self._whole)
@@ -172,7 +172,7 @@ class Hand:
 
 
 def rests_of(batches: Iterable[Batch]) -> list[UnreadRemainder]:
-    """Rests to be fetched again if the user gets none of these batches; of each partition only the first."""
+    """Return the rests to fetch again if none of these batches is delivered: the first of each partition."""
     found: dict[TopicPartition, UnreadRemainder] = {}
     for batch in batches:
         if batch.topic is not None and batch.partition is not None:

@@ -1,16 +1,15 @@
-"""`Ledger`: the one owner of how far each partition of a consumer is processed.
+"""`Ledger`: the one owner of each partition's processed offset.
 
-A record is *processed* once its user asked for what follows it, completed it (`explicit=True`), or committed it.
-Readers write the first of these into the partition's place in the fetch queue, in C and without the GIL
-(`native/queue.c`: `position` follows the handed-out records, `processed` the reader's next question). The ledger holds
-the others, and answers every question about them. Everything that commits, revokes, or hands offsets to a
-transaction asks it, and keeps no offset of its own.
+A record is *processed* once the user has read on behind it, completed it (`explicit=True`), or committed it. Readers
+write the first of these into the partition's place in the fetch queue, in C and without the GIL (`native/queue.c`:
+`position` follows the delivered records, `processed` the reader's next read). The ledger has the others, and combines
+them. Code that commits, revokes, or passes offsets to a transaction gets them here, and keeps no offset itself.
 
-Facts of one partition, each kept once, by its cursor; a partition that comes back has a new cursor:
+The states of a partition's records, kept once, by cursor; a partition that is assigned again has a new cursor:
 
-    handed out -> in hand -> processed -> committed, or handed over to a transaction
+    delivered -> in hand -> processed -> committed, or handed over to a transaction
 
-A cursor that is not read any more has no facts here, so an offset of a former assignment cannot pass as one of this.
+A dropped cursor has no entry here, so an offset of a former assignment cannot pass as one of the current assignment.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ class Ledger:
     """The offsets of one consumer. Reads are for any thread, writes for the engine or the thread that reads."""
 
     def __init__(self, fetcher: Fetcher, *, is_automatic: bool) -> None:
-        """`is_automatic`: the consumer commits by itself how far everything is processed."""
+        """`is_automatic`: the consumer commits processed offsets by itself."""
         self.is_automatic = is_automatic
         self._fetcher = fetcher
         self._queue = fetcher.queue
         self._progress: dict[FetchCursor, PartitionProgress] = {}  # of explicit streams
         self._committed: dict[FetchCursor, int] = {}
-        self._handed_over: dict[FetchCursor, int] = {}  # how far a transaction took the partition
+        self._handed_over: dict[FetchCursor, int] = {}  # the offset that a transaction got
         self._hands: WeakSet[Hand] = WeakSet()
-        self._left: dict[FetchCursor, Handed] = {}  # what a closed stream left in hand
-        self._asks_processed = False  # whether the user asks `processed` for transactions
+        self._left: dict[FetchCursor, Handed] = {}  # rows that a closed stream left in hand
+        self._asks_processed = False  # the user calls `processed` for transactions
         self._has_warned = False
 
     # --- in hand ----------------------------------------------------------------------------------------------------
@@ -50,12 +49,12 @@ class Ledger:
         return hand
 
     def part(self, hand: Hand) -> None:
-        """The hand's stream is closed; `close` of the consumer still reports its rows."""
+        """Remove the hand of a closed stream; the consumer's `close` still reports its rows."""
         self._left.update((handed.cursor, handed) for handed in hand.in_hand())
         self._hands.discard(hand)
 
     def holds(self, cursor: FetchCursor) -> bool:
-        """Return whether a user may have records of a partition that are not processed yet."""
+        """Return True if a user may have records of a partition that are not processed yet."""
         progress = self._progress.get(cursor)
         if progress is not None:
             progress.is_awaited = True
@@ -88,29 +87,29 @@ class Ledger:
     # --- processed --------------------------------------------------------------------------------------------------
 
     def processed(self, cursor: FetchCursor) -> int:
-        """Return the offset behind all that is processed of a partition; -1 when nothing is."""
-        # Before the progress: a batch that is taken meanwhile is not in it.
+        """Return the offset behind the processed records of a partition; -1 without any."""
+        # Read the queue before the progress: a batch that is delivered in between is not in `processed`.
         processed = self._queue.processed(cursor.number)
         progress = self._progress.get(cursor)
-        if progress is None or progress.committable < 0:  # nothing was handed out
+        if progress is None or progress.committable < 0:  # no record was delivered
             return processed
         return max(processed, progress.committable) if progress.is_finished else progress.committable
 
     def advance(self, handed: Iterable[Handed]) -> None:
-        """Count rows in hand as processed, unless their reader sought away, or the partition went, meanwhile."""
+        """Count rows in hand as processed, unless a seek or the loss of the partition came meanwhile."""
         for cursor, next_offset, _ in handed:
             if self._is_read(cursor) and self._covers(cursor, next_offset):
                 self._queue.process(cursor.number, next_offset, cursor.generation)
 
     def process(self, cursor: FetchCursor, next_offset: int) -> None:
-        """Count everything below an offset as processed: its user says so, and may say less than before."""
+        """Set the processed offset to one that the user gives, which may be lower than before."""
         self._queue.process(cursor.number, next_offset, cursor.generation)
         progress = self._progress.get(cursor)
         if progress is not None:
             progress.commit(next_offset)
 
     def processed_of_all(self, handed: Iterable[Handed] = ()) -> dict[FetchCursor, int]:
-        """Return how far each partition is processed, where anything of it is; `handed` counts too."""
+        """Return the processed offset of each partition that has one; the rows `handed` count as processed."""
         self._asks_processed = True
         found = {cursor: self.processed(cursor) for cursor in list(self._fetcher.cursors.values())}
         for cursor, next_offset, _ in handed:
@@ -120,7 +119,7 @@ class Ledger:
         return self._handed_over
 
     def _covers(self, cursor: FetchCursor, next_offset: int) -> bool:
-        """Return whether an offset lies among the handed-out records of this cursor that are not processed."""
+        """Return True if an offset lies among the delivered records of this cursor that are not processed."""
         return self._queue.processed(cursor.number) < next_offset <= self._queue.position(cursor.number)
 
     def _is_read(self, cursor: FetchCursor) -> bool:
@@ -129,21 +128,21 @@ class Ledger:
     # --- explicit streams -------------------------------------------------------------------------------------------
 
     def follow(self, cursor: FetchCursor, on_advance: Callable[[], object]) -> PartitionProgress:
-        """Have the user of a stream complete records. Records that an earlier stream left open stay open."""
+        """Return the progress through which a stream's user completes records. Records left open stay open."""
         self._drop_finished(cursor)
         progress = self._progress.setdefault(cursor, PartitionProgress(on_advance))
         progress.is_left = progress.is_abandoned = False
         return progress
 
     def leave(self, cursor: FetchCursor) -> None:
-        """The stream of a partition is closed."""
+        """Handle the close of a partition's stream."""
         progress = self._progress.get(cursor)
         if progress is not None:
             progress.is_left = True
             self._drop_finished(cursor)
 
     def _drop_finished(self, cursor: FetchCursor) -> None:
-        """Once all is completed that a closed stream handed out, a batch counts when the next one is taken."""
+        """Drop the progress of a closed stream once all its records are completed: from then on, reads count."""
         progress = self._progress.get(cursor)
         if progress is not None and progress.is_finished:
             self._queue.process(cursor.number, self.processed(cursor), cursor.generation)
@@ -152,7 +151,7 @@ class Ledger:
     # --- committed --------------------------------------------------------------------------------------------------
 
     def to_commit(self, only: Iterable[FetchCursor] | None) -> dict[FetchCursor, int]:
-        """Return how far partitions (None: all) are processed, where the group has not committed just that."""
+        """Return the processed offsets of partitions (None: all) that differ from the committed ones."""
         chosen = list(self._fetcher.cursors.values() if only is None else only)
         for cursor in chosen:
             self._drop_finished(cursor)
@@ -160,24 +159,24 @@ class Ledger:
         return {c: offset for c, offset in processed.items() if offset >= 0 and self._committed.get(c) != offset}
 
     def note_committed(self, offsets: Mapping[FetchCursor, int]) -> None:
-        """The group has committed these offsets."""
+        """Note offsets that the group has committed."""
         self._committed.update(offsets)
 
     def commit_again(self) -> None:
-        """Let the next commit name every partition, unchanged ones too."""
+        """Make the next commit name every partition, also unchanged ones."""
         self._committed.clear()
 
     def hand_over(self) -> None:
-        """A transaction takes all handed-out records, unless its user asks `processed_of_all` how far it goes."""
+        """Hand all delivered records over to a transaction, unless the user takes its offsets from `processed`."""
         if not self._asks_processed:
             self._handed_over = {c: self._queue.position(c.number) for c in list(self._fetcher.cursors.values())}
 
     def seek(self, cursor: FetchCursor) -> None:
-        """The user reads on elsewhere: a transaction that took more of the partition did not last."""
+        """Handle a user's seek: a transaction that had more records of the partition was aborted."""
         self._handed_over.pop(cursor, None)
 
     def is_uncommitted(self, cursor: FetchCursor) -> bool:
-        """Return whether a partition was read beyond what its user committed or handed over to a transaction."""
+        """Return True if a partition was read beyond the offset that is committed or handed over to a transaction."""
         processed = self.processed(cursor)
         if self.is_automatic or (processed < 0 and not self._queue.in_hand(cursor.number)):
             return False
@@ -185,16 +184,16 @@ class Ledger:
         return read > max(self._handed_over.get(cursor, -1), self._committed.get(cursor, -1))
 
     def uncommitted(self, cursor: FetchCursor) -> int | None:
-        """Return how many offsets were handed out beyond the last commit; None when nothing is committed."""
+        """Return the number of delivered offsets beyond the last commit; None without a commit."""
         committed = self._committed.get(cursor)
         return None if committed is None else max(0, self._queue.position(cursor.number) - committed)
 
     def forget(self, cursor: FetchCursor) -> None:
-        """Drop the facts of a partition that is not read any more."""
+        """Drop the entries of a dropped cursor."""
         for facts in (self._committed, self._progress, self._handed_over, self._left):
             facts.pop(cursor, None)
 
 
 def by_partition(offsets: Mapping[FetchCursor, int]) -> dict[TopicPartition, int]:
-    """Offsets by partition, as users have them."""
+    """Return the offsets by partition, for users."""
     return {TopicPartition(cursor.topic, cursor.partition): offset for cursor, offset in offsets.items()}

@@ -1,4 +1,4 @@
-"""How far one partition's records are processed, where their user says so himself, in any order, from any thread."""
+"""The progress of one partition in an explicit stream: the user completes records in any order, from any thread."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from kafwire.runtime.patched import allocate_lock
 
 
 class PartitionProgress:
-    """The completed offsets of a stream. What lies between records that were handed out needs no completion."""
+    """The completed offsets of a stream. Gaps between delivered records need no completion."""
 
     def __init__(self, on_advance: Callable[[], object]) -> None:
-        """`on_advance` is called, by who completes, when more may be committed and somebody waits for it."""
+        """`on_advance` is called in the completing thread when `committable` advances and `is_awaited` is set."""
         self.is_awaited = False
-        self.is_left = False  # its stream is closed: others read on where that ended
-        self.is_abandoned = False  # and what is not completed is left to the next owner
+        self.is_left = False  # the stream is closed: other readers continue at its end
+        self.is_abandoned = False  # and records that are not completed are left to the next owner
         self._on_advance = on_advance
         self._lock = allocate_lock()
         self._completed: CompletedOffsets | None = None
 
     @property
     def committable(self) -> int:
-        """The offset that may be committed; -1 when nothing was handed out."""
+        """The offset that may be committed; -1 before the first delivery."""
         completed = self._completed
         return -1 if completed is None else completed.committable
 
     @property
     def is_finished(self) -> bool:
-        """Whether its stream is closed, and all that was handed out is completed."""
+        """True if the stream is closed, and all delivered records are completed."""
         return self.is_left and not self.uncommitted
 
     @property
     def uncommitted(self) -> int:
-        """How many offsets from there on were handed out."""
+        """The number of delivered offsets from `committable` on."""
         with self._lock:
             return 0 if self._completed is None else self._completed.uncommitted
 
     @property
     def oldest(self) -> int | None:
-        """The offset of the first record that is not completed and was handed out."""
+        """The offset of the first delivered record that is not completed, or None."""
         with self._lock:
             gap = None if self._completed is None else self._completed.oldest_gap
         return None if gap is None else gap[0]
 
     def hand_out(self, position: int, batch: Batch) -> None:
-        """A user gets a batch, which was read from `position` on."""
+        """Note the delivery of a batch, which was read from `position` on."""
         size = batch.next_offset - position
         offsets = None if len(batch) == size else [record.offset for record in batch]
         with self._lock:
-            if self._completed is None or position < self._completed.handed_out:  # somebody sought back
+            if self._completed is None or position < self._completed.handed_out:  # a seek went back
                 self._completed = CompletedOffsets(position)
             completed = self._completed
             completed.complete(completed.handed_out, position)
@@ -61,7 +61,7 @@ class PartitionProgress:
                     completed.complete(before + 1, after)
 
     def complete(self, first_offset: int, next_offset: int) -> None:
-        """The records of [first_offset, next_offset) are processed, as far as they were handed out."""
+        """Complete the delivered records of [first_offset, next_offset)."""
         if next_offset < first_offset:
             raise ValueError(f"offsets {first_offset} to {next_offset}: a range cannot end before it begins")
         with self._lock:
@@ -72,7 +72,7 @@ class PartitionProgress:
             self._on_advance()
 
     def commit(self, offset: int) -> None:
-        """All before an offset is processed, whoever had it."""
+        """Complete all records before an offset."""
         with self._lock:
             completed, advanced = self._completed, False
             if completed is not None and offset > completed.committable:

@@ -1,1 +1,1 @@
-"""Members of share groups (KIP-932): records are acquired for a while, and acknowledged one by one."""
+"""Share consumers (KIP-932): records are acquired for a limited time, and acknowledged one by one."""

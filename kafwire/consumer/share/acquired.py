@@ -1,14 +1,14 @@
-"""`AcquiredRange`: consecutive offsets that a member has acquired, and what it says of each; and what goes on the wire.
+"""`AcquiredRange`: consecutive offsets that a member has acquired, and the acknowledgements of a request.
 
 Pure. A range has one delivery count. Offsets without a record are acknowledged as gaps.
 
-A user's thread says something while the engine sends what was said, without a lock. That is safe because each byte has
-one writer at a time. `said`: the user's thread changes OPEN only, to something final; the engine changes what is final
-only, to that with `_SENT`. `renewals`: the user's thread sets bytes, and the engine clears those that it has read as
-set; a renewal that is asked for meanwhile is the one that is sent. `is_noted`: the user's thread sets it when it tells
-the engine of the range, and the engine clears it before it reads, so nothing that is said later goes unnoticed.
-`unseen`: the user's thread raises it as records are handed out. The engine sends what was said of offsets before it,
-and renews the locks of those from it on.
+A user's thread acknowledges records while the engine sends acknowledgements, without a lock. That is safe because each
+byte has one writer at a time. `said`: the user's thread changes only OPEN, to a final type; the engine changes only
+final types, to the same with `_SENT`. `renewals`: the user's thread sets bytes, and the engine clears those that it has
+read as set; a renewal requested meanwhile is the one that is sent. `is_noted`: the user's thread sets it when it passes
+the range to the engine, and the engine clears it before it reads, so later acknowledgements do not go unnoticed.
+`unseen`: the user's thread raises it as records are delivered. The engine sends acknowledgements of offsets before it,
+and renews the locks of offsets from it on.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
-OPEN = 0xFF  # nothing was said yet
-_SENT = 0x10  # added to what the broker was told
+OPEN = 0xFF  # not acknowledged yet
+_SENT = 0x10  # added to types that were sent to the broker
 
 _FINAL = re.compile(rb"[\x00-\x03]+")
-_ASKED = re.compile(rb"\x01+")  # of renewals
+_ASKED = re.compile(rb"\x01+")  # requested renewals
 _READY = re.compile(rb"[\x00-\x04]+")
 _OPEN = re.compile(rb"\xff+")
-_HELD = re.compile(rb"[\x00\xff]+")  # gaps and open ones
+_HELD = re.compile(rb"[\x00\xff]+")  # gaps, and offsets that are not acknowledged
 _NEWS = re.compile(rb"[\x01-\x03]")
 _MARK_SENT = bytes(kind + _SENT if kind < RENEW else kind for kind in range(256))
 _MARK_OPEN = bytes(kind == OPEN for kind in range(256))
@@ -36,7 +36,7 @@ _UNCOUNTED = bytes((GAP, RENEW))
 
 # A partition by its topic's id.
 Place = tuple[uuid.UUID, int]
-# First and last offset, and one type for all, or one for each.
+# First and last offset, and one acknowledgement type for all, or one for each.
 AckBatch = tuple[int, int, bytes]
 
 
@@ -44,8 +44,7 @@ AckBatch = tuple[int, int, bytes]
 class AcquiredRange:
     """The offsets from `first` to `last`, both included, acquired from the broker `node` until `until_ms`.
 
-    `lock_ms` is how long the lock lasted when it began. `unseen` is the index of the first offset that the user has not
-    seen.
+    `lock_ms` is the full time of the lock. `unseen` is the index of the first offset that was not delivered.
     """
 
     place: Place
@@ -56,8 +55,8 @@ class AcquiredRange:
     until_ms: float
     lock_ms: float = 0.0
     unseen: int = 0
-    said: bytearray = field(init=False)  # of each offset
-    renewals: bytearray | None = None  # 1 where the lock is to begin anew
+    said: bytearray = field(init=False)  # acknowledgement type of each offset
+    renewals: bytearray | None = None  # 1 at offsets whose lock must be renewed
     is_noted: bool = False
 
     def __post_init__(self) -> None:
@@ -65,20 +64,20 @@ class AcquiredRange:
 
     @property
     def has_news(self) -> bool:
-        """Whether something was said that is not sent. A gap alone says nothing: it goes with the records around it."""
+        """True if acknowledgements or renewals are unsent. Gaps alone do not count: they go with their records."""
         return bool(_NEWS.search(self.said)) or (self.renewals is not None and 1 in self.renewals)
 
     @property
     def waits(self) -> bool:
-        """Whether the user has not seen all of it."""
+        """True if part of the range was not delivered."""
         return self.unseen < len(self.said)
 
     def see_all(self) -> None:
-        """The user has seen all of it, or never will."""
+        """Mark the whole range as delivered, or never to be delivered."""
         self.unseen = len(self.said)
 
     def cut(self) -> AcquiredRange | None:
-        """Make what the user has not seen a range of its own; None if there is nothing."""
+        """Cut off the undelivered part as a range of its own; None if there is none."""
         if not self.waits:
             return None
         first = self.first + self.unseen
@@ -89,21 +88,21 @@ class AcquiredRange:
         return rest
 
     def held(self) -> list[AckBatch]:
-        """Renewals of what the user has not seen."""
+        """Return renewals of the undelivered offsets."""
         begin = self.first + self.unseen
         runs = (run.span() for run in _HELD.finditer(self.said[self.unseen :]))
         return [(begin + first, begin + end - 1, bytes((RENEW,))) for first, end in runs]
 
     def mark_gaps(self, offsets: Sequence[int]) -> None:
-        """Only these offsets have records."""
+        """Mark all other offsets as gaps: only these have records."""
         if len(offsets) < len(self.said):
-            said = bytearray(len(self.said))  # of gaps
+            said = bytearray(len(self.said))  # all gaps
             for offset in offsets:
                 said[offset - self.first] = OPEN
             self.said = said
 
     def say(self, offset: int, kind: int) -> bool:
-        """What is said of one offset; False when something final was said before."""
+        """Acknowledge one offset; return False if it is acknowledged already."""
         index = offset - self.first
         if self.said[index] != OPEN:
             return False
@@ -114,7 +113,7 @@ class AcquiredRange:
         return True
 
     def say_rest(self, kind: int) -> int:
-        """The same of all of which nothing final was said yet; how many."""
+        """Acknowledge all offsets that are still open; return their number."""
         count = self.said.count(OPEN)
         if kind == RENEW:
             self._renewals()[:] = self.said.translate(_MARK_OPEN)
@@ -125,9 +124,9 @@ class AcquiredRange:
         return count
 
     def say_all(self, kinds: bytes) -> bool:
-        """Of each offset: accept, release or reject, or 0 for nothing yet.
+        """Acknowledge each offset: accept, release, reject, or 0 for none yet.
 
-        False, and nothing is said, where not all are open, or with other kinds.
+        Return False, without an effect, if not all are open, or for other types.
         """
         if len(kinds) != len(self.said) or kinds.translate(None, _KINDS) or self.said.count(OPEN) < len(kinds):
             return False
@@ -140,7 +139,7 @@ class AcquiredRange:
         return self.renewals
 
     def take(self) -> tuple[list[AckBatch], bool]:
-        """What is to be sent, and is taken for sent; and whether locks are renewed by it."""
+        """Return the batches to send, which then count as sent, and True if they renew locks."""
         self.is_noted = False
         if not self.has_news:
             return [], False
@@ -157,7 +156,7 @@ class AcquiredRange:
         return batches, renews
 
     def _take_renewals(self, found: bytearray) -> bool:
-        """Put renewals beside what is final, which goes before them."""
+        """Add renewals to `found`; final types take precedence."""
         if self.renewals is None:
             return False
         renews = False
@@ -170,18 +169,18 @@ class AcquiredRange:
 
 
 class Outgoing:
-    """What was said and not sent yet, of all ranges of one broker."""
+    """The unsent acknowledgements of all ranges of one broker."""
 
     def __init__(self) -> None:
-        self.renewed: list[AcquiredRange] = []  # by what was taken last
+        self.renewed: list[AcquiredRange] = []  # ranges that the last `take` renews
         self._ranges: dict[AcquiredRange, None] = {}
 
     def add(self, acquired: AcquiredRange) -> None:
-        """Something was said of this range."""
+        """Add a range with new acknowledgements."""
         self._ranges[acquired] = None
 
     def take(self) -> dict[Place, list[AckBatch]]:
-        """What is to be sent now, and is taken for sent. What is said later is of ranges that are added again."""
+        """Return the batches to send now, which then count as sent. Later acknowledgements add their range again."""
         found: dict[Place, list[AckBatch]] = {}
         self.renewed = []
         ranges, self._ranges = self._ranges, {}
@@ -196,24 +195,24 @@ class Outgoing:
         return found
 
     def forget(self, place: Place | None = None) -> None:
-        """Nothing more can be said of a partition, or of any."""
+        """Drop the acknowledgements of a partition, or (None) of all."""
         for acquired in [each for each in self._ranges if place in (None, each.place)]:
             acquired.is_noted = False
             del self._ranges[acquired]
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is to be sent."""
+        """True if no acknowledgement waits to be sent."""
         return not any(acquired.has_news for acquired in self._ranges)
 
 
 def count_final(batch: AckBatch) -> int:
-    """How many records are done with by it, gaps and renewals not among them."""
+    """Return the number of records that a batch acknowledges, without gaps and renewals."""
     first, last, kinds = batch
     final = len(kinds.translate(None, _UNCOUNTED))
     return final * (last - first + 1) if len(kinds) == 1 else final
 
 
 def _short(kinds: bytes) -> bytes:
-    """One type for all, where they are alike."""
+    """Shorten equal types to one."""
     return kinds[:1] if kinds.count(kinds[0]) == len(kinds) else kinds

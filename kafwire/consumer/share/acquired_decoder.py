@@ -1,4 +1,4 @@
-"""Decodes acquired ranges of fetched bytes into batches, in the thread of whoever reads."""
+"""The decoder of acquired ranges: fetched bytes to batches, in the thread that reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AcquiredDecoder:
-    """Of one consumer. One thread uses it at a time."""
+    """The decoder of one share consumer. One thread uses it at a time."""
 
     def __init__(
         self, config: ShareConsumerConfig, layout: Callable[..., Layout], deserializers: Deserializers | None
@@ -40,7 +40,7 @@ class AcquiredDecoder:
         self._reader.need_offsets()
 
     def decode(self, topic: str, partition: int, data: Buffer, first: int, last: int) -> Batch | None:
-        """The records of the offsets from `first` to `last`; None where there are none.
+        """Return the records of the offsets from `first` to `last`; None without any.
 
         Raises `CorruptBatchError` for bytes that are no records.
         """

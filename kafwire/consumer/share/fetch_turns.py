@@ -1,12 +1,12 @@
-"""`FetchTurns`: from which brokers a member fetches next, how many records, and how long each broker may wait. Pure.
+"""`FetchTurns`: the brokers of the next fetches, the number of records, and the brokers' longest wait. Pure.
 
-A fetch from all brokers at once is the quickest, but the user processes the records of one response while those of the
-others wait with their locks running. As long as locks are renewed, this costs no delivery. Otherwise one broker at a
-time fetches: in a group that allows no renewal, after a lock was over before its records were handed out, and with
-`share_acquire_mode="record_limit"`, whose limit is one for all brokers, as in Java's client.
+Fetching from all brokers at once is the fastest, but the locks of one response's records run while the user processes
+those of another. As long as locks are renewed, this costs no delivery. Otherwise the member fetches from one broker at
+a time: in a group that allows no renewal, after a lock expired before its records were delivered, and with
+`share_acquire_mode="record_limit"`, whose limit is one for all brokers, as in the Java client.
 
-A response may have several ranges, too. Once one of them is handed out with less than half of its lock, a fetch asks
-for one record, which is one range, and for twice as many each time the user returns within half a lock.
+A response may also have several ranges. Once a range is delivered with less than half of its lock time left, the next
+fetch requests one record, which is one range; and twice as many each time the user returns within half a lock time.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from collections.abc import Collection, Iterable
 
 from kafwire.config import ShareConsumerConfig
 
-TURN_MS = 5_000.0  # a broker that has not responded by then does not hold up the others
+TURN_MS = 5_000.0  # after this time without a response, the next broker gets its turn
 
 
 class FetchTurns:
-    """Of one share consumer."""
+    """The turns of one share consumer."""
 
     def __init__(self, config: ShareConsumerConfig) -> None:
         self.may_renew = True  # until a broker refuses to renew a lock
-        self.records = config.max_poll_records  # that the next fetch asks for
+        self.records = config.max_poll_records  # number of records of the next fetch
         self._max_records = config.max_poll_records
         self._is_strict = config.share_acquire_mode == "record_limit"
         self._max_wait_ms = config.fetch_max_wait_ms
-        self._began_ms: dict[int, float] = {}  # of the fetches under way, by broker
+        self._began_ms: dict[int, float] = {}  # begin of each fetch in flight, by broker
         self._last = -1
         self._empty = 0  # fetches in a row without records
 
     def is_wide(self, leaders: Collection[int]) -> bool:
-        """Whether all brokers fetch at once."""
+        """Return True if the member fetches from all brokers at once."""
         is_safe = self.may_renew and not self._is_strict and self.records == self._max_records
         return is_safe or len(leaders) < 2
 
     def choose(self, leaders: Collection[int], idle: Iterable[int], now_ms: float) -> set[int]:
-        """The brokers that fetch now. `idle` ones have no request under way, and no back-off to wait for."""
+        """Return the brokers to fetch from now. `idle` ones have no request in flight."""
         if self.is_wide(leaders):
             return set(leaders)
         if any(now_ms - began_ms < TURN_MS for began_ms in self._began_ms.values()):
@@ -46,9 +46,9 @@ class FetchTurns:
         return {next((number for number in free if number > self._last), free[0])} if free else set()
 
     def begin(self, number: int, leaders: Collection[int], now_ms: float) -> int:
-        """A fetch from a broker begins. Returns how long the broker may wait for records, in ms.
+        """Begin a fetch from a broker. Return how long the broker may wait for records, in ms.
 
-        In turns this is no time at all, until no broker has any records.
+        With one broker at a time this is 0, until a turn of all brokers brought no records.
         """
         self._began_ms[number] = now_ms
         self._last = number
@@ -57,16 +57,16 @@ class FetchTurns:
         return self._max_wait_ms // len(leaders) if self._empty >= len(leaders) else 0
 
     def end(self, number: int, records: int | None) -> None:
-        """A fetch from a broker has ended, with so many records; None: no response came."""
+        """End a fetch from a broker, with the number of records; None: no response came."""
         self._began_ms.pop(number, None)
         if records is not None:
             self._empty = 0 if records else self._empty + 1
 
     def returned(self, took_ms: float, lock_ms: float) -> None:
-        """The user asks for more, so long after the last records were handed out."""
+        """Handle a read that comes `took_ms` after the last delivery, whose locks last `lock_ms`."""
         if took_ms < lock_ms / 2:
             self.records = min(2 * self.records, self._max_records)
 
     def narrow(self) -> None:
-        """Locks were over, or nearly so, before their records were handed out."""
+        """Fetch one record next: locks expired, or nearly so, before their records were delivered."""
         self.records = 1

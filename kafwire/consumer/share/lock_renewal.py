@@ -1,6 +1,6 @@
-"""`LockRenewal`: renews the locks of what waits for the user, on the engine's clock.
+"""`LockRenewal`: renewal of the locks of records that wait for the user, on the engine's clock.
 
-It goes on as long as the user calls something every five minutes: a process that hangs must not keep records from other
+It goes on as long as the user makes a call every five minutes: a process that hangs must not keep records from other
 members for ever.
 """
 
@@ -13,14 +13,14 @@ from kafwire.consumer.share.acquired import AckBatch, AcquiredRange, Place
 from kafwire.consumer.share.waiting_ranges import WaitingRanges
 from kafwire.runtime.interfaces import Engine
 
-SILENCE_MS = 300_000.0  # a user that calls nothing for so long is taken to hang, as by Java's max.poll.interval.ms
+SILENCE_MS = 300_000.0  # without a call for this time, the user counts as hung, as by Java's max.poll.interval.ms
 
 
 class LockRenewal:
-    """Of one share consumer. Lives on the engine. `send` renews the locks of some ranges."""
+    """The lock renewal of one share consumer. Lives on the engine. `send` renews the locks of some ranges."""
 
     def __init__(self, engine: Engine, send: Callable[[list[AcquiredRange]], object]) -> None:
-        self.called_ms = -SILENCE_MS  # when the user called something
+        self.called_ms = -SILENCE_MS  # time of the user's last call
         self._engine = engine
         self._send = send
         self._waiting = WaitingRanges()
@@ -29,28 +29,28 @@ class LockRenewal:
 
     @property
     def is_proven(self) -> bool:
-        """Whether a lock was renewed before."""
+        """True if a broker has renewed a lock before."""
         return self._waiting.is_proven
 
     def called(self) -> None:
-        """The user gives a sign of life."""
+        """Note a call of the user."""
         self.called_ms = self._engine.now_ms()
 
     def watch(self, acquired: AcquiredRange) -> None:
-        """A range waits for the user from now on."""
+        """Renew the locks of a range that waits for the user from now on."""
         self._waiting.add(acquired, self._engine.now_ms())
         self._arm()
 
     def prune(self) -> None:
-        """Forget what the user has seen."""
+        """Forget ranges that were delivered."""
         self._waiting.prune(self._engine.now_ms())
 
     def forget(self, node: int) -> None:
-        """The session with a broker is lost, and its locks with it."""
+        """Forget the locks at a broker: the session with it is lost."""
         self._waiting.forget(node)
 
     def renewed(self, ranges: Iterable[AcquiredRange], lock_ms: float) -> None:
-        """The locks of these begin again now."""
+        """Restart the lock time of these ranges now."""
         now = self._engine.now_ms()
         for acquired in ranges:
             acquired.until_ms, acquired.lock_ms = now + lock_ms, lock_ms
@@ -59,7 +59,7 @@ class LockRenewal:
                 self._waiting.add(acquired, now)
 
     def stop(self) -> None:
-        """Renew nothing any more."""
+        """Stop all renewals."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
@@ -79,7 +79,7 @@ class LockRenewal:
 
 
 def renewals(ranges: Iterable[AcquiredRange]) -> Mapping[Place, list[AckBatch]]:
-    """Acknowledgements that renew the locks of what the user has not seen."""
+    """Return acknowledgements that renew the locks of undelivered records."""
     found: dict[Place, list[AckBatch]] = {}
     for acquired in ranges:
         if acquired.waits:

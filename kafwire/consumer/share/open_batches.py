@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 
 class OpenBatches:
-    """Of one share consumer. Batches are forgotten once all is said of them, or their locks are over.
+    """The open batches of one share consumer. Batches leave once all their records are acknowledged or locks expired.
 
-    A user's threads look for records while one adds batches, without a lock: a list is replaced, never changed.
+    User threads look up records while another thread adds batches, without a lock: a list is replaced, never changed.
     """
 
     def __init__(self) -> None:
         self._batches: dict[tuple[str | None, int | None], list[ShareBatch]] = {}
 
     def add(self, batch: ShareBatch) -> None:
-        """These records are acquired."""
+        """Add a batch of acquired records."""
         place = (batch.topic, batch.partition)
         open_ones = [each for each in self._batches.get(place, ()) if not each.is_acknowledged and each.lock_ms > 0]
         self._batches[place] = [*open_ones, batch]
 
     def acknowledge(self, record: Record, kind: Any) -> None:
-        """Say what becomes of a record, in its newest batch, as it may have been delivered again."""
+        """Acknowledge a record in its newest batch, as it may have been delivered again."""
         self._batch_of(record)._say(record, kind_of(kind))
 
     def _batch_of(self, record: Record) -> ShareBatch:

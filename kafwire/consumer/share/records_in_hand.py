@@ -1,4 +1,4 @@
-"""`RecordsInHand`: an acquired batch whose records are handed out one by one."""
+"""`RecordsInHand`: an acquired batch whose records are delivered one by one."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
 
 
 class RecordsInHand:
-    """Of one share consumer. In implicit mode a record is accepted when the next one is asked for, and no other is."""
+    """The records in hand of one share consumer. In implicit mode, each read accepts only the record before it."""
 
     def __init__(self, *, explicit: bool) -> None:
-        """`explicit`: nothing is accepted by this."""
+        """With `explicit`, reads accept no records."""
         self._explicit = explicit
         self._batch: ShareBatch | None = None
         self._records: Iterator[Record] = iter(())
 
     def begin(self, batch: ShareBatch) -> None:
-        """These come next."""
+        """Begin the delivery of this batch's records."""
         self._batch = batch
         self._records = _one_by_one(batch) if self._explicit else _in_turn(batch)
 
     def next(self) -> Record | None:
-        """The next record, and the one before it is processed; None: another batch is needed."""
+        """Return the next record, which accepts the one before it; None: another batch is needed."""
         record = next(self._records, None)
         if record is None:
             self._batch = None
         return record
 
     def leave(self) -> FetchedRange | None:
-        """Batches are asked for: the last record is processed. Returns the records that were not handed out."""
+        """Accept the last record, as the user reads batches now. Return the undelivered records."""
         batch, self._batch, self._records = self._batch, None, iter(())
         if batch is None:
             return None
@@ -45,7 +45,7 @@ class RecordsInHand:
 
 
 def _in_turn(batch: ShareBatch) -> Iterator[Record]:
-    """The records of a batch, each accepted when the next one is asked for."""
+    """Iterate over the records of a batch; each read accepts the record before it."""
     acquired, said, first = batch._acquired, batch._acquired.said, batch._acquired.first
     for record, offset in zip(batch._batch, batch._offsets, strict=True):
         index = offset - first
@@ -62,7 +62,7 @@ def _in_turn(batch: ShareBatch) -> Iterator[Record]:
 
 
 def _one_by_one(batch: ShareBatch) -> Iterator[Record]:
-    """The records of a batch, of which nothing is said."""
+    """Iterate over the records of a batch without acknowledging any."""
     acquired, first = batch._acquired, batch._acquired.first
     for record, offset in zip(batch._batch, batch._offsets, strict=True):
         if batch._core.is_over(acquired):

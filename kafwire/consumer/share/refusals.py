@@ -1,4 +1,4 @@
-"""`Refusals`: acknowledgements that brokers refused, until they are reported, once: by `commit` or by the log. Pure.
+"""`Refusals`: acknowledgements that brokers refused, kept until `commit` or the log reports them, once. Pure.
 
 The first error is kept, and a count of the others, so a user that never commits costs no memory.
 """
@@ -9,7 +9,7 @@ from kafwire.errors import BrokerError, broker_error
 
 
 class Refusals:
-    """Of one share consumer."""
+    """The refused acknowledgements of one share consumer."""
 
     def __init__(self) -> None:
         self._first: tuple[int, str, str] | None = None
@@ -19,14 +19,14 @@ class Refusals:
         return self._others + (self._first is not None)
 
     def add(self, code: int, doing: str, topic: str) -> None:
-        """A broker refused acknowledgements of a topic."""
+        """Add refused acknowledgements of a topic."""
         if self._first is None:
             self._first = code, doing, topic
         else:
             self._others += 1
 
     def take(self) -> BrokerError | None:
-        """One error for all that was refused since the last call."""
+        """Return one error for all refusals since the last call, or None."""
         if self._first is None:
             return None
         (code, doing, topic), others = self._first, self._others

@@ -1,4 +1,4 @@
-"""`ShareBatch`: records that a member of a share group has acquired, and what becomes of each."""
+"""`ShareBatch`: acquired records of a share group's member, and their acknowledgement."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class ShareBatch:
     """Consecutive records of one partition, acquired for this member. All have been delivered equally often.
 
     Iterate over it for `Record` objects, or take its Arrow data. Each record can be accepted (it is processed),
-    released (somebody else is to try), or rejected (nobody is to try again). In implicit mode what nothing was said of
-    is accepted when the next batch is asked for. A lock that runs out releases a record by itself.
+    released (for another delivery), or rejected (never to be delivered again). In implicit mode, reading the next batch
+    accepts the records that are not acknowledged yet. An expired lock releases its record.
 
-    `topic`, `partition`, `base_offset`, `next_offset` are those of a `Batch`. `delivery_count` says how often these
-    records were delivered, this time included. `lock_ms` is how long the locks last from now on, in ms.
+    `topic`, `partition`, `base_offset`, `next_offset` are those of a `Batch`. `delivery_count` is the number of
+    deliveries of these records, including this one. `lock_ms` is the remaining time of the locks, in ms.
     `ShareConsumer.batches` makes it.
 
     Example:
@@ -62,12 +62,12 @@ class ShareBatch:
 
     @property
     def lock_ms(self) -> float:
-        """How long the locks of these records last from now on, in ms; negative once they are over."""
+        """The remaining time of these records' locks, in ms; negative once they have expired."""
         return self._acquired.until_ms - self._core.cluster.engine.now_ms()
 
     @property
     def is_acknowledged(self) -> bool:
-        """Whether something final was said of every record."""
+        """True if every record is accepted, released or rejected."""
         return OPEN not in self._acquired.said
 
     def __len__(self) -> int:
@@ -94,18 +94,18 @@ class ShareBatch:
         return self._batch.__arrow_c_array__(requested_schema)
 
     def accept(self, record: Record | None = None) -> None:
-        """A record is processed; None: all of the batch that nothing was said of.
+        """Accept a record: it is processed. None: all records of the batch that are not acknowledged yet.
 
         Args:
             record: a record of this batch.
 
         Raises:
-            KafkaError: something else was said of the record before, or it is not of this batch.
+            KafkaError: the record is acknowledged already, or it is not of this batch.
         """
         self._say(record, ACCEPT)
 
     def release(self, record: Record | None = None) -> None:
-        """A record is to be delivered again, to this member or another; None: all that nothing was said of.
+        """Release a record, for delivery to this member or another. None: all that are not acknowledged yet.
 
         Args:
             record: a record of this batch.
@@ -116,7 +116,7 @@ class ShareBatch:
         self._say(record, RELEASE)
 
     def reject(self, record: Record | None = None) -> None:
-        """A record is not to be delivered to anybody again; None: all of the batch that nothing was said of.
+        """Reject a record: it is never delivered again. None: all of the batch that are not acknowledged yet.
 
         Args:
             record: a record of this batch.
@@ -127,7 +127,7 @@ class ShareBatch:
         self._say(record, REJECT)
 
     def renew(self, record: Record | None = None) -> None:
-        """The lock of a record is to begin anew, as it takes long (KIP-1222); None: those of all that are open.
+        """Renew the lock of a record, for long processing (KIP-1222). None: of all that are not acknowledged yet.
 
         Args:
             record: a record of this batch.
@@ -138,15 +138,15 @@ class ShareBatch:
         self._say(record, RENEW)
 
     def acknowledge(self, kinds: Any) -> None:
-        """Say what becomes of each record, by a column.
+        """Acknowledge each record, by a column.
 
         Args:
-            kinds: one entry for each record, in order: 1 accept, 2 release, 3 reject, 4 renew, 0 or None for nothing
-                yet. An Arrow array, a numpy array, or any sequence.
+            kinds: one entry for each record, in order: 1 accept, 2 release, 3 reject, 4 renew, 0 or None for no
+                acknowledgement yet. An Arrow array, a numpy array, or any sequence.
 
         Raises:
-            ConfigError: the column has another length, or another value in it. Nothing was said then.
-            KafkaError: something was said of one of the records before.
+            ConfigError: the column has another length, or another value in it. Then no record is acknowledged.
+            KafkaError: one of the records is acknowledged already.
         """
         column = bytes_of(kinds)
         if column is not None and self._acquired.say_all(column):
@@ -182,7 +182,7 @@ class ShareBatch:
             raise KafkaError(f"{self.topic}-{self.partition}, offset {offset}: it is acknowledged already")
 
     def _cut(self) -> FetchedRange | None:
-        """The records that were not handed out one by one, as a range of their own; None if there are none."""
+        """Cut off the records that were not delivered one by one, as a range of their own; None without any."""
         rest = self._acquired.cut()
         if rest is None:
             return None
@@ -197,7 +197,7 @@ class ShareBatch:
 
 
 def offsets_of(batch: Batch) -> Sequence[int]:
-    """The offsets of its records."""
+    """Return the offsets of a batch's records."""
     first, last = batch[0].offset, batch[-1].offset
     if last - first + 1 == len(batch):
         return range(first, last + 1)
@@ -205,7 +205,7 @@ def offsets_of(batch: Batch) -> Sequence[int]:
 
 
 def bytes_of(kinds: Any) -> bytes | None:
-    """A column of single bytes without nulls as these bytes; None for any other."""
+    """Return a column of single bytes without nulls as bytes; None for any other column."""
     if hasattr(kinds, "buffers"):  # Arrow
         if str(kinds.type) not in ("int8", "uint8") or kinds.null_count:
             return None
@@ -218,7 +218,7 @@ def bytes_of(kinds: Any) -> bytes | None:
 
 
 def kind_of(value: Any) -> int:
-    """What is said of a record, by its number or its name. Raises `ConfigError` for anything else."""
+    """Return the number of an acknowledgement type, given by number or name; `ConfigError` for anything else."""
     plain: Any = value.item() if hasattr(value, "item") else value
     takes = isinstance(plain, int | float | str) and not isinstance(plain, bool)
     found = _KINDS.get(plain) if takes else None

@@ -1,4 +1,4 @@
-"""The engine side of share consumers, which both flavours use: membership, fetching, what is in hand, and the end."""
+"""The engine side of `ShareConsumer` and `AsyncShareConsumer`: membership, fetching, records in hand, close."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ShareCore:
         self._driver: MembershipDriver | None = None
 
     async def start(self) -> None:
-        """Find the topics, and join; a second start does nothing. Raises `BrokerError` for a missing topic."""
+        """Look up the topics, and join; a second start does nothing. A missing topic raises `BrokerError`."""
         async with self._start_lock:
             if self._driver is not None:
                 return
@@ -89,30 +89,30 @@ class ShareCore:
         await self.cluster.topics(topics, fresh=True)
         self.cluster.keep_fresh(topics)
 
-    # --- what becomes of partitions (see `AssignedPartitions`)
+    # --- changes of the assignment (see `AssignedPartitions`)
 
     async def take(self, partitions: Sequence[Partition]) -> None:
-        """Fetch from these too."""
+        """Fetch from these partitions too."""
         if partitions and self._assigned_since_ms is None:
             self._assigned_since_ms = self.cluster.engine.now_ms()
         self._owned |= set(partitions)
         self._assign()
 
     async def give_up(self, partitions: Sequence[Partition]) -> None:
-        """Fetch no more from these; what is acquired stays so."""
+        """Stop fetching from these partitions; acquired records stay acquired."""
         self.lose(partitions)
 
     def lose(self, partitions: Sequence[Partition]) -> None:
-        """Fetch no more from these."""
+        """Stop fetching from these partitions."""
         self._owned -= set(partitions)
         self._assign()
 
     def made_anew(self, topics: Iterable[str]) -> Sequence[Partition]:  # noqa: ARG002
-        """Topics are assigned by their ids: the coordinator gives those that were made anew."""
+        """Do nothing: topics are assigned by id, so the coordinator assigns recreated ones."""
         return ()
 
     def fail(self, error: KafkaError) -> None:
-        """The membership is over."""
+        """End the membership: the next read raises `error`."""
         self.fetcher.fail(error)
 
     def _assign(self) -> None:
@@ -125,13 +125,13 @@ class ShareCore:
 
     @property
     def partitions(self) -> set[Partition]:
-        """Those that this member reads, as others may too."""
+        """The partitions that this member reads; other members may read them too."""
         return set(self._owned)
 
     # --- records
 
     async def next(self, timeout_ms: float | None, silence: Silence | None = None) -> list[FetchedRange]:
-        """Acquired ranges; waits for them. An empty list when the time is up; in a loop, after its silence."""
+        """Wait for acquired ranges and return them; an empty list at the timeout (in a loop, after its `silence`)."""
         found = await self.fetcher.next(timeout_ms)
         while not found and silence is not None:
             left_ms = silence.left_ms(self.cluster.engine.now_ms(), self._assigned_since_ms)
@@ -141,16 +141,16 @@ class ShareCore:
         return found
 
     def silence(self, timeout_ms: float) -> Silence | None:
-        """A loop asks for records that ends after so long without any; None: it never does. In any thread."""
+        """Begin a loop that ends after `timeout_ms` without records; None: it never ends. Any thread."""
         if timeout_ms < 0:
             return None
         return Silence(self.cluster.engine.now_ms(), timeout_ms, self.config.default_api_timeout_ms)
 
     def batch_of(self, fetched: FetchedRange) -> ShareBatch | None:
-        """The records of a range, decoded in the thread that calls; None where there is nothing to hand out.
+        """Decode a range in the calling thread; return None if it has no records to deliver.
 
-        Bytes that are no records are rejected, and `CorruptBatchError` is raised. So is, with a warning, what was
-        delivered more often than `max_deliveries`. A range whose lock is over belongs to other members by now.
+        Bytes that are no records are rejected, and raise `CorruptBatchError`. Records that were delivered more often
+        than `max_deliveries` are rejected, with a warning. A range whose lock expired belongs to other members by now.
         """
         acquired = fetched.acquired
         if self.is_over(acquired):
@@ -186,7 +186,7 @@ class ShareCore:
         self.said(acquired)
 
     def drop_expired(self, waiting: deque[ShareBatch]) -> None:
-        """Take away batches whose locks were over before they were handed out. In the thread that reads."""
+        """Drop batches whose locks expired before they were delivered. In the thread that reads."""
         over = [batch._acquired for batch in waiting if self.is_over(batch._acquired)]
         if over:
             live = [batch for batch in waiting if batch._acquired not in over]
@@ -197,11 +197,11 @@ class ShareCore:
             self.cluster.engine.start(self.fetcher.narrow)
 
     def is_over(self, acquired: AcquiredRange) -> bool:
-        """Whether the lock of a range is over."""
+        """Return True if the lock of a range has expired."""
         return acquired.until_ms <= self.cluster.engine.now_ms()
 
     def expire_rest(self, acquired: AcquiredRange) -> None:
-        """The lock of a range was over before all of it was handed out, one by one. In the thread that reads."""
+        """Drop the undelivered rest of a range whose lock expired. In the thread that reads."""
         rest = acquired.cut()
         if rest is not None:
             self._expired([rest])
@@ -210,11 +210,11 @@ class ShareCore:
         self.cluster.engine.start(self.fetcher.expire, ranges)
 
     def watch(self, acquired: AcquiredRange) -> None:
-        """A part of a range waits for the user. In any thread."""
+        """Renew the locks of a range's undelivered part, which waits for the user. Any thread."""
         self.cluster.engine.start(self.fetcher.renewal.watch, acquired)
 
     def said(self, *ranges: AcquiredRange) -> None:
-        """Something was said of these. In any thread. The engine is told once until it sends it."""
+        """Send new acknowledgements of these ranges. Any thread. The engine gets each range once until it sends it."""
         news = [each for each in ranges if not each.is_noted]
         if news:
             for each in news:
@@ -222,20 +222,20 @@ class ShareCore:
             self.cluster.engine.start(self.fetcher.say, news)
 
     async def commit(self, timeout_ms: float) -> None:
-        """Return once all that was said is known to the brokers. Raises `BrokerError` for what they refused."""
+        """Wait until the brokers have processed all acknowledgements. Raises `BrokerError` for refused ones."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await self.fetcher.told()
         except TimeoutError:
             raise KafkaTimeoutError(
-                f"brokers did not answer acknowledgements of group {self.config.group_id!r} within "
+                f"brokers did not respond to acknowledgements of group {self.config.group_id!r} within "
                 f"{timeout_ms / 1000:g} s: some records may be delivered again"
             ) from None
 
     # --- the rest
 
     def metrics(self) -> dict[str, Any]:
-        """A snapshot; see `ShareConsumer.metrics`."""
+        """Return a snapshot of the metrics; see `ShareConsumer.metrics`."""
         membership = None if self._driver is None else self._driver.membership
         return {
             "member_id": self._member_id,
@@ -248,11 +248,11 @@ class ShareCore:
         }
 
     async def snapshot(self) -> dict[str, Any]:
-        """`metrics`, on the engine."""
+        """Return `metrics`, as a coroutine for the engine."""
         return self.metrics()
 
-    async def close(self, timeout: float) -> None:  # noqa: ASYNC109  # of what is told last
-        """Tell what was said, release the rest, and leave; `timeout` bounds all of it."""
+    async def close(self, timeout: float) -> None:  # noqa: ASYNC109  # bounds the last requests
+        """Send pending acknowledgements, release all other records, and leave; `timeout` bounds all of it."""
         if self.closed:
             return
         self.closed = True
@@ -269,5 +269,5 @@ class ShareCore:
             self.cluster.shut()
 
     def abandon(self) -> None:
-        """Its user dropped it without a word."""
+        """Close, in the background, a consumer that was garbage-collected without a `close`."""
         self.fetcher.tasks.begin(self.close(1.0))

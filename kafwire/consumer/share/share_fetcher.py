@@ -1,8 +1,8 @@
-"""Fetches records of a share group from the leaders of its partitions, and tells them what was acknowledged.
+"""The fetcher of a share consumer: it acquires records from the leaders of partitions, and sends acknowledgements.
 
-One request at a time goes to each broker, within the member's session there. Records are fetched when somebody asks for
-them and none are left: what is acquired has a lock that runs out. Who acknowledges the last of his records mostly asks
-for more right after, so acknowledgements wait a moment for a fetch that carries them.
+One request at a time goes to each broker, within the member's session there. Records are fetched only when a read waits
+and none are left, because the locks of acquired records expire. A user that acknowledges the last records mostly reads
+right after, so acknowledgements wait a moment for a fetch to carry them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Said = dict[Place, list[AckBatch]]
 
 @dataclass(frozen=True, slots=True)
 class FetchedRange:
-    """An acquired range, and the bytes that have its records."""
+    """An acquired range, and the bytes of its records."""
 
     topic: str
     partition: int
@@ -57,7 +57,7 @@ class FetchedRange:
 
 
 class ShareNode:
-    """One broker, as a member of a share group has to do with it."""
+    """The state of a share consumer's requests to one broker."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -65,15 +65,15 @@ class ShareNode:
         self.outgoing = Outgoing()
         self.to_renew: list[AcquiredRange] = []
         self.is_busy = False
-        self.is_telling = False  # what it is busy with has acknowledgements
+        self.is_telling = False  # the request in flight has acknowledgements
         self.not_before_ms = 0.0
-        self.is_due = False  # what was said is sent without a fetch
-        self.linger: asyncio.TimerHandle | None = None  # until it is
+        self.is_due = False  # acknowledgements must be sent even without a fetch
+        self.linger: asyncio.TimerHandle | None = None  # sets `is_due`
         self.failures = 0
-        self.suspects: dict[Place, None] = {}  # each is asked for alone: one made a frame that was too long
+        self.suspects: dict[Place, None] = {}  # to be requested alone: one of them made an oversized response
 
     def take_said(self) -> Said:
-        """What is to be told to it now."""
+        """Return the acknowledgements to send now."""
         self.is_due = False
         if self.linger is not None:
             self.linger.cancel()
@@ -82,7 +82,7 @@ class ShareNode:
 
 
 class ShareFetcher:
-    """Lives on the engine."""
+    """The fetcher of one share consumer. Lives on the engine."""
 
     def __init__(self, cluster: Cluster, config: ShareConsumerConfig, member_id: Callable[[], str]) -> None:
         self._cluster = cluster
@@ -100,18 +100,18 @@ class ShareFetcher:
         self._demand = 0
         self._told_waits = 0
         self.refused = Refusals()
-        self._commits = False  # whether the user commits, and hears of refusals by that
+        self._commits = False  # the user calls `commit`, which reports refusals
         self._turns = FetchTurns(config)
         self.renewal = LockRenewal(cluster.engine, self._renew_soon)
-        self._handed_out_ms = 0.0  # when the user last got records
-        self._lock_ms = 0.0  # of these
+        self._handed_out_ms = 0.0  # time of the last delivery
+        self._lock_ms = 0.0  # lock time of these records
         self._news = asyncio.Event()
         self._stop_listening = cluster.on_change(lambda _: self.pump())
 
-    # --- what is asked for
+    # --- calls of the core
 
     async def next(self, timeout_ms: float | None) -> list[FetchedRange]:
-        """What is acquired and was not handed out; waits for it. An empty list when the time is up."""
+        """Wait for acquired ranges and return the undelivered ones; an empty list at the timeout."""
         self._demand += 1
         self.renewal.called()
         self._turns.returned(self.renewal.called_ms - self._handed_out_ms, self._lock_ms)
@@ -143,19 +143,19 @@ class ShareFetcher:
         return found
 
     def expire(self, ranges: Iterable[AcquiredRange]) -> None:
-        """The locks of these were over before the user saw them."""
+        """Count ranges whose locks expired before their delivery, and fetch less."""
         for acquired in ranges:
             acquired.see_all()
             self.expired += acquired.last - acquired.first + 1
         self.narrow()
 
     def narrow(self) -> None:
-        """Acquire less at once: what waits is handed out too late."""
+        """Acquire fewer records at once: waiting ones are delivered too late."""
         self._turns.narrow()
-        self._handed_out_ms = -math.inf  # the next call says nothing of how quick the user is
+        self._handed_out_ms = -math.inf  # so that the next call does not count as quick
 
     def say(self, ranges: Iterable[AcquiredRange]) -> None:
-        """Something was said of these."""
+        """Send new acknowledgements of these ranges, after a short wait for a fetch to carry them."""
         self.renewal.called()
         for acquired in ranges:
             node = self._node(acquired.node)
@@ -169,7 +169,7 @@ class ShareFetcher:
         self.pump()
 
     async def told(self) -> None:
-        """Return once everything that was said was sent and answered. Raises `BrokerError` for what was refused."""
+        """Wait until all acknowledgements are sent and have responses. Raises `BrokerError` for refused ones."""
         self._told_waits += 1
         self._commits = True
         self.renewal.called()
@@ -194,16 +194,16 @@ class ShareFetcher:
         self.pump()
 
     def look(self) -> None:
-        """Something has changed for who waits."""
+        """Wake the waiting calls."""
         self._news.set()
 
     def fail(self, error: BaseException) -> None:
-        """Nothing more comes: who asks is told."""
+        """End the reads: they raise `error`."""
         self.error = error
         self._news.set()
 
     async def close(self, timeout_ms: float) -> None:
-        """End the sessions, with what was said last; what is still acquired is released by that."""
+        """End the sessions, with the last acknowledgements; that releases records that are still acquired."""
         self._stop_listening()
         self.tasks.stop()
         self.renewal.stop()
@@ -212,7 +212,7 @@ class ShareFetcher:
                 open_ones = [node for node in self._nodes.values() if node.session.is_open]
                 await asyncio.gather(*(self._end(node) for node in open_ones), return_exceptions=True)
         except TimeoutError:
-            pass  # the brokers forget them with the connections
+            pass  # the brokers end the sessions with the connections
         self._log_refusals()
 
     async def _end(self, node: ShareNode) -> None:
@@ -227,7 +227,7 @@ class ShareFetcher:
         return node
 
     def pump(self) -> None:
-        """Send to each broker that has something to be told or asked."""
+        """Send a request to each broker that has acknowledgements, renewals, or a fetch to get."""
         led: dict[int, list[Place]] = {}
         leaderless = []
         for place, (topic, number) in self.assigned.items():
@@ -249,7 +249,7 @@ class ShareFetcher:
                 self.tasks.begin(self._step(node, led.get(number, ()), wait_ms))
 
     def _to_fetch_from(self, leaders: Collection[int]) -> set[int]:
-        """The brokers to ask for records, of those that lead partitions."""
+        """Return the brokers to fetch from now, of those that lead partitions."""
         if not leaders or not self._demand or self.ready:
             return set()
         now = self._engine.now_ms()
@@ -266,7 +266,7 @@ class ShareFetcher:
         self.look()
 
     async def _step(self, node: ShareNode, wanted: Iterable[Place], wait_ms: int | None) -> None:
-        """One request to a broker, and its answer. `wait_ms`: how long a fetch may wait for records; None: no fetch."""
+        """Send one request to a broker, and process its response. `wait_ms`: the wait of a fetch; None: no fetch."""
         fetches, pause_ms = wait_ms is not None, node.not_before_ms - self._engine.now_ms()
         passing = asyncio.get_running_loop().call_later(TURN_MS / 1000, self.pump) if fetches else None
         found: int | None = None
@@ -275,7 +275,7 @@ class ShareFetcher:
             if pause_ms > 0:
                 await asyncio.sleep(pause_ms / 1000)
             if not node.session.is_open:
-                self._drop_said(node)  # what was acquired in an earlier one is released by now
+                self._drop_said(node)  # records that were acquired in an earlier session are released by now
             if node.to_renew:
                 await self._renew(node)
             else:
@@ -302,7 +302,7 @@ class ShareFetcher:
         self.tasks.soon(self.pump)
 
     def _drop_said(self, node: ShareNode, said: Said | None = None) -> None:
-        """What was said of records of a session that is gone comes too late."""
+        """Fail the acknowledgements of an ended session."""
         for each in (said or {}, node.take_said()):
             for place, batches in each.items():
                 self._note_acknowledged(place, batches, ErrorCode.INVALID_RECORD_STATE)
@@ -310,7 +310,7 @@ class ShareFetcher:
         node.to_renew.clear()
 
     def _lost(self, node: ShareNode, error: KafkaError, said: Said) -> None:
-        """The session is gone, and what was acquired in it belongs to nobody."""
+        """Handle the loss of a session, whose acquired records are released."""
         log.debug("kafwire: share session with broker %d is lost: %s", node.number, error)
         node.session.reset()
         self.renewal.forget(node.number)
@@ -322,10 +322,10 @@ class ShareFetcher:
             self.tasks.begin(self._refresh({topic for topic, _ in self.assigned.values()}))
 
     async def _fetch(self, node: ShareNode, wanted: Iterable[Place], said: Said, wait_ms: int) -> int:
-        """Acquire records. Returns how many.
+        """Acquire records; return their number.
 
-        A response above `max_frame_bytes` does not say which partition has the large batch: each one that was asked for
-        is asked for alone then. A second such response names the partition; the first one may have been damaged.
+        A response above `max_frame_bytes` does not name the partition of the large batch, so each requested partition
+        is then requested alone. A second such response names the partition; the first one may have been damaged.
         """
         before = self.acquired
         asked = list(wanted)
@@ -366,7 +366,7 @@ class ShareFetcher:
     def _queue(self, node: ShareNode, place: Place, part: Any) -> None:
         name = self._cluster.metadata.names.get(place[0])
         if name is None:
-            return  # its topic was deleted meanwhile: the locks run out
+            return  # the topic was deleted meanwhile: the locks expire
         data = Buffer(part.records)
         until_ms = self._engine.now_ms() + self._lock_ms
         for each in part.acquired_records:
@@ -395,7 +395,7 @@ class ShareFetcher:
         self.pump()
 
     async def _renew(self, node: ShareNode) -> None:
-        """Renew locks by a request of their own: where a group forbids it, the request is refused as a whole."""
+        """Renew locks by a separate request: a group that forbids renewal refuses the whole request."""
         ranges, node.to_renew = node.to_renew, []
         batches = renewals(ranges)
         if not batches or not node.session.is_open or not self._turns.may_renew:
@@ -420,10 +420,10 @@ class ShareFetcher:
         self.renewal.stop()
         self._turns.may_renew = False
         group = self._config.group_id
-        log.info("share group %r allows no renewal of locks: one broker at a time is asked for records", group)
+        log.info("share group %r allows no renewal of locks: records are fetched from one broker at a time", group)
 
     def _note_renewed(self, ranges: Iterable[AcquiredRange], answer: Any) -> None:
-        """Locks begin again, where a broker has renewed them."""
+        """Restart the lock time of ranges that a broker has renewed."""
         codes, lock_ms = codes_of(answer), answer.acquisition_lock_timeout_ms
         if lock_ms > 0:
             self.renewal.renewed([each for each in ranges if not codes.get(each.place)], lock_ms)
@@ -447,12 +447,12 @@ class ShareFetcher:
         spans = ", ".join(f"{first} to {last}" for first, last, _ in batches)
         advice = ""
         if code == ErrorCode.INVALID_RECORD_STATE:
-            advice = ": their locks ran out, or the session with the broker was lost; others get them"
+            advice = ": their locks expired, or the session with the broker was lost; other members get them"
         doing = f"acknowledging {topic}-{number}, offsets {spans}{advice}"
         self.refused.add(code, doing, topic)
 
     def _log_refusals(self) -> None:
-        """Report refusals that no `commit` reports."""
+        """Log refusals that no `commit` reports."""
         refused = self.refused.take()
         if refused is not None:
             log.warning("%s", refused)

@@ -16,7 +16,7 @@ RENEWAL_VERSION = 2  # of ShareAcknowledge, which has the renewal of locks (KIP-
 def fetch_request(
     config: ShareConsumerConfig, member_id: str, topics: ShareTopics, *, wait_ms: int, records: int
 ) -> Any:
-    """A ShareFetch. `records`: how many it acquires, about; `wait_ms`: how long the broker may wait for some."""
+    """Return a ShareFetch that acquires about `records` records; the broker may wait `wait_ms` for them."""
     request: Any = protocol.ShareFetchRequest
     return request(
         group_id=config.group_id,
@@ -37,7 +37,7 @@ def fetch_request(
 
 
 def acknowledge_request(config: ShareConsumerConfig, member_id: str, topics: ShareTopics, *, renews: bool) -> Any:
-    """A ShareAcknowledge. `renews`: some of it renews locks."""
+    """Return a ShareAcknowledge; `renews`: it has renewals of locks."""
     request: Any = protocol.ShareAcknowledgeRequest
     return request(
         group_id=config.group_id,
@@ -49,7 +49,7 @@ def acknowledge_request(config: ShareConsumerConfig, member_id: str, topics: Sha
 
 
 def codes_of(response: Any) -> dict[Place, int]:
-    """The error code of each partition that a response to ShareAcknowledge names."""
+    """Return the error code of each partition of a ShareAcknowledge response."""
     return {
         (topic.topic_id, part.partition_index): part.error_code
         for topic in response.responses

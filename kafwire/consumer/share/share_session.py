@@ -1,7 +1,7 @@
-"""A member's share session with one broker (KIP-932): its epoch, its partitions, and what the next request says. Pure.
+"""A member's share session with one broker (KIP-932): epoch, partitions, and the contents of the next request. Pure.
 
-The first request opens the session with epoch 0 and names all partitions; later ones name what is new, what is gone,
-and what is acknowledged. One request is answered before the next is made up.
+The first request opens the session with epoch 0 and names all partitions; later ones name new partitions, dropped
+ones, and acknowledgements. The next request is built after the response to the last one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LAST_EPOCH = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class ShareTopics:
-    """What a request says of partitions, by topic id."""
+    """The partitions of a request, by topic id."""
 
     epoch: int
     topics: dict[uuid.UUID, dict[int, list[AckBatch]]]
@@ -35,11 +35,11 @@ class ShareSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether the broker has a session of ours, as far as is known."""
+        """True if the broker has a session of this member, as far as the member knows."""
         return self.epoch != OPENS
 
     def fetch(self, wanted: Iterable[Place], acknowledged: Mapping[Place, list[AckBatch]]) -> ShareTopics:
-        """What the next ShareFetch says. A session that opens acknowledges nothing."""
+        """Return the partitions of the next ShareFetch. The first one of a session has no acknowledgements."""
         self._asked = set(wanted)
         said = acknowledged if self.is_open else {}
         places = (self._asked - self._known) | set(said) if self.is_open else self._asked
@@ -47,17 +47,17 @@ class ShareSession:
         return ShareTopics(self.epoch, _by_topic({place: said.get(place, []) for place in places}), _numbers(gone))
 
     def acknowledge(self, acknowledged: Mapping[Place, list[AckBatch]], *, closes: bool = False) -> ShareTopics:
-        """What the next ShareAcknowledge says; with `closes` it is the last of the session."""
+        """Return the partitions of the next ShareAcknowledge; with `closes` it is the last one of the session."""
         self._asked = set(self._known)
         return ShareTopics(CLOSES if closes else self.epoch, _by_topic(acknowledged))
 
     def answered(self) -> None:
-        """The request was executed."""
+        """Note that the broker has executed the request."""
         self._known = self._asked
         self.epoch = 1 if self.epoch in (OPENS, LAST_EPOCH) else self.epoch + 1
 
     def reset(self) -> None:
-        """There is no session, or nobody knows: the next request opens one. What was acquired is nobody's any more."""
+        """Forget the session, which may be lost: the next request opens another. Its acquired records are released."""
         self.epoch = OPENS
         self._known = set()
 

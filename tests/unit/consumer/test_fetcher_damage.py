@@ -167,7 +167,7 @@ def test_answers_that_cannot_be_read(change: Callable[[bytes], bytes], strategy:
             errors = read_all(consuming)
             assert errors
             assert all(isinstance(error, ProtocolError) for error in errors)
-            assert "broker 1 at 10.0.0.1:9092 answered a fetch with what cannot be read" in str(errors[0])
+            assert "broker 1 at 10.0.0.1:9092 sent a fetch response that cannot be parsed" in str(errors[0])
             world.off("Fetch")
             for number in range(2):
                 rows["t", number] += write(world, "t", number)

@@ -41,7 +41,7 @@ def test_a_commit_reports_refusals_once_and_the_log_does_not(caplog: pytest.LogC
         too_late(world, consumer, other)
         consumer.poll(PATIENCE_S)
         consumer.poll(PATIENCE_S)
-        with pytest.raises(BrokerError, match=f"t-0, offsets 0 to {BATCH - 1}: their locks ran out"):
+        with pytest.raises(BrokerError, match=f"t-0, offsets 0 to {BATCH - 1}: their locks expired"):
             consumer.commit()
         consumer.commit()
     assert warnings(caplog) == []

@@ -155,7 +155,7 @@ def test_without_renewal_brokers_take_turns(lacking: str, caplog: pytest.LogCapt
         turns = world.fetched_from()[2 : 2 * BATCHES]
         assert all(one != other for one, other in itertools.pairwise(turns))
     assert [each.message for each in caplog.records if "renewal" in each.message] == [
-        "share group 'g' allows no renewal of locks: one broker at a time is asked for records"
+        "share group 'g' allows no renewal of locks: records are fetched from one broker at a time"
     ]
 
 

@@ -1,7 +1,7 @@
-"""The assignors of classic groups: whoever leads a group says with one of them who reads what.
+"""The assignors of classic groups: with one of them, the group's leader assigns partitions to the members.
 
-Pure. Names and bytes are those of Java's clients, as members of both may be in one group. `range` and `roundrobin` give
-what Java's give; the sticky ones keep what members had, and are at least as even.
+Pure. Names and bytes are those of the Java client, as members of both may be in one group. `range` and `roundrobin`
+assign as Java's do. The sticky ones keep current assignments, and are at least as even as Java's.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["ASSIGNORS", "Assignor"]
 
 @dataclass(frozen=True, slots=True)
 class Assignor:
-    """One way of assigning, by the name that all members of a group have to know.
+    """An assignor, with the name that all members of a group share.
 
-    `is_cooperative`: members keep what they own while the group is rebalanced (KIP-429). `user_data`: what goes into a
+    `is_cooperative`: members keep their partitions during a rebalance (KIP-429). `user_data` returns the user data of a
     member's subscription for this assignor.
     """
 

@@ -1,7 +1,7 @@
-"""`range`: every member gets a run of each topic's partitions; topics of the same members are cut at the same places.
+"""`range`: each member gets a run of each topic's partitions; topics with the same members are split alike.
 
-Where members and replicas have racks, partitions go first to members in one of their racks (KIP-881), as far as that
-leaves the numbers of partitions as they are, and topics of the same members and size together.
+If members and replicas have racks, partitions first go to members in a rack of a replica (KIP-881). Rack matches change
+neither the number of partitions of a member, nor the equal split of topics with the same members and size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafwire.consumer.group.member import Assignment, GroupMember, Partition, To
 
 
 def assign(topics: Topics, members: Sequence[GroupMember]) -> Assignment:
-    """Give each partition to one of the members that want its topic; what nobody wants is nobody's."""
+    """Assign each partition to one of the subscribers of its topic; topics without a subscriber stay unassigned."""
     found: Assignment = {member.member_id: [] for member in members}
     ordered = sorted(members, key=lambda member: member.place)
     shares = [_Shares(name, racks, ordered) for name, racks in topics.items()]
@@ -29,7 +29,7 @@ def assign(topics: Topics, members: Sequence[GroupMember]) -> Assignment:
 
 
 class _Shares:
-    """One topic: who wants it, how many partitions each may still have, and which are left."""
+    """One topic: its subscribers, the partitions that each may still get, and the unassigned partitions."""
 
     def __init__(self, topic: str, racks: Sequence[frozenset[str]], members: Sequence[GroupMember]) -> None:
         self.topic = topic
@@ -40,13 +40,13 @@ class _Shares:
         self._replica_racks = racks
         wanted = {rack for rack in self.racks.values() if rack}
         there = frozenset().union(*racks)
-        # Where every partition has a replica in each rack, there is nothing to choose.
+        # If every partition has a replica in each rack, no choice is better.
         self.by_rack = bool(wanted & there) and any(each != there for each in racks)
-        self.size = len(racks) if wanted else 0  # of what may be matched
+        self.size = len(racks) if wanted else 0  # partitions that may be matched by rack
 
     @property
     def peers(self) -> frozenset[tuple[str, str | None]]:
-        """What topics have in common that are cut at the same places."""
+        """The key that topics with the same split share: the subscribers and their racks."""
         return frozenset(self.racks.items())
 
     def matches(self, member_id: str, number: int) -> bool:
@@ -65,7 +65,7 @@ class _Shares:
         return [(self.topic, number) for number in numbers]
 
     def give(self, found: Assignment, fits: Callable[[str, int], bool] = lambda _member, _number: True) -> None:
-        """To each member as many as there is room for, of those that fit."""
+        """Assign to each member as many partitions that fit as it has room for."""
         for member_id in self.racks:
             numbers = [number for number in self.left if fits(member_id, number)][: self.room(member_id)]
             if numbers:
@@ -85,7 +85,7 @@ def _match_racks(shares: Sequence[_Shares], found: Assignment) -> None:
 
 
 def _match_together(group: Sequence[_Shares], size: int, found: Assignment) -> None:
-    """Partitions of the same number go to the same member, of all topics or of none."""
+    """Assign partitions of the same number to the same member: those of all topics, or none."""
     members = list(group[0].racks)
     for number in range(size):
         for member_id in members:

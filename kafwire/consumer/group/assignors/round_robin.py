@@ -1,4 +1,4 @@
-"""`roundrobin`: all partitions of all topics in order, to members in turn, past those who do not want the topic."""
+"""`roundrobin`: all partitions of all topics, in order, to the members in turn; non-subscribers are skipped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafwire.consumer.group.member import Assignment, GroupMember, Topics, in_or
 
 
 def assign(topics: Topics, members: Sequence[GroupMember]) -> Assignment:
-    """Give each partition to one of the members that want its topic; what nobody wants is nobody's."""
+    """Assign each partition to one of the subscribers of its topic; topics without a subscriber stay unassigned."""
     found: Assignment = {member.member_id: [] for member in members}
     turns = cycle(sorted(members, key=lambda member: member.place))
     wanted = {topic for member in members for topic in member.topics}

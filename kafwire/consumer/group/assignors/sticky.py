@@ -1,12 +1,12 @@
 """`sticky` and `cooperative-sticky`: loads as even as subscriptions allow, and as few partitions as possible move.
 
-Members keep what they owned. What is free goes to the member with the least, in the rack of a replica if there is such
-a one. Then partitions move along chains of members, each of which passes one on, from a member to one that has at least
-two fewer, until there is no such chain: no assignment is more even.
+Members keep their partitions. A free partition goes to the member with the fewest, preferably in the rack of a replica.
+Then partitions move along chains of members, each of which passes one on, from a member to another that has at least
+two fewer, until no such chain exists: no assignment is more even.
 
-A partition that two members say they owned stays with the one of the later generation, and with neither if both are
-of the same. With `cooperative-sticky` (KIP-429) nobody is given what another member still owns: that one is asked to
-give it up first, and the next assignment gives it to its new owner.
+If two members claim a partition, the claim of the later generation counts; of the same generation, neither does. With
+`cooperative-sticky` (KIP-429) no member gets a partition that another member still owns: the owner revokes it first,
+and the next assignment gives it to the new owner.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafwire.consumer.group.member import Assignment, GroupMember, Partition, To
 
 
 def assign(topics: Topics, members: Sequence[GroupMember]) -> Assignment:
-    """Give each partition to one of the members that want its topic; what nobody wants is nobody's."""
+    """Assign each partition to one of the subscribers of its topic; topics without a subscriber stay unassigned."""
     ordered = sorted(members, key=lambda member: member.place)
     sharing = _Sharing(topics, ordered)
     sharing.keep(_owners(topics, ordered))
@@ -28,7 +28,7 @@ def assign(topics: Topics, members: Sequence[GroupMember]) -> Assignment:
 
 
 def withhold(assignment: Assignment, members: Sequence[GroupMember]) -> Assignment:
-    """Leave out of an assignment what another member has to give up first."""
+    """Return the assignment without partitions that another member must revoke first."""
     owners: dict[Partition, set[str]] = defaultdict(set)
     for member in members:
         for partition in member.owned:
@@ -40,7 +40,7 @@ def withhold(assignment: Assignment, members: Sequence[GroupMember]) -> Assignme
 
 
 def _owners(topics: Topics, members: Sequence[GroupMember]) -> Mapping[Partition, str]:
-    """Whose each partition was, where it still is there, still wanted, and one member's."""
+    """Return the owner of each existing partition with exactly one owner, if that still subscribes to the topic."""
     claims: dict[Partition, list[GroupMember]] = defaultdict(list)
     for member in members:
         for topic, number in dict.fromkeys(member.owned):
@@ -56,7 +56,7 @@ def _owners(topics: Topics, members: Sequence[GroupMember]) -> Mapping[Partition
 
 
 class _Sharing:
-    """Who has what, while that changes."""
+    """An assignment in progress."""
 
     def __init__(self, topics: Topics, members: Sequence[GroupMember]) -> None:
         self.has: Assignment = {member.member_id: [] for member in members}
@@ -69,13 +69,13 @@ class _Sharing:
         self._owners: Mapping[Partition, str] = {}
 
     def keep(self, owners: Mapping[Partition, str]) -> None:
-        """Everybody has what was his."""
+        """Assign each partition to its current owner."""
         self._owners = owners
         for partition, member_id in owners.items():
             self.has[member_id].append(partition)
 
     def fill(self) -> None:
-        """Give what nobody has; first what few can take."""
+        """Assign the unowned partitions, topics with few subscribers first."""
         for topic in sorted(self._takers, key=lambda topic: len(self._takers[topic])):
             for number, racks in enumerate(self._topics[topic]):
                 if (topic, number) not in self._owners and self._takers[topic]:
@@ -86,7 +86,7 @@ class _Sharing:
                     self.has[taker].append((topic, number))
 
     def level(self) -> None:
-        """Move partitions, one at a time from who has the most, as long as that makes loads more even."""
+        """Move partitions, from members with the most first, as long as loads become more even."""
         while chain := next(
             filter(None, map(self._chain, sorted(self.has, key=lambda who: -len(self.has[who])))), None
         ):
@@ -94,7 +94,7 @@ class _Sharing:
                 self._move(giver, topic, taker)
 
     def _chain(self, start: str) -> list[tuple[str, str, str]]:
-        """The shortest chain from a member to one that has two fewer or less: who passes which topic on to whom."""
+        """Return the shortest chain from a member to another with at least two fewer: (giver, topic, taker) each."""
         most = len(self.has[start]) - 2
         came: dict[str, tuple[str, str]] = {start: ("", "")}
         seen: set[str] = set()  # topics
@@ -115,7 +115,7 @@ class _Sharing:
         return []
 
     def _move(self, giver: str, topic: str, taker: str) -> None:
-        """Of the giver's partitions of a topic that one moves whose way is shortest: back home, or never its own."""
+        """Move one partition of a topic, preferably back to its owner, else one that the giver did not own."""
 
         def cost(partition: Partition) -> tuple[bool, bool, bool]:
             owner = self._owners.get(partition)
@@ -128,7 +128,7 @@ class _Sharing:
 
 
 def _steps(came: Mapping[str, tuple[str, str]], start: str, end: str) -> list[tuple[str, str, str]]:
-    """The chain from `start` to `end`, its last step first."""
+    """Return the chain from `start` to `end`, its last step first."""
     steps = []
     while end != start:
         giver, topic = came[end]

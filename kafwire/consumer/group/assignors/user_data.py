@@ -1,4 +1,4 @@
-"""What Java's sticky assignors put into the user data of a subscription, so that groups with Java's members work."""
+"""The user data of Java's sticky assignors in subscriptions, for groups that have Java members."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from kafwire.protocol.spec import Data, Struct, field, int32
 
 
 class StickyUserData(Data, versions="0-1"):
-    """What a member of `sticky`, who gives everything up before he joins, had before. Version 0 has no generation."""
+    """The earlier assignment of a `sticky` member, which revokes all before it joins. Version 0 has no generation."""
 
     class TopicAssignment(Struct):
         topic: str = field("0+")
@@ -20,13 +20,13 @@ class StickyUserData(Data, versions="0-1"):
 
 
 class CooperativeStickyUserData(Data, versions="0"):
-    """The generation in which a member of `cooperative-sticky` got what it owns."""
+    """The generation in which a `cooperative-sticky` member got its partitions."""
 
     generation: int32 = field("0+")
 
 
 def of_sticky(member: GroupMember) -> bytes | None:
-    """The user data of a member that says what it had; None before its first assignment."""
+    """Return the user data with a member's earlier assignment; None before its first assignment."""
     if member.generation < 0:
         return None
     return bytes(
@@ -41,12 +41,12 @@ def of_sticky(member: GroupMember) -> bytes | None:
 
 
 def of_cooperative_sticky(member: GroupMember) -> bytes:
-    """The user data of a member, for leaders that do not read the generation of the subscription itself (KIP-792)."""
+    """Return a member's user data, for leaders that do not read the subscription's generation (KIP-792)."""
     return bytes(CooperativeStickyUserData(generation=member.generation).encode(0))
 
 
 def as_sticky_says(member: GroupMember) -> GroupMember:
-    """The member with what its user data says that it had; with nothing, if that cannot be read."""
+    """Return the member with the owned partitions of its user data, or without any if that cannot be decoded."""
     for version in (1, 0):
         try:
             told = StickyUserData.decode(member.user_data or b"", version)
@@ -58,7 +58,7 @@ def as_sticky_says(member: GroupMember) -> GroupMember:
 
 
 def as_cooperative_sticky_says(member: GroupMember) -> GroupMember:
-    """The member with the generation of its user data, where its subscription is older than version 2."""
+    """Return the member with the generation of its user data, if its subscription is older than version 2."""
     if member.generation >= 0 or not member.user_data:
         return member
     try:
