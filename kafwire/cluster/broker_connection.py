@@ -514,8 +514,7 @@ class BrokerConnection:
         return request
 
     async def _negotiate(self, version: int) -> None:
-        """Negotiate versions. A server without our version of ApiVersions reports its own, in the layout of version 0.
-        """
+        """Negotiate versions. A server without our version of ApiVersions lists its own, in the version 0 layout."""
         request = self._greeting()
         while True:
             response = await self._exchange(request, version)

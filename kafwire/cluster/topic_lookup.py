@@ -85,7 +85,8 @@ class TopicSearch:
                 raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r} has no partitions")
             if name in self._missing():
                 raise broker_error(
-                    ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r} was recreated, and not all brokers know the new one yet"
+                    ErrorCode.LEADER_NOT_AVAILABLE,
+                    f"topic {name!r} was recreated, and not all brokers know the new one yet",
                 )
         for name in self._absent:
             count = len(metadata.topics[name].partitions)

@@ -92,7 +92,7 @@ class NativeEngine:
             raise KafkaError(FORKED)
 
     def check_caller(self) -> None:
-        """Raise `KafkaError` where nobody may wait for the engine: in a fork, at the end, and on the engine itself."""
+        """Raise `KafkaError` if the caller must not wait for the engine: in a fork, at the end, in a callback."""
         self.check_process()
         if self._ending:
             raise KafkaError("the interpreter is ending: no more calls are possible")

@@ -277,7 +277,7 @@ class Engine(Executor, Protocol):
         """Raise `KafkaError` in a forked child: it has no sockets and threads."""
 
     def check_caller(self) -> None:
-        """Raise `KafkaError` where nobody may wait for the engine: in a fork, at the end, and on the engine itself."""
+        """Raise `KafkaError` if the caller must not wait for the engine: in a fork, at the end, in a callback."""
 
     def run(self, function: Callable[_P, Coroutine[Any, Any, _T]], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Call `function` on the engine, and wait for its coroutine's result; an interrupt cancels it."""
