@@ -48,7 +48,7 @@ int kw_snappy_decode(const uint8_t *source, size_t size, uint8_t *out, size_t le
             if ((size_t)(in_end - in) <= count || (size_t)(out_end - to) <= count) return -1;
             count++;
             if (count <= 16 && in_end - in >= 16) {
-                copy16(to, in); /* up to 15 bytes too many: they land in output still to come, or in the slack */
+                copy16(to, in);  /* up to 15 bytes too many: into output still to come, or the slack */
             } else {
                 memcpy(to, in, count);
             }
@@ -76,8 +76,8 @@ int kw_snappy_decode(const uint8_t *source, size_t size, uint8_t *out, size_t le
         if (distance == 0 || distance > (size_t)(to - out) || count > (size_t)(out_end - to)) return -1;
         uint8_t *next = to + count;
         const uint8_t *from = to - distance;
-        /* A copy may overlap itself: it repeats a pattern of `distance` bytes. Each short step is right for its first
-         * `distance` bytes and doubles what is there, until 16-byte steps no longer overlap. */
+        /* A copy may overlap itself: it repeats a pattern of `distance` bytes. Each short step is correct for its first
+         * `distance` bytes and doubles them, until 16-byte steps no longer overlap. */
         while (distance < 16 && to < next) {
             copy16(to, from);
             to += distance;
@@ -115,7 +115,7 @@ static uint8_t *put_copy(uint8_t *to, size_t distance, size_t count) {
             *to++ = (uint8_t)distance;
             return to;
         }
-        /* leave at least 4 bytes for the last piece, so that it may take the short form */
+        /* leave at least 4 bytes for the last piece, so that it may use the short form */
         size_t piece = count <= 64 ? count : count < 68 ? 60 : 64;
         *to++ = (uint8_t)((piece - 1) << 2 | COPY_16);
         *to++ = (uint8_t)distance;
@@ -125,8 +125,8 @@ static uint8_t *put_copy(uint8_t *to, size_t distance, size_t count) {
     return to;
 }
 
-/* One block: greedy matches found through a hash of four bytes. Where nothing matches, steps grow, so that data which
- * does not compress is passed quickly. */
+/* One block: greedy matches found by a hash of four bytes. Without matches the steps grow, so that incompressible data
+ * is passed quickly. */
 static uint8_t *encode_block(const uint8_t *start, size_t size, uint8_t *to, uint16_t *positions) {
     const uint8_t *in = start, *pending = start, *end = start + size;
     if (size >= 16) {
