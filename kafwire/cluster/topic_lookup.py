@@ -86,7 +86,7 @@ class TopicSearch:
             if name in self._missing():
                 raise broker_error(
                     ErrorCode.LEADER_NOT_AVAILABLE,
-                    f"topic {name!r} was recreated, and not all brokers know the new one yet",
+                    f"topic {name!r} was recreated, and not all brokers know the new topic yet",
                 )
         for name in self._absent:
             count = len(metadata.topics[name].partitions)

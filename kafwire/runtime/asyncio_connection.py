@@ -165,13 +165,13 @@ class AsyncioConnection(asyncio.Protocol):
 def _explain(error: Exception, *, in_handshake: bool) -> tuple[int, str]:
     """Return (errno, reason) for an error of asyncio or ssl."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return NOT_AUTHENTICATED, f"the broker's certificate was rejected: {error.verify_message}"
+        return NOT_AUTHENTICATED, f"the certificate of the broker is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
         reason = error.reason or str(error)
         if reason.endswith(_REFUSALS) and "ALERT" in reason:
-            return NOT_AUTHENTICATED, f"the broker ended TLS with an alert, {reason.partition('ALERT_')[2].lower()}"
+            return NOT_AUTHENTICATED, f"the broker ended TLS by an alert, {reason.partition('ALERT_')[2].lower()}"
         if in_handshake and reason == "WRONG_VERSION_NUMBER":
-            return errno.EPROTO, "the server does not speak TLS: its first bytes are not TLS"
+            return errno.EPROTO, "no TLS is spoken there: the first bytes are none of TLS"
         if in_handshake and "EOF" in reason:
             return errno.EPIPE, "the peer closed the connection during the TLS handshake"
         return errno.EPROTO, f"TLS failed: {reason.replace('_', ' ').lower()}"

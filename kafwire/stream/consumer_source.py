@@ -105,7 +105,7 @@ class ConsumerSource:
             self._ended.set()
 
     async def commit(self) -> None:
-        """Commit what is completed.
+        """Commit the completed offsets.
 
         Raises:
             KafkaError: as `AsyncConsumer.commit` does.

@@ -541,7 +541,7 @@ class Pipeline:
         found = plan(self.steps)
         by_kill = found.for_each is not None and found.for_each.run_in == "processes" and found.for_each.timeout_s
         if guarantee == "at_most_once" and by_kill:
-            raise ConfigError('guarantee="at_most_once": processes with timeout_s may be called again; leave that out')
+            raise ConfigError('guarantee="at_most_once": processes with timeout_s may be called again; remove it')
         every, within = self.commit_every, self.commit_within
         if every is None and within is None:
             held_s = None if found.reduce is None else found.reduce.max_seconds

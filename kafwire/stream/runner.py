@@ -180,7 +180,7 @@ class StreamRun:
             log.warning("kafwire: the source of a stream did not close within %g s", LEAVE_S)
 
     def _end_of(self, step_s: float) -> float:
-        """When a step of the stream's end is to be over, by the loop's clock: each has what the stop left, and more."""
+        """Return the loop time limit of a step of the stream's end: the rest of the stop time, and `step_s` more."""
         now = asyncio.get_running_loop().time()
         if self._stop_at is None:  # it ends without a stop request
             self._stop_at = now + self.limits.stop_timeout_s
@@ -483,7 +483,7 @@ def _transactional(sink: AnySink | None, letters: AnySink | None) -> Transaction
     chosen = sink or letters
     if not isinstance(chosen, TransactionalSink):
         raise ConfigError(
-            f'guarantee="exactly_once" writes results and offsets in one transaction: {chosen!r} has none; '
+            f'guarantee="exactly_once" writes results and offsets in one transaction: {chosen!r} supports none; '
             "give a TopicSink whose producer has a transactional_id"
         )
     if letters is not None and letters is not chosen:

@@ -83,7 +83,7 @@ class TopicTable:
             raise ConfigError("a table reads all partitions: give its consumer no group_id")
         for function in (key, value):
             if function is not None and (not callable(function) or is_async(function)):
-                raise ConfigError(f"TopicTable(key={key!r}, value={value!r}): functions that are not async are needed")
+                raise ConfigError(f"TopicTable(key={key!r}, value={value!r}): give functions that are not async")
         self._source = source
         self._key = key
         self._value = value
@@ -196,7 +196,7 @@ class TopicTable:
                 elif loop.time() - reached_s >= patience_s:
                     raise KafkaTimeoutError(
                         f"the table has not read {where.topic}-{where.partition} to offset {end}: no record came after "
-                        f"offset {position} for {patience_s:g} s; look for warnings of its consumer, or enter it later"
+                        f"offset {position} for {patience_s:g} s; see its consumer's warnings, or enter it later"
                     )
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
