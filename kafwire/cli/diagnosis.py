@@ -127,7 +127,7 @@ def connect(addresses: list[tuple[Any, ...]], port: int, timeout_s: float) -> Fi
         ""
         if None in problems
         else "check that a broker runs and listens there, on an interface this machine can reach "
-        "(listeners=PLAINTEXT://0.0.0.0:9092 for all; a container's port must be published), and without a firewall between",
+        "(listeners=PLAINTEXT://0.0.0.0:9092 for all; a container's port must be published), without a firewall",
     )
 
 
