@@ -241,9 +241,9 @@ def test_pretty_json() -> None:
     [
         (["-L", "-J"], "one of --names, -L and -J"),
         (["-n", "-J"], "one of --names, -L and -J"),
-        (["--names", "--offsets"], "--names shows no offsets"),
+        (["--names", "--offsets"], "--names excludes --offsets"),
         (["--pretty"], "--pretty and --compact are for -J"),
-        ([""], "a topic's name is empty"),
+        ([""], "a topic name is empty"),
         (["-X", "nonsense=1"], "unknown option 'nonsense'"),
     ],
 )
