@@ -1,4 +1,4 @@
-"""Avro values to Arrow columns. Pure: no sockets, no clock; schemas of ids come from a function (`kafwire.registry`).
+"""Avro values to Arrow columns. Pure: no sockets, no clock; a function returns the schemas of ids (`kafwire.registry`).
 
 Names are loaded on first use: an import of one compiled module of this package does not load the others.
 """

@@ -1,4 +1,4 @@
-"""Framed Avro values into Arrow columns, without the GIL; `native/decode.h` and `native/columns.h` are the contract."""
+"""Decodes framed Avro values to Arrow columns, without the GIL; see `native/decode.h` and `native/columns.h`."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from kafwire.memory._buffer cimport kw_buf, kw_pool
@@ -85,7 +85,7 @@ cdef class Layout:
     cdef kw_avro_field *fields
     cdef int32_t *child_numbers
     cdef int32_t count
-    cdef object held  # the owners of the fields' texts
+    cdef object held  # owns the memory of the fields' texts
     cdef int set_symbols(self, kw_avro_field *field, list symbols) except -1
 
 
@@ -96,7 +96,7 @@ cdef class Program:
     cdef bytes constants
 
 
-# The meaning of a schema id. A table never changes: one more id makes another table.
+# The program of a schema id. A table is immutable: a new id makes another table.
 cdef struct Entry:
     int32_t id
     const kw_avro_program *program  # NULL: values with this id are bad
@@ -105,7 +105,7 @@ cdef struct Entry:
 cdef class Table:
     cdef Entry *entries  # sorted by id
     cdef int32_t count
-    cdef readonly dict programs  # Program, or the text why there is none, by id
+    cdef readonly dict programs  # by id: a Program, or the text why there is none
 
 
 cdef struct Bad:
@@ -122,7 +122,7 @@ cdef enum:
 
     # decode_rows
     ROWS_DONE = 0
-    ROWS_FULL = 1  # the columns, or memory, hold no more: the rows from *row on are to come
+    ROWS_FULL = 1  # the columns, or memory, are full: the rows from *row on are left
     ROWS_NEED_SCHEMA = 2
     ROWS_STOPPED = 3  # at a bad value
     ROWS_NO_MEMORY = 4
@@ -131,7 +131,7 @@ cdef enum:
 cdef struct Policy:
     int on_bad
     bint null_is_bad
-    bint framed  # by magic byte and schema id; else every value has the id 0
+    bint framed  # with magic byte and schema id; else every value has the id 0
     int64_t max_empty_items
 
 
@@ -139,7 +139,7 @@ cdef struct Run:
     Policy policy
     kw_avro_columns columns
     const Entry *last
-    int64_t first  # the row that this part begins with
+    int64_t first  # the first row of this part
     int32_t wanted  # ROWS_NEED_SCHEMA: the id
     Bad *bad
     int64_t bad_count

@@ -1,8 +1,8 @@
 # decoder: its lines are counted by scripts/coverage.py
 # distutils: sources = kafwire/memory/native/buf.c kafwire/avro/native/columns.c kafwire/avro/native/decode.c
-"""Framed Avro values into Arrow columns; `_decoder.pxd` has the structures, `decoder.py` is the public door.
+"""Decodes framed Avro values to Arrow columns; `_decoder.pxd` has the structures, `decoder.py` is the public module.
 
-The GIL is held to begin and end a part, and where a schema id is met for the first time.
+The GIL is held to begin and end a part, and when a schema id is seen for the first time.
 """
 cimport cython
 from cpython.bytearray cimport PyByteArray_AS_STRING
@@ -47,7 +47,7 @@ cdef class Layout:
         cdef int32_t i, next_child = 0
         cdef kw_avro_field *field
         if self.fields is not NULL:
-            raise TypeError("a Layout is made once")
+            raise TypeError("a Layout cannot be initialised twice")
         columns = list(columns)
         self.held = []
         self.fields = <kw_avro_field *>calloc(len(columns) + 1, sizeof(kw_avro_field))
@@ -90,7 +90,7 @@ cdef class Layout:
         free(self.child_numbers)
 
     def __arrow_c_schema__(self):
-        """The schema as a PyCapsule "arrow_schema"."""
+        """Return the schema as a PyCapsule "arrow_schema"."""
         cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
         if schema is NULL or kw_avro_export_schema(self.fields, 0, schema) != KW_AVRO_OK:
             free(schema)
@@ -100,7 +100,7 @@ cdef class Layout:
 
 @cython.final
 cdef class Program:
-    """The operations of one writer's schema, as `program.Compiled` has them."""
+    """The operations of one writer's schema, from a `program.Compiled`."""
 
     def __cinit__(self):
         self.ops = NULL
@@ -110,7 +110,7 @@ cdef class Program:
         cdef int32_t i
         cdef kw_avro_op *op
         if self.ops is not NULL:
-            raise TypeError("a Program is made once")
+            raise TypeError("a Program cannot be initialised twice")
         self.constants = constants
         self.ops = <kw_avro_op *>calloc(len(ops) + 1, sizeof(kw_avro_op))
         self.tables = <int32_t *>calloc(len(tables) + 1, sizeof(int32_t))
@@ -133,7 +133,7 @@ cdef class Program:
 
 @cython.final
 cdef class Table:
-    """The programs by schema id: `programs` has a Program, or the text of the error that refused the schema."""
+    """The programs by schema id: `programs` has a Program, or the text of the error that rejected the schema."""
 
     def __cinit__(self):
         self.entries = NULL
@@ -141,7 +141,7 @@ cdef class Table:
     def __init__(self, programs):
         cdef int32_t i = 0
         if self.entries is not NULL:
-            raise TypeError("a Table is made once")
+            raise TypeError("a Table cannot be initialised twice")
         self.programs = dict(sorted(programs.items()))
         self.entries = <Entry *>calloc(len(self.programs) + 1, sizeof(Entry))
         if self.entries is NULL:
@@ -173,7 +173,7 @@ cdef int run_init(Run *run, Layout layout, const Policy *policy, size_t limit, i
         raise MemoryError("no memory for Avro columns")
     for i in range(layout.count):
         row_bytes += layout.fields[i].width + 8
-    # A quarter of the limit: the columns that are left have to grow, too.
+    # A quarter of the limit: the other columns must grow, too.
     kw_avro_expect(&run.columns, 0, min(rows, <int64_t>(limit // (4 * row_bytes))))
     return 0
 
@@ -216,7 +216,7 @@ cdef int note(Run *run, int64_t row, int32_t number, const kw_avro_failure *fail
 
 cdef int decode_value(Run *run, const Entry *entries, int32_t count, const uint8_t *data, int64_t size,
                       int32_t *number, kw_avro_failure *failure) noexcept nogil:
-    """0, ROWS_NEED_SCHEMA with *number, or -1: it failed as *failure says."""
+    """Decode a value. 0, ROWS_NEED_SCHEMA with *number, or -1 with *failure."""
     cdef const Entry *entry
     cdef int64_t skipped = 0
     number[0] = -1
@@ -230,7 +230,7 @@ cdef int decode_value(Run *run, const Entry *entries, int32_t count, const uint8
             failure.code = KW_AVRO_BAD_MAGIC
             failure.detail = data[0]
             return -1
-        if data[1] & 128:  # ids of a registry are positive
+        if data[1] & 128:  # a registry's ids are positive
             failure.code = KW_AVRO_BAD_ID
             failure.detail = kw_be32(data + 1)
             return -1
@@ -256,7 +256,7 @@ cdef int decode_value(Run *run, const Entry *entries, int32_t count, const uint8
 
 
 cdef int decode_row(Run *run, const Entry *entries, int32_t count, const BytesView *view, int64_t row) noexcept nogil:
-    """ROWS_DONE, or why the row is not taken."""
+    """Decode a row. ROWS_DONE, or why the row is not accepted."""
     cdef const uint8_t *data
     cdef int64_t size, rows = run.columns.columns[0].length
     cdef int32_t number = -1
@@ -297,7 +297,7 @@ cdef int decode_row(Run *run, const Entry *entries, int32_t count, const BytesVi
 
 cdef int decode_rows(Run *run, const Entry *entries, int32_t count, const BytesView *view, int64_t *row,
                      int64_t stop) noexcept nogil:
-    """Rows [*row, stop) into the columns; *row is moved behind the last one taken. ROWS_*."""
+    """Decode rows [*row, stop) into the columns; *row moves after the last one accepted. ROWS_*."""
     cdef int answer
     run.last = NULL  # of another table
     while row[0] < stop:
@@ -312,7 +312,7 @@ cdef int decode_rows(Run *run, const Entry *entries, int32_t count, const BytesV
 
 @cython.final
 cdef class Part:
-    """Decoded rows [first, stop) of the values that were given."""
+    """Decoded rows [first, stop) of the given values."""
 
     cdef Run run
     cdef Layout layout
@@ -325,7 +325,7 @@ cdef class Part:
         memset(&self.run, 0, sizeof(Run))
 
     def __init__(self):
-        raise TypeError("a Part is made by decode_part")
+        raise TypeError("decode_part makes Parts")
 
     def __dealloc__(self):
         run_clear(&self.run)
@@ -335,17 +335,17 @@ cdef class Part:
 
     @property
     def bad(self):
-        """Row, schema id (-1: none), code, number of the place in the schema, byte, detail of each bad value."""
+        """Row, schema id (-1: none), code, index of the place in the schema, byte, detail of each bad value."""
         return [(self.run.bad[i].row, self.run.bad[i].id, self.run.bad[i].failure.code, self.run.bad[i].failure.where,
                  self.run.bad[i].failure.at, self.run.bad[i].failure.detail) for i in range(self.run.bad_count)]
 
     @property
     def programs(self):
-        """The programs by schema id, of which `bad` tells numbers."""
+        """The programs by schema id, to which `bad` refers."""
         return self.table.programs
 
     def arrow(self, *, bint valid=False):
-        """PyCapsules "arrow_schema" and "arrow_array"; `valid`: no row is null, only its fields are."""
+        """Return PyCapsules "arrow_schema" and "arrow_array"; `valid`: no row is null, only its fields are."""
         cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
         if array is NULL or kw_avro_export_array(&self.run.columns, 0, valid, array) != KW_AVRO_OK:
             free(array)
@@ -361,14 +361,14 @@ cdef class Part:
 
 @cython.final
 cdef class Values:
-    """Values to decode, a chunk of them: a binary column, or a list of bytes and None."""
+    """A chunk of values to decode: a binary column, or a list of bytes and None."""
 
     cdef BytesView view
     cdef object held
     cdef int64_t length
 
     def __init__(self):
-        raise TypeError("Values are made by values_of")
+        raise TypeError("values_of makes Values")
 
     def __len__(self):
         return self.length
@@ -417,7 +417,7 @@ def values_of(source):
 
 def decode_part(Layout layout not None, Table table not None, Values values not None, int64_t first, schema_of, *,
                 int on_bad, bint null_is_bad, bint framed, int64_t max_empty_items, size_t max_bytes):
-    """Decode values from row `first` on, as many as `max_bytes` of columns hold.
+    """Decode values from row `first` on, as many as `max_bytes` of columns can hold.
 
     `schema_of(id)` is called for an id that is not in the table, and returns a table that has it.
     """

@@ -1,4 +1,4 @@
-"""Causes of bad values, in words. The codes are those of `native/decode.h`."""
+"""Texts of the causes of bad values. The codes are those of `native/decode.h`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _CAUSES = {
     10: "the union has no branch {detail}",
     11: "a branch of a union that the reader's schema does not match",
     12: "a block claims {detail} items, more than there are bytes for",
-    13: "a block ends {detail} bytes behind the size that it claims",
+    13: "a block ends {detail} bytes after the size that it claims",
     14: "a block claims {detail} items without bytes, more than max_empty_items allows",
-    15: "{detail} bytes are left behind the value",
+    15: "{detail} bytes are left after the value",
     16: "the first byte is {detail}, not the 0 of a value with a schema id",
     17: "{detail} bytes are too short for a schema id",
     18: "the value is null",
@@ -27,7 +27,7 @@ _CAUSES = {
     20: "the value alone takes more memory than max_bytes",
 }
 WITHOUT_PLACE = frozenset({16, 17, 18, 21})
-NO_SCHEMA = 19  # the text is that of the schema's error
+NO_SCHEMA = 19  # the text is the schema's error
 
 
 def cause(kind: int, *, place: str, at: int, detail: int) -> str:

@@ -1,4 +1,4 @@
-"""The Arrow columns of a reader's schema, and the place of each of its types in them."""
+"""The Arrow columns of a reader's schema, and the column of each of its types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafwire.errors import SchemaError
 
 __all__ = ["Column", "Columns", "Slot"]
 
-# As `native/columns.h` has them.
+# As in `native/columns.h`.
 NULL, BOOLEAN, FIXED, BYTES, LIST, STRUCT = range(6)
 NULLABLE = 2  # a flag of Arrow's C data interface
 
@@ -56,11 +56,11 @@ class Column:
 
 @dataclass(slots=True)
 class Slot:
-    """The columns that take the values of a reader's type.
+    """The columns for the values of a reader's type.
 
-    `form` says how: "plain" into `column`; "optional", a union of null and one type, into the only child's; "members",
-    a union of several types, into the struct `column` that has a nullable child for each. Children of a plain slot are
-    those of a record's fields, an array's items, a map's values. `key` and `entries` are columns of a map.
+    `form` is the mapping: "plain" into `column`; "optional", a union of null and one type, into the only child's;
+    "members", a union of several types, into the struct `column` with a nullable child for each. Children of a plain
+    slot are a record's fields, an array's items, a map's values. `key` and `entries` are columns of a map.
     """
 
     type: Type
@@ -70,13 +70,13 @@ class Slot:
     children: list[Slot] = field(default_factory=list)
     key: int = -1
     entries: int = -1
-    is_dictionary: bool = False  # of an enum: the column holds indices of its symbols
+    is_dictionary: bool = False  # of an enum: the column has indices of its symbols
 
 
 class Columns:
     """The columns of a reader's schema.
 
-    Column 0 is the struct of all. A schema that is no record has one column, `value`.
+    Column 0 is the struct of all. A schema that is not a record has one column, `value`.
 
     Args:
         reader: the schema.
@@ -96,7 +96,7 @@ class Columns:
 
     @property
     def is_wrapped(self) -> bool:
-        """True if the schema is no record."""
+        """True if the schema is not a record."""
         return self.root.column != 0
 
     def _add(self, column: Column) -> int:
@@ -149,7 +149,7 @@ class Columns:
         return Slot(of, number, path, "members", children)
 
     def _leaf(self, of: Type, path: str) -> tuple[int, int, str]:
-        """Kind, width and format."""
+        """Return kind, width and format."""
         if of.kind == "enum":
             return (FIXED, 4, "i") if self._enums == "dictionary" else (BYTES, 0, "u")
         if of.logical is not None and of.logical.name == "decimal":
@@ -157,7 +157,7 @@ class Columns:
             if precision > MAX_PRECISION:
                 raise SchemaError(
                     f"Avro schema, {path or 'value'}: decimals of {precision} digits have no Arrow type, which holds "
-                    f"{MAX_PRECISION}: leave logicalType out of the reader's schema for the bytes"
+                    f"{MAX_PRECISION}: remove logicalType from the reader's schema to get the bytes"
                 )
             return (
                 (FIXED, 16, f"d:{precision},{scale}") if precision <= 38 else (FIXED, 32, f"d:{precision},{scale},256")

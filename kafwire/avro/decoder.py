@@ -1,4 +1,4 @@
-"""`AvroDecoder`: values with a schema id, or of one schema, into Arrow columns of the reader's schema."""
+"""`AvroDecoder`: decodes values with a schema id, or of one schema, to Arrow columns of the reader's schema."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Schema: TypeAlias = "str | dict[str, Any] | list[Any] | Type"
 
 SchemaOf: TypeAlias = Callable[[int], Schema]
 
-_ON_BAD = {"error": 0, "null": 1, "drop": 2}  # as `_decoder.pxd` has them
+_ON_BAD = {"error": 0, "null": 1, "drop": 2}  # as in `_decoder.pxd`
 
 
 class Decoded:
@@ -42,14 +42,14 @@ class Decoded:
     def __init__(self, part: Part, bad: list[BadRecord], before: int) -> None:
         self._part = part
         self._bad = bad
-        self._before = before  # values of chunks before this one
+        self._before = before  # number of values in earlier chunks
 
     def __len__(self) -> int:
         return len(self._part)
 
     @property
     def first(self) -> int:
-        r"""The row of the first value that is decoded here.
+        r"""The row of the first value decoded here.
 
         Example:
             >>> from kafwire.avro import AvroDecoder
@@ -60,7 +60,7 @@ class Decoded:
 
     @property
     def stop(self) -> int:
-        r"""The row behind the last value that is decoded here.
+        r"""The row after the last value decoded here.
 
         Example:
             >>> from kafwire.avro import AvroDecoder
@@ -71,7 +71,7 @@ class Decoded:
 
     @property
     def bad(self) -> list[BadRecord]:
-        r"""The values that cannot be decoded, by row; rows count from the first value that was given.
+        r"""The values that cannot be decoded, by row; rows count from the first given value.
 
         Example:
             >>> from kafwire.avro import AvroDecoder
@@ -100,7 +100,7 @@ class Decoded:
         return pa.BooleanArray.from_buffers(pa.bool_(), rows, [None, pa.py_buffer(bytes(bits))])
 
     def to_arrow(self) -> pa.RecordBatch:
-        r"""Make a pyarrow.RecordBatch of the fields. A bad or null value has all of them null.
+        r"""Make a pyarrow.RecordBatch of the fields. All fields of a bad or null value are null.
 
         Returns:
             The pyarrow.RecordBatch.
@@ -118,7 +118,7 @@ class Decoded:
 
 
 class _Fields:
-    """The same without null rows, as a record batch has none."""
+    """The same rows without null rows, as a record batch has none."""
 
     def __init__(self, part: Part) -> None:
         self._part = part
@@ -129,19 +129,19 @@ class _Fields:
 
 
 class AvroDecoder:
-    r"""Decodes values into Arrow columns of one reader's schema, without the GIL.
+    r"""Decodes values to Arrow columns of one reader's schema, without the GIL.
 
-    Values begin with a zero byte and a schema id of four bytes (Confluent's format), whose writer's schema is asked for
-    once; or they are all of the schema `writer`, without these five bytes. Any number of threads may decode at once.
+    Values begin with a zero byte and a schema id of four bytes (Confluent's format), whose writer's schema is looked up
+    once; or all of them have the schema `writer`, without these five bytes. Any number of threads may decode at once.
 
     Args:
-        reader: the schema that the columns follow: JSON text, its object, or a parsed `Type`.
+        reader: the schema of the columns: JSON text, its object, or a parsed `Type`.
         schema_of: returns the schema of an id, such as the method `schema` of a `SchemaRegistry`. If it raises
             `SchemaError` or `UnknownSchemaError`, the values with the id are bad; after the latter the next part asks
-            again. Any other error ends the call that met the id.
-        writer: the schema of values that have no id.
-        on_bad: the outcome of a value that cannot be decoded: "error" (a `DecodeError`), "null" (a null row), or
-            "drop" (no row). With the last two, `Decoded.bad` has the value's row and the cause.
+            again. Any other error ends the call that found the id.
+        writer: the schema of values without an id.
+        on_bad: the outcome of a value that cannot be decoded: "error" (a `DecodeError`), "null" (a null row), or "drop"
+            (no row). With the last two, `Decoded.bad` has the value's row and the cause.
         null_values: "null" makes a null row of a value that is null; "bad" treats it as one that cannot be decoded.
         enums: "string", or "dictionary" for columns of Arrow's dictionary type.
         max_bytes: the limit of the columns of one `Decoded`; a value that alone takes more is bad.
@@ -149,7 +149,7 @@ class AvroDecoder:
             items cost memory that no byte of the value accounts for.
 
     Raises:
-        SchemaError: the reader's schema, or the writer's, is none, or they do not match.
+        SchemaError: the reader's or the writer's schema is not valid, or they do not match.
         ConfigError: an argument is wrong.
 
     Example:
@@ -219,7 +219,7 @@ class AvroDecoder:
         r"""Decode values.
 
         Args:
-            values: a binary column (anything with `__arrow_c_array__` or `__arrow_c_stream__`), rows that have one
+            values: a binary column (anything with `__arrow_c_array__` or `__arrow_c_stream__`), rows with a column
                 named `value`, such as a `Batch`, or a list of bytes and None.
 
         Returns:
@@ -227,8 +227,8 @@ class AvroDecoder:
 
         Raises:
             DecodeError: a value cannot be decoded, and `on_bad` is "error".
-            ConfigError: the values are none; or their columns hold more than `max_bytes`, or come in several chunks:
-                `parts` takes these.
+            ConfigError: the argument is no such data; or the columns hold more than `max_bytes`, or come in several
+                chunks: use `parts` for these.
 
         Example:
             >>> from kafwire.avro import AvroDecoder
@@ -238,7 +238,7 @@ class AvroDecoder:
         found = list(self.parts(values))
         if len(found) != 1:
             raise ConfigError(
-                f"the values come to {len(found)} parts of max_bytes {self._options['max_bytes']} or of one chunk: "
+                f"the values make {len(found)} parts of max_bytes {self._options['max_bytes']} or of one chunk: "
                 "parts() returns them"
             )
         return found[0]
@@ -247,14 +247,14 @@ class AvroDecoder:
         r"""Decode values, of any size and in any number of chunks.
 
         Args:
-            values: as `decode` takes them.
+            values: as for `decode`.
 
         Returns:
             An iterator over the rows: a part for each chunk, and for each `max_bytes` of columns.
 
         Raises:
             DecodeError: a value cannot be decoded, and `on_bad` is "error".
-            ConfigError: the values are none.
+            ConfigError: the argument is no such data.
 
         Example:
             >>> from kafwire.avro import AvroDecoder
@@ -292,9 +292,9 @@ class AvroDecoder:
         return BadRecord(before + row, cause(code, place=place, at=at, detail=detail), schema_id)
 
     def _table_with(self, number: int, unknown: dict[int, str]) -> Table:
-        """The table with one more id. Only the first thread that meets an id asks for its schema.
+        """Return the table with one more id. Only the first thread that finds an id asks for its schema.
 
-        `unknown` are the ids that have no schema yet, for the values of one call: they may have one later.
+        `unknown` are the ids without a schema, for the values of one call: they may get one later.
         """
         with self._lock:
             if number not in self._table.programs and number not in unknown:

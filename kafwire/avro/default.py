@@ -1,4 +1,4 @@
-"""Defaults of a reader's fields, as Avro's bytes: JSON values encoded by their schema."""
+"""Encodes defaults of a reader's fields, which are JSON values, as Avro bytes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ MAX_VALUES = 100_000
 
 
 class _Wrong(Exception):
-    """A value that is none of a type."""
+    """The value does not have the type."""
 
 
 def encode(of: Type, value: Any, path: str = "") -> bytes:
     """Encode a default.
 
-    A union takes the first branch that the value is one of. Bytes are text, a byte for each character to U+00FF.
+    A union takes the first branch that fits the value. Bytes are text, one byte for each character up to U+00FF.
 
     Raises:
-        SchemaError: the default is no value of the type.
+        SchemaError: the default is not a value of the type.
     """
     try:
         return _Encoder().encode(of, value)
     except _Wrong as problem:
-        raise SchemaError(f"Avro schema, {path or 'value'}: the default is no {of}: {problem}") from None
+        raise SchemaError(f"Avro schema, {path or 'value'}: the default is not a valid {of}: {problem}") from None
 
 
 class _Encoder:
@@ -58,7 +58,7 @@ class _Encoder:
                 return _number(i) + self.encode(branch, value)
             except _Wrong:
                 continue
-        raise _Wrong(f"{value!r} is of none of its types")
+        raise _Wrong(f"{value!r} has none of its types")
 
 
 def _leaf(of: Type, value: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""A writer's schema against a reader's ("Schema Resolution"), as a flat list of operations for `native/decode.c`.
+"""Compiles a writer's schema against a reader's ("Schema Resolution") to operations for `native/decode.c`.
 
 Resolution is that of Java's `Resolver`: a record need not have the reader's name where it stands alone, and a reader's
 union takes the branch of the same type and name first, then the first that the value can be promoted to.
@@ -17,13 +17,13 @@ from kafwire.errors import SchemaError
 
 __all__ = ["Compiled", "compile_program"]
 
-# The operations, as `native/decode.h` has them.
+# The operations, as in `native/decode.h`.
 (NULL, BOOLEAN, INT, LONG, FLOAT, DOUBLE, FLOAT_TO_DOUBLE, TO_FLOAT, TO_DOUBLE, BYTES, STRING) = range(11)
 (FIXED, DECIMAL, ENUM, ENUM_TEXT, UNION, JUMP, BLOCKS, STRUCT, OTHERS_NULL, DEFAULT, FAIL) = range(11, 22)
 (SKIP_VARINT, SKIP_FIXED, SKIP_BYTES, SKIP_BLOCKS) = range(22, 26)
 
 MAX_OPERATIONS = 100_000
-MAX_ATTEMPTS = 1_000_000  # operations, with those of branches that were tried and do not match
+MAX_ATTEMPTS = 1_000_000  # operations, including those of branches that were tried and do not match
 
 _PROMOTIONS = {
     "int": ("long", "float", "double"),
@@ -44,7 +44,7 @@ class Mismatch(Exception):
 
 @dataclass(slots=True)
 class Compiled:
-    """The arguments of `_decoder.Program`; `places` are the fields of the schema that operations number."""
+    """The arguments of `_decoder.Program`; `places` are the schema's fields, which operations refer to by index."""
 
     operations: list[Operation] = field(default_factory=list)
     tables: list[int] = field(default_factory=list)
@@ -78,7 +78,7 @@ class _Compiler:
         self._least: dict[int, int] = {}
 
     def emit(self, code: int, column: int = 0, a: int = 0, b: int = 0, c: int = 0) -> int:
-        """Append an operation; returns its number."""
+        """Append an operation; return its number."""
         self._attempts += 1
         if len(self.made.operations) >= MAX_OPERATIONS or self._attempts >= MAX_ATTEMPTS:
             raise SchemaError(f"Avro schema: decoding it takes more than {MAX_OPERATIONS} operations")
@@ -93,7 +93,7 @@ class _Compiler:
         self.made.operations[number] = (code, column, place, old_a if a is None else a, b, old_c if c is None else c)
 
     def _enter(self, path: str) -> int:
-        """Operations from here on are at `path`; returns the place to go back to."""
+        """Set the path of the next operations; return the previous place."""
         before = self._place
         if path != self.made.places[before]:
             self.made.places.append(path)
@@ -115,7 +115,10 @@ class _Compiler:
             self._place = before
 
     def _union(self, writer: Type, body: Callable[[Type], None]) -> None:
-        """One body for each branch; a branch that does not match fails when a value has it, unless all do."""
+        """Compile one body per branch.
+
+        A branch that does not match fails on a value with it, unless all branches fail.
+        """
         table = len(self.made.tables)
         self.made.tables += [0] * len(writer.branches)
         self.emit(UNION, 0, table, len(writer.branches))
@@ -284,7 +287,7 @@ class _Compiler:
             self.emit(DOUBLE if writer.kind == "double" else FLOAT_TO_DOUBLE, slot.column)
 
     def _time(self, writer: Type, reader: Type) -> tuple[int, int]:
-        """The factor of a number, and the first number that is too large; 0: none is."""
+        """Return the factor of a number, and the first number that is too large (0: none)."""
         if reader.logical is None:
             return 1, 0
         name = reader.logical.name
@@ -298,11 +301,11 @@ class _Compiler:
             raise Mismatch(self._at(f"{writer.logical.name} cannot be read as {name}"))
         return factor, limit
 
-    # --- fields that the reader does not have -----------------------------------------------------------------------
+    # --- fields that the reader lacks ---------------------------------------------------------------------------------
 
     def _skip(self, writer: Type) -> None:
         kind = writer.kind
-        if self._least_bytes(writer) == 0 and kind != "union":  # no value of it has a byte
+        if self._least_bytes(writer) == 0 and kind != "union":  # its values have no bytes
             return
         if kind in ("int", "long", "enum"):
             self.emit(SKIP_VARINT)
@@ -324,7 +327,7 @@ class _Compiler:
             self.emit(SKIP_FIXED, 0, 0, size)
 
     def _least_bytes(self, writer: Type) -> int:
-        """The bytes that any value takes at least."""
+        """Return the least number of bytes of any value."""
         found = self._least.get(id(writer))
         if found is None:
             if writer.kind == "record":
@@ -346,7 +349,7 @@ def _is_alias(writer: Type, reader: Type) -> bool:
 
 
 def _candidates(writer: Type, branches: list[Type]) -> Iterator[int]:
-    """The branches of a reader's union that a writer's type may resolve to, the best first."""
+    """Yield the branches of a reader's union that a writer's type may resolve to, best first."""
     same = [i for i, branch in enumerate(branches) if branch.kind == writer.kind]
     if writer.name:
         yield from (i for i in same if branches[i].name == writer.name or _is_alias(writer, branches[i]))

@@ -1,6 +1,6 @@
 """Avro schemas (the specification's chapter "Schema Declaration"): JSON to checked `Type`s.
 
-Names are resolved here. A type that contains itself is refused: Arrow has no column for it.
+Names are resolved here. A recursive type is rejected: Arrow has no column for it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class _Missing(Enum):  # pickles as itself
     MISSING = 0
 
 
-MISSING: Any = _Missing.MISSING  # the default of a field that has none
+MISSING: Any = _Missing.MISSING  # marks a field without a default
 
-# The type of each logical type that annotates one alone.
+# The type of each logical type that annotates only one type.
 _LOGICAL = {
     "date": "int",
     "time-millis": "int",
@@ -64,7 +64,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Type:
-    """A type of a schema. `name` is the full name of a record, enum or fixed; fields that do not apply are empty."""
+    """A type of a schema. `name` is the full name of a record, enum or fixed; inapplicable fields are empty."""
 
     kind: str
     name: str = ""
@@ -99,7 +99,7 @@ class _Parser:
         if isinstance(schema, list):
             return self._union(schema, space, path, depth)
         if not isinstance(schema, dict):
-            raise _wrong(path, f"{_show(schema)} is no type: a type is a name, an array or an object")
+            raise _wrong(path, f"{_show(schema)} is not a type: a type is a name, an array or an object")
         kind = schema.get("type", MISSING)
         if kind is MISSING:
             raise _wrong(path, "an object without 'type'")
@@ -129,7 +129,7 @@ class _Parser:
                 raise _wrong(path, f"the record {full!r} contains itself: recursive schemas have no Arrow columns")
             if full in self.known:
                 return self.known[full]
-        raise _wrong(path, f"{name!r} is no type that the schema defines before")
+        raise _wrong(path, f"{name!r} is not a type that the schema defines before")
 
     def _union(self, schema: list[Any], space: str, path: str, depth: int) -> Type:
         branches = tuple(self.parse(each, space, path, depth + 1) for each in schema)
@@ -184,7 +184,7 @@ class _Parser:
         return self._keep(Type("fixed", name, aliases, size=size, logical=_logical(schema, "fixed", size)))
 
     def _define(self, schema: dict[str, Any], space: str, path: str) -> tuple[str, str, tuple[str, ...]]:
-        """The full name, the namespace inside, and the aliases of a named type."""
+        """Return the full name, the inner namespace, and the aliases of a named type."""
         given = _member(schema, "name", path)
         own = schema.get("namespace", space)
         if not isinstance(given, str) or not isinstance(own, str):
@@ -213,14 +213,14 @@ def parse(schema: str | Mapping[str, Any] | list[Any], references: Iterable[str 
     """Parse a schema.
 
     Args:
-        schema: JSON text, or the object that it stands for; the text may be a bare name such as `string`.
+        schema: JSON text, or its parsed object; the text may be a bare name such as `string`.
         references: the schemas whose names it uses, each after those that it uses itself.
 
     Returns:
         The type.
 
     Raises:
-        SchemaError: the text is no JSON, or no schema; the message names the field.
+        SchemaError: the text is not JSON, or not a schema; the message names the field.
 
     Example:
         >>> from kafwire.avro.schema import parse
@@ -244,11 +244,11 @@ def _loaded(schema: object) -> Any:
     try:
         return json.loads(schema)
     except ValueError as error:
-        raise SchemaError(f"Avro schema: the text is no JSON: {error}") from None
+        raise SchemaError(f"Avro schema: the text is not JSON: {error}") from None
 
 
 def _logical(schema: dict[str, Any], kind: str, size: int) -> Logical | None:
-    """The logical type; None for one that is unknown or does not fit, which the specification has ignored."""
+    """Return the logical type; None for an unknown or unsuitable one, which the specification says to ignore."""
     name = schema.get("logicalType")
     if not isinstance(name, str):
         return None

@@ -1,8 +1,8 @@
-"""The command `kafwire`. A subcommand `x` is the `command` of `kafwire/cli/x.py`, imported when it is used.
+"""The command `kafwire`. The subcommand `x` is the `command` of `kafwire/cli/x.py`, imported on use.
 
-What all subcommands share: results go to standard output, everything else to standard error. An error is one line
-there, without a traceback. Exit codes: 0 fine; 1 what was asked for failed, or found something; 2 wrong usage; 130
-ended by Ctrl-C; 141 nobody reads the output any more, as of any program in a pipe; 143 ended by SIGTERM.
+All subcommands print results to standard output, and everything else to standard error. An error is one line there,
+without a traceback. Exit codes: 0 success; 1 the operation failed, or the check found something; 2 wrong usage; 130
+ended by Ctrl-C; 141 the reader of the output is gone, as with any program in a pipe; 143 ended by SIGTERM.
 """
 
 import os
@@ -23,30 +23,30 @@ __all__ = ["main"]
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
-# The help of the whole is shown without importing any of them.
+# Short helps of the subcommands: the main help imports none of them.
 _COMMANDS = {
     "broker": "Run a Kafka cluster in this process, for development and tests.",
-    "consume": "Print records of topics, in the forms that kcat has.",
+    "consume": "Print records of topics, in kcat's formats.",
     "decode": "Show frames, a connection's dump or the files of a log as JSON.",
-    "doctor": "Check a broker step by step, and say what to change.",
+    "doctor": "Check a broker step by step, and suggest changes.",
     "fuzz": "Send a Kafka server requests that no client sends, and check its responses.",
     "groups": "List groups of every type, show members and lag, reset and delete offsets.",
-    "info": "Show versions, and which native code is in use.",
+    "info": "Show versions, and the native code in use.",
     "letters": "List the dead letters of streams, and send them back.",
     "messages": "List the messages of the protocol, or show the fields of one.",
     "offsets": "Show the offsets of partitions at a time.",
-    "produce": "Send lines or files as records, in the forms that kcat has.",
-    "spark": "Run jobs of Spark over Kafka, show their lag, check their surroundings.",
+    "produce": "Send lines or files as records, in kcat's formats.",
+    "spark": "Run Spark jobs over Kafka, show their lag, check their environment.",
     "topics": "List topics, show their partitions and offsets, create and delete them.",
 }
 
 
 @runtime_checkable
 class HasSiblings(Protocol):
-    """A command that other commands begin with."""
+    """A command with subcommands of its own."""
 
     def command_with(self, option: str) -> str | None:
-        """Return the word of the command behind it that has an option."""
+        """Return the subcommand that has an option."""
 
 
 class Commands(click.Group):
@@ -66,7 +66,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the subcommand, or say which name is near."""
+        """Find the subcommand; for an unknown name, suggest a similar one."""
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
             near = similar(args[0], _COMMANDS)
             hint = f"; did you mean '{near[0]}'?" if near else ""
@@ -81,7 +81,7 @@ class Commands(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Read the arguments, and show help and version where they are asked for."""
+        """Parse the arguments, and show help or version if requested."""
         with _own_codes():
             return super().make_context(info_name, args, parent, **extra)
 
@@ -90,7 +90,7 @@ class Commands(click.Group):
         with _own_codes():
             return super().invoke(ctx)
 
-    def main(  # type: ignore[override] # it returns in no case
+    def main(  # type: ignore[override] # type: ignore[override] # it never returns
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = None,
@@ -99,12 +99,12 @@ class Commands(click.Group):
         **extra: Any,
     ) -> None:
         """Run the command line and exit with its code."""
-        if sys.stdout is None:  # its descriptor was closed before; the next file or socket would get the number
+        if sys.stdout is None:  # its descriptor was closed before; the next file or socket would get its number
             click.echo(_line("kafwire", "standard output is closed"), err=True)
             sys.exit(1)
         code, message = self._run(args, prog_name, complete_var, extra)
         try:
-            sys.stdout.flush()  # what could not be written before is still there, and fails again
+            sys.stdout.flush()  # unwritten output is still buffered, and fails again
         except BrokenPipeError:
             _discard_output()
             code, message = BROKEN_PIPE, ""
@@ -118,7 +118,7 @@ class Commands(click.Group):
     def _run(
         self, args: Sequence[str] | None, prog_name: str | None, complete_var: str | None, extra: dict[str, Any]
     ) -> tuple[int, str]:
-        """Exit code, and what to say on standard error."""
+        """Return the exit code, and the message for standard error."""
         try:
             words = [_utf8(word) for word in sys.argv[1:]] if args is None else args
             answer = super().main(words, prog_name, complete_var, standalone_mode=False, **extra)
@@ -140,9 +140,9 @@ class Commands(click.Group):
 
 
 def _utf8(word: str) -> str:
-    """Return a word of the command line as UTF-8 whatever the locale: Kafka's names are UTF-8.
+    """Return a word of the command line as UTF-8 in any locale: Kafka's names are UTF-8.
 
-    A word that names a file stays as the locale has it.
+    A word that names an existing file stays in the locale's encoding.
     """
     if word.isascii() or sys.getfilesystemencoding() == "utf-8":
         return word
@@ -155,12 +155,12 @@ def _utf8(word: str) -> str:
 
 
 def _said(error: click.UsageError) -> str:
-    """The text of an error; an unknown option has the command that takes it, or the name that it is similar to."""
+    """Return an error's text; for an unknown option, with the subcommand that has it, or a similar option."""
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return error.format_message()
     asked = error.ctx.command
     if isinstance(asked, HasSiblings) and (other := asked.command_with(error.option_name)) is not None:
-        return f"no such option '{error.option_name}': it is one of '{error.ctx.command_path} {other}'"
+        return f"no such option '{error.option_name}': '{error.ctx.command_path} {other}' has it"
     from kafwire.cli.kcat_options import hint
 
     if (advice := hint(error.option_name, error.ctx.command_path)) is not None:
@@ -171,7 +171,7 @@ def _said(error: click.UsageError) -> str:
 
 @contextmanager
 def _own_codes() -> Iterator[None]:
-    """Give what click's own `main` would make code 1 of its code."""
+    """Raise Exit with our own codes where click's `main` would exit with code 1."""
     try:
         yield
     except KeyboardInterrupt:

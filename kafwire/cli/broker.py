@@ -47,17 +47,27 @@ _PROTOCOLS = ("ssl", "ssl_mtls", "sasl_plaintext", "sasl_ssl")
 @click.option(
     "--advertised",
     metavar="HOST[:PORT]",
-    help="The address that clients connect to.  [default: that of --host, or localhost for 0.0.0.0]",
+    help="The address that clients connect to.  [default: the value of --host, or localhost for 0.0.0.0]",
 )
-@click.option("--nodes", type=click.IntRange(1, 100), default=1, show_default=True, help="The ports are consecutive.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Number of brokers, on consecutive ports.",
+)
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="A folder for records and offsets.")
-@click.option("--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Made if it is missing.")
-@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A broker's option, as Kafka's.")
+@click.option(
+    "--topic", "topics", multiple=True, metavar="NAME[:PARTITIONS]", help="Create this topic if it is missing."
+)
+@click.option(
+    "--property", "properties", multiple=True, metavar="KEY=VALUE", help="A broker option, named as in Kafka."
+)
 @click.option(
     "--security",
     multiple=True,
     metavar="PROTOCOL[:PORT]",
-    help=f"One of {', '.join(_PROTOCOLS)}: a listener in place of the plain one; clients' options go to files.",
+    help=f"One of {', '.join(_PROTOCOLS)}: a listener instead of the plain one; client options are written to files.",
 )
 @click.option("--plain", is_flag=True, help="With --security: open a plain listener too, without TLS and login.")
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens to connections.")
@@ -78,7 +88,7 @@ def command(
     handler.setFormatter(logging.Formatter("%(message)s") if verbose else _OneLine("%(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.INFO if verbose else logging.WARNING)
     if plain and not security:
-        raise click.UsageError("--plain goes with --security: without it the listener is plain anyway")
+        raise click.UsageError("--plain needs --security: without it the listener is plain anyway")
     wanted = _topics(topics)
     options: dict[str, Any] = {"configs": _configs(properties), "data": data, "host": host, "advertised": advertised}
     if security:
@@ -111,7 +121,7 @@ def command(
 
 
 class _OneLine(logging.Formatter):
-    """Log an error without its traceback, which -v shows."""
+    """Formats an error without its traceback, which -v shows."""
 
     def formatException(self, ei: Any) -> str:  # noqa: N802, ARG002 - logging's signature
         """Return nothing."""
@@ -124,7 +134,7 @@ class _OneLine(logging.Formatter):
 
 @contextmanager
 def _started(nodes: int, options: Mapping[str, Any]) -> Iterator[EmbeddedKafka]:
-    """The running brokers; each of their errors is one line."""
+    """Yield the running brokers; report each of their errors in one line."""
     from kafwire.testing.broker.embedded import EmbeddedKafka
     from kafwire.testing.broker.storage.journal import DamagedError
     from kafwire.testing.kafka import SetupError
@@ -149,7 +159,7 @@ def _started(nodes: int, options: Mapping[str, Any]) -> Iterator[EmbeddedKafka]:
     finally:
         kafka.close()
     if kafka.problems:
-        raise click.ClickException(f"an error inside the broker, which -v shows in full: {kafka.problems[0]!r}")
+        raise click.ClickException(f"an error inside the broker (use -v for details): {kafka.problems[0]!r}")
 
 
 def _print_addresses(kafka: EmbeddedKafka, *, secured: bool, plain: bool) -> None:
@@ -164,7 +174,7 @@ def _print_addresses(kafka: EmbeddedKafka, *, secured: bool, plain: bool) -> Non
 
 
 def _users() -> dict[str, str]:
-    """Users of SASL, the same on all listeners, with passwords that only the written options have."""
+    """Return SASL users, the same on all listeners; only the written client options have their passwords."""
     import secrets
 
     from kafwire.testing.security import USERS
@@ -173,17 +183,17 @@ def _users() -> dict[str, str]:
 
 
 def _protocol(text: str) -> tuple[str, int | None]:
-    """The protocol, in lower case, and the port of PROTOCOL[:PORT]."""
+    """Parse PROTOCOL[:PORT]; return the protocol in lower case, and the port."""
     name, colon, port = text.partition(":")
     if name.lower() not in _PROTOCOLS:
         raise click.UsageError(f"--security: {name!r} is not one of {', '.join(_PROTOCOLS)}")
     if colon and not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
-        raise click.UsageError(f"--security: {port!r} is no port, which is a number from 0 to 65535")
+        raise click.UsageError(f"--security: {port!r} is not a port, a number from 0 to 65535")
     return name.lower(), int(port) if colon else None
 
 
 def _ports(port: int, nodes: int, listeners: Sequence[tuple[str, int | None]], *, plain: bool) -> int | dict[str, int]:
-    """The ports of listeners by name: the given ones, or else the next ones from `port` on."""
+    """Return the ports of listeners by name: the given ones, or else consecutive ones from `port` on."""
     if all(own is None for _, own in listeners):
         return port
     found: dict[str, int] = {}
@@ -210,7 +220,7 @@ def _configs(properties: Sequence[str]) -> dict[str, str]:
     for text in properties:
         name, equals, value = text.partition("=")
         if not equals:
-            raise click.UsageError(f"--property takes KEY=VALUE, not {text!r}")
+            raise click.UsageError(f"--property must be KEY=VALUE, not {text!r}")
         known = DESCRIBED_CONFIGS.get(name)
         if known is None:
             raise click.UsageError(f"--property: this broker has no option {name!r}")
@@ -223,7 +233,7 @@ def _configs(properties: Sequence[str]) -> dict[str, str]:
 
 
 def _topics(texts: Sequence[str]) -> dict[str, int]:
-    """The partitions of each topic by name."""
+    """Return the partition count of each topic by name."""
     found: dict[str, int] = {}
     for text in texts:
         name, partitions = _topic(text)
@@ -237,7 +247,7 @@ def _topic(text: str) -> tuple[str, int]:
 
     name, _, count = text.rpartition(":") if ":" in text else (text, "", "1")
     if not is_name(name):
-        raise click.UsageError(f"--topic: {name!r} is no name of a topic")
+        raise click.UsageError(f"--topic: {name!r} is not a valid topic name")
     if not (count.isascii() and count.isdigit()) or not 0 < int(count) <= _MOST_PARTITIONS:
-        raise click.UsageError(f"--topic: {count!r} is no number of partitions, from 1 to {_MOST_PARTITIONS:,}")
+        raise click.UsageError(f"--topic: {count!r} is not a number of partitions from 1 to {_MOST_PARTITIONS:,}")
     return name, int(count)

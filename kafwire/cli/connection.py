@@ -1,4 +1,4 @@
-"""The options of every command that talks to a cluster: where it is, and the client's own options."""
+"""The options of every command that connects to a cluster: its address, and client options."""
 
 import os
 import re
@@ -30,15 +30,15 @@ _BROKERS_VARIABLE = "KAFWIRE_BROKERS"
 _LIST = "list"
 _NAME = re.compile(r"[A-Za-z][\w.-]*")
 _TIMEOUT = "kafwire.timeout_ms"  # in the context
-# What a program gives, not a person.
+# Options that only a program can set.
 _NO_TEXT = {"metrics_hook", "metrics_interval_ms", "sasl_oauthbearer_token_provider", "ssl_context"}
 
 
 def connection_options_for(config_name: str, *, short: bool = False) -> Callable[[F], F]:
     """Add -b, -X, -F and --timeout; the command gets `brokers`, `settings` and `config_file`, for `client_options`.
 
-    `config_name` is the class in `kafwire.config` whose options '-X list' lists. `short` leaves --config to the
-    command: then -F has no long form.
+    `config_name` is the class in `kafwire.config` whose options '-X list' lists. With `short`, -F has no long form, so
+    that the command can use --config.
     """
 
     def add(function: F) -> F:
@@ -53,7 +53,7 @@ connection_options = connection_options_for("ConsumerConfig")
 
 
 def settings_options(function: F) -> F:
-    """Add -X and -F for a command that is told otherwise where the cluster is; as `connection_options`."""
+    """Add -X and -F, for a command that gets the brokers in another way; otherwise as `connection_options`."""
     for option in _options("ClientConfig", short=False)[:2]:
         function = option(function)
     return function
@@ -67,8 +67,8 @@ def _options(config_name: str, *, short: bool) -> tuple[Callable[[F], F], ...]:
             metavar="FILE",
             envvar="KAFWIRE_CONFIG",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="A file of lines name=value, as -X takes them. -X and -b override it. Passwords belong "
-            "here: every user of this machine can see command lines.  [env: KAFWIRE_CONFIG]",
+            help="A file of lines name=value, as with -X. -X and -b override it. Put passwords in this file: "
+            "every user of this machine can see command lines.  [env: KAFWIRE_CONFIG]",
         ),
         click.option(
             "-X",
@@ -77,20 +77,19 @@ def _options(config_name: str, *, short: bool) -> tuple[Callable[[F], F], ...]:
             metavar="NAME=VALUE",
             callback=partial(_list_options, config_name),
             is_eager=True,
-            help="An option of the client, as Kafka names it: fetch.max.bytes=1000000, or fetch_max_bytes. "
-            "'-X list' lists them.",
+            help="A client option, by Kafka's name: fetch.max.bytes=1000000, or fetch_max_bytes. '-X list' lists them.",
         ),
         click.option(
             "-b",
             "--brokers",
             metavar="HOST[:PORT],...",
-            help=f"Brokers to ask first; the port is {DEFAULT_PORT} if not said.  [env: {_BROKERS_VARIABLE}]",
+            help=f"Bootstrap brokers; the default port is {DEFAULT_PORT}.  [env: {_BROKERS_VARIABLE}]",
         ),
     )
 
 
 def timeout_option(function: F) -> F:
-    """Add --timeout, which `timeout_ms` gives."""
+    """Add --timeout; `timeout_ms` returns its value."""
     return click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
@@ -99,7 +98,7 @@ def timeout_option(function: F) -> F:
         metavar="SECONDS",
         expose_value=False,
         callback=_note_timeout,
-        help="Give up when the cluster does not answer for so long.",
+        help="Give up if the cluster does not respond in this time.",
     )(function)
 
 
@@ -108,12 +107,12 @@ def _note_timeout(ctx: click.Context, _parameter: click.Parameter, seconds: floa
 
 
 def timeout_ms() -> int:
-    """Return what --timeout says, in milliseconds."""
+    """Return the value of --timeout in milliseconds."""
     return int(click.get_current_context().meta[_TIMEOUT])
 
 
 def look_for_leaders(options: Mapping[str, Any], topic: str) -> None:
-    """Ask the cluster for a topic, and each of its leaders for a sign of life; raises `KafkaError` in time."""
+    """Request metadata of a topic, and ApiVersions from each of its leaders. Raises `KafkaError` at the timeout."""
     from kafwire import Client, protocol
     from kafwire.config import ClientConfig
 
@@ -128,10 +127,9 @@ def look_for_leaders(options: Mapping[str, Any], topic: str) -> None:
 def client_options(
     config_class: Any, brokers: str | None, settings: Iterable[str], config_file: Path | None
 ) -> dict[str, Any]:
-    """Return the options for a client whose configuration is a `config_class`, checked.
+    """Return the checked options for a client whose configuration is a `config_class`.
 
-    What is given by -b comes before -X, that before the file, and that before KAFWIRE_BROKERS. Raises click's
-    UsageError for a wrong one.
+    -b has precedence over -X, then the file, then KAFWIRE_BROKERS. Raises click's UsageError for a wrong option.
     """
     from kafwire.config import from_config
     from kafwire.errors import ConfigError
@@ -150,7 +148,7 @@ def client_options(
     elif not {"bootstrap_servers", "metadata_broker_list"} & set(given) and _BROKERS_VARIABLE in os.environ:
         given["bootstrap_servers"] = ("bootstrap_servers", os.environ[_BROKERS_VARIABLE])
     if not {"bootstrap_servers", "metadata_broker_list"} & set(given):
-        raise click.UsageError("no broker is named: give -b HOST:PORT, or bootstrap.servers in the file of -F")
+        raise click.UsageError("no broker is given: set -b HOST:PORT, or bootstrap.servers in the file of -F")
     given.setdefault("default_api_timeout_ms", ("default_api_timeout_ms", timeout_ms()))
     try:
         return from_config(config_class, dict(given.values()))
@@ -159,21 +157,21 @@ def client_options(
 
 
 def only(options: Mapping[str, Any], config_class: Any) -> dict[str, Any]:
-    """Return those of `options` that a `config_class` has."""
+    """Return the `options` that a `config_class` has."""
     known = {item.name for item in fields(config_class)}
     return {name: value for name, value in options.items() if name in known}
 
 
 def isolation(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the isolation level of `options` as an argument of `Client.offsets`, if they have one."""
+    """Return the isolation level of `options` as an argument of `Client.offsets`, if set."""
     return {"isolation_level": options["isolation_level"]} if "isolation_level" in options else {}
 
 
 def _take(given: dict[str, tuple[str, Any]], text: str, where: str) -> None:
-    """Add NAME=VALUE, over what was given by another spelling. kcat's prefix of topic options is taken too."""
+    """Add NAME=VALUE, replacing another spelling of the name. Accepts kcat's prefix for topic options."""
     name, equals, value = text.partition("=")
     name = name.strip().removeprefix("topic.")
-    # What is no name is not repeated: it may be a password in the wrong place.
+    # Errors do not show an invalid name: it may be a misplaced password.
     if not equals or not _NAME.fullmatch(name):
         first, *others = text.split() or [""]
         shown = f"{first!r}{' ...' if others else ''}" if _is_option(first) else "this"

@@ -1,4 +1,4 @@
-"""`kafwire consume`: records of topics on standard output, in the forms that kcat has."""
+"""`kafwire consume`: prints records of topics on standard output, in kcat's formats."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-# "\b" keeps click from filling the paragraph
-_HELP = """Print the records of topics, from their beginning, and go on with those that arrive.
+# "\b" keeps click from re-wrapping the paragraph
+_HELP = """Print the records of topics, from their beginning, and continue with new ones.
 
 \b
   kafwire consume -b localhost:9092 orders
@@ -46,40 +46,49 @@ Format:
 Offset: beginning, end, stored (with --group), a number, -N for the last N of each partition, s@TIME and e@TIME for
 records from and before a time (milliseconds since the epoch, or 2026-01-31T12:00:00Z). With e@ the command ends.
 Records of Kafka's internal topics, such as __consumer_offsets, are printed decoded, as JSON.
-With --group it is where to begin in partitions of which the group has committed nothing.
+With --group, OFFSET applies to partitions without a committed offset of the group.
 """
 
 
 @click.command("consume", help=_HELP)
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
-@click.option("-t", "--topic", "more_topics", multiple=True, metavar="TOPIC", help="A topic, as an option.")
+@click.option("-t", "--topic", "more_topics", multiple=True, metavar="TOPIC", help="A topic; may be repeated.")
 @connection_options
 @click.option(
-    "-p", "--partition", "partitions", multiple=True, type=click.IntRange(min=0), help="Only these.  [default: all]"
+    "-p",
+    "--partition",
+    "partitions",
+    multiple=True,
+    type=click.IntRange(min=0),
+    help="Only this partition; may be repeated.  [default: all]",
 )
-@click.option("-o", "--offset", "offsets", multiple=True, metavar="OFFSET", help="Where to begin, and to end.")
-@click.option("-c", "--count", type=click.IntRange(min=1), help="End after so many records.")
-@click.option("-e", "--exit", "exits", is_flag=True, help="End at the end offsets of the start.")
+@click.option("-o", "--offset", "offsets", multiple=True, metavar="OFFSET", help="Where to start, and where to end.")
+@click.option("-c", "--count", type=click.IntRange(min=1), help="End after this number of records.")
+@click.option("-e", "--exit", "exits", is_flag=True, help="End at the partitions' current end offsets.")
 @click.option("--key", "keys", multiple=True, metavar="TEXT", help="Only records with this key; may be repeated.")
 @click.option("-f", "--format", "template", metavar="FORMAT", help="How to print a record; instead of -K, -D and -O.")
-@click.option("-K", "key_delimiter", metavar="DELIMITER", help="Print the key, and this behind it.")
-@click.option("-D", "delimiter", default="\\n", show_default=True, metavar="DELIMITER", help="What ends a record.")
-@click.option("-O", "with_offset", is_flag=True, help="Print the offset too, and the delimiter of -K, or a tab.")
-@click.option("-J", "--json", "as_json", is_flag=True, help="A JSON object a record.")
+@click.option("-K", "key_delimiter", metavar="DELIMITER", help="Print the key and this delimiter before the value.")
+@click.option(
+    "-D", "delimiter", default="\\n", show_default=True, metavar="DELIMITER", help="Printed after each record."
+)
+@click.option(
+    "-O", "with_offset", is_flag=True, help="Also print the offset, followed by the delimiter of -K or a tab."
+)
+@click.option("-J", "--json", "as_json", is_flag=True, help="Print a JSON object per record.")
 @click.option(
     "--bytes",
     "form",
     type=click.Choice(BYTES_FORMS),
     default="auto",
     show_default=True,
-    help='Form of keys, values and headers; auto: as they are, in JSON as text or {"base64": ...}, on a terminal as '
+    help='Form of keys, values and headers; auto: unchanged, in JSON as text or {"base64": ...}, on a terminal as '
     "text, with \\xHH for bytes that are not UTF-8.",
 )
 @click.option("-Z", "named_null", is_flag=True, help="Print null as NULL.  [default: nothing]")
-@click.option("--null", "null", metavar="TEXT", help="Print null as this.")
-@click.option("-u", "--unbuffered", is_flag=True, help="Write each record by itself.")
+@click.option("--null", "null", metavar="TEXT", help="Print null as this text.")
+@click.option("-u", "--unbuffered", is_flag=True, help="Write each record separately.")
 @click.option("-G", "--group", metavar="GROUP", help="Read as a member of this group, and commit printed records.")
-@click.option("--pattern", metavar="REGEX", help="With --group: all topics whose whole names match, instead of TOPIC.")
+@click.option("--pattern", metavar="REGEX", help="With --group: all topics whose full names match, instead of TOPIC.")
 @progress_option
 def command(
     topics: tuple[str, ...],
@@ -105,22 +114,22 @@ def command(
     pattern: str | None,
     progress: bool | None,
 ) -> None:
-    """Read what is asked for and print it."""
+    """Read and print records."""
     names = tuple(dict.fromkeys((*topics, *more_topics)))
     if pattern is not None and names:
-        raise click.UsageError("either topics or --pattern")
+        raise click.UsageError("give either topics or --pattern")
     if pattern is None and (not all(names) or not names):
-        raise click.UsageError("no topic is named")
+        raise click.UsageError("no topic is given")
     if (regex := next((name[1:] for name in names if name.startswith("^")), None)) is not None:
         raise click.UsageError(
             f"'^{regex}' is a pattern: write --group GROUP --pattern '{regex}'; whole names match it"
         )
     if as_json and (template is not None or key_delimiter is not None or with_offset):
-        raise click.UsageError("-J has a form of its own: neither -f, -K nor -O goes with it")
+        raise click.UsageError("-J has its own format: it excludes -f, -K and -O")
     if template is not None and (key_delimiter is not None or with_offset):
-        raise click.UsageError("either -f, or -K and -O")
+        raise click.UsageError("give either -f, or -K and -O")
     if named_null and null is not None:
-        raise click.UsageError("either -Z or --null")
+        raise click.UsageError("give either -Z or --null")
     shown = "text" if form == "auto" and not as_json and sys.stdout.isatty() else form
     parts = _parts(template, delimiter, key_delimiter, shown, with_offset=with_offset, as_json=as_json)
     null = "NULL" if named_null else null or ""
@@ -131,7 +140,7 @@ def command(
     warn_of_seconds("consume", offsets)
     ends = exits or window.end_ms is not None
     if progress and not ends:
-        raise click.UsageError("--progress is for a read that ends: add -e")
+        raise click.UsageError("--progress needs a read that ends: add -e")
 
     from kafwire import Client
     from kafwire.cli.sink import Sink
@@ -145,7 +154,7 @@ def command(
     if group is None and (window.start == STORED or pattern is not None):
         raise click.UsageError(f"{'-o stored' if pattern is None else '--pattern'} needs --group")
     if group is not None and partitions:
-        raise click.UsageError("--group has its members share the partitions out: -p does not go with it")
+        raise click.UsageError("with --group, the group assigns the partitions: -p cannot be used")
     may_be_internal = form == "auto" and (pattern is not None or any(name.startswith("__") for name in names))
     renderer = _renderer(parts, null.encode(errors="surrogateescape"), may_be_internal=may_be_internal)
     columns = tuple(sorted({*renderer.columns, *(["key"] if keys else []), *(["offset"] if group is not None else [])}))
@@ -192,7 +201,7 @@ def _parts(
 
 
 class Printing:
-    """Writes at most `count` records of a reading; with `keys`, only records that have one of them."""
+    """Prints at most `count` records of a reading; with `keys`, only records with one of these keys."""
 
     def __init__(
         self,
@@ -212,7 +221,7 @@ class Printing:
         self._unbuffered = unbuffered
 
     def run(self, reading: "Reading", tell: Progress) -> None:
-        """Write until the reading ends or `count` records are written."""
+        """Print until the reading ends or `count` records are written."""
         try:
             for piece in reading:
                 if self._written is not None:
@@ -230,7 +239,7 @@ class Printing:
                 self._written.commit()
 
     def _write(self, batch: "Batch", rows: int) -> None:
-        """Write the wanted records in the first rows of a batch; the others count as written too."""
+        """Print the selected records in the first rows of a batch; skipped records count as written, too."""
         for first, end in self._runs(batch, rows):
             ends = range(first + 1, end + 1) if self._unbuffered else (end,)
             for begin, stop in zip((first, *ends), ends, strict=False):
@@ -255,7 +264,10 @@ class Printing:
 
 
 class Written:
-    """How far the batch in hand is written. All before it is processed: the consumer commits that by itself."""
+    """The written part of the current batch.
+
+    The consumer itself commits all earlier batches, as processed.
+    """
 
     def __init__(self, commit: Callable[[TopicPartition, int], None]) -> None:
         self._commit = commit
@@ -263,23 +275,23 @@ class Written:
 
     @classmethod
     def of(cls, reading: "Reading") -> Self | None:
-        """What is written of a group's records; None without a group."""
+        """Return an instance for a group's reading; None without a group."""
         from kafwire.cli.consume_group import GroupReading
 
         return cls(reading.commit) if isinstance(reading, GroupReading) else None
 
     def note(self, batch: "Batch", rows: int) -> None:
-        """Take in that so many records of a batch are written."""
+        """Note that the first `rows` records of a batch are written."""
         position = batch.next_offset if rows == len(batch) else batch[rows - 1].offset + 1 if rows else None
         if position is not None and batch.topic is not None and batch.partition is not None:
             self._last = TopicPartition(batch.topic, batch.partition), position
 
     def processed(self) -> None:
-        """What was in hand is not any more."""
+        """Forget the batch: the consumer counts it as processed."""
         self._last = None
 
     def commit(self) -> None:
-        """Commit what is written of the batch in hand."""
+        """Commit the written part of the current batch."""
         if self._last is not None:
             self._commit(*self._last)
             self._last = None

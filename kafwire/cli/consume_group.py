@@ -1,4 +1,4 @@
-"""What `kafwire consume --group` reads: what the group gives to this member, for ever or up to an end."""
+"""The reading of `kafwire consume --group`: this member's partitions, without end or up to end offsets."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupReading", "GroupReadingToEnds", "open_group"]
 
-_LOOK_EVERY_S = 1.0  # at what other members have committed
+_LOOK_EVERY_S = 1.0  # between two looks at other members' commits
 
 
 def open_group(client: "Client", wanted: Wanted, options: Mapping[str, Any], *, ends: bool) -> "GroupReading":
-    """Join the group, and read what it gives to this member; with `ends` up to what is the end now."""
+    """Join the group, and read the partitions assigned to this member; with `ends`, up to the current end offsets."""
     from kafwire import Consumer
 
     start = _start(wanted)
-    # A group that has committed nothing begins at the beginning, as everybody does.
+    # A group without commits starts at the beginning, like a reader without a group.
     arguments: dict[str, Any] = {"auto_offset_reset": "earliest" if start is None else "error", **options}
-    # A batch counts as processed when the next one is asked for: it is written and flushed then.
+    # A batch counts as processed when the next one is requested: it is then written and flushed.
     arguments |= {"group_id": wanted.group, "enable_auto_commit": True, "columns": wanted.columns, "start": start}
     arguments |= {"topics": list(wanted.topics)} if wanted.pattern is None else {"pattern": wanted.pattern}
     if not ends:
@@ -46,7 +46,7 @@ def open_group(client: "Client", wanted: Wanted, options: Mapping[str, Any], *, 
 
 
 def _start(wanted: Wanted) -> Any:
-    """Where to begin in partitions of which the group has committed nothing."""
+    """Return the start position for partitions without a committed offset."""
     window = wanted.window
     if window.start_ms is not None:
         return moment(window.start_ms)
@@ -56,7 +56,7 @@ def _start(wanted: Wanted) -> Any:
 
 
 class GroupReading:
-    """A member of a group, as long as somebody wants."""
+    """A group member that reads without end."""
 
     def __init__(self, consumer: "Consumer") -> None:
         self.total: int | None = None
@@ -70,24 +70,28 @@ class GroupReading:
             yield None
 
     def commit(self, where: TopicPartition, offset: int) -> None:
-        """Commit what is written of the batch in hand. Where others have the partition now, that is told: no error."""
+        """Commit the written part of the current batch.
+
+        If another member has the partition now, print that as a warning.
+        """
         try:
             self._consumer.commit({where: offset})
         except CommitFailedError as error:
             say(f"kafwire: {error}", err=True)
 
     def close(self) -> None:
-        """Commit the written records, and leave the group: the next member reads the others in hand."""
+        """Commit the written records, and leave the group; the next owner reads the rest."""
         with suppress(KafkaError):
             for where, offset in self._consumer.processed().items():
-                self._consumer.seek(where, offset)  # the others are not in hand any more
+                self._consumer.seek(where, offset)  # releases the records that were not written
         self._consumer.close()
 
 
 class GroupReadingToEnds(GroupReading):
-    """A member, until the group has read up to the ends that were there at the start.
+    """A group member that reads until the group reaches the end offsets at the start.
 
-    How far this member is in its partitions, their positions say; of those that others have, what is committed says it.
+    The progress is this member's positions in its own partitions, and the committed offsets in other members'
+    partitions.
     """
 
     def __init__(self, consumer: "Consumer", client: "Client", wanted: Wanted, options: Mapping[str, Any]) -> None:
@@ -98,7 +102,7 @@ class GroupReadingToEnds(GroupReading):
         self._groups = Groups(client)
         self._ends: dict[TopicPartition, int] = {}
         self._positions: dict[TopicPartition, int] = {}
-        self._late: dict[TopicPartition, KafkaError] = {}  # partitions whose ends are not known yet
+        self._late: dict[TopicPartition, KafkaError] = {}  # partitions with unknown end offsets
         self.total = 0
         try:
             found = partitions_of(client, wanted, sorted(self._consumer.subscription))
@@ -117,7 +121,7 @@ class GroupReadingToEnds(GroupReading):
             self.total = (self.total or 0) + max(0, ends[tp] - position)
 
     def _find_late(self, partitions: Collection[TopicPartition]) -> None:
-        """Wait for the leaders of these; an error names the partitions that are still not available."""
+        """Wait for the leaders of these partitions; an error names the partitions that are still unavailable."""
         ends = ends_of(self._client, self._wanted, self._options, partitions)
         self._add(ends, self._client.offsets(ends, "earliest"))
         for tp in partitions:
@@ -137,7 +141,7 @@ class GroupReadingToEnds(GroupReading):
                 tp = TopicPartition(batch.topic or "", -1 if batch.partition is None else batch.partition)
                 if tp in self._late:
                     self._find_late([tp])
-                end = self._ends.get(tp, 0)  # one that came later had nothing
+                end = self._ends.get(tp, 0)  # a partition that was created later was empty
                 self._reach(tp, batch.next_offset)
                 yield batch, rows_before(batch, end)
                 if batch.next_offset >= end:
@@ -148,8 +152,8 @@ class GroupReadingToEnds(GroupReading):
             self._look()
 
     def _leave_out(self, tp: TopicPartition, offset: int) -> None:
-        """Read no more of a partition. What comes from an offset on is not written, so it is not processed."""
-        with suppress(ConfigError):  # it was revoked just now
+        """Stop reading a partition. Records from `offset` on are not written, so they do not count as processed."""
+        with suppress(ConfigError):  # the partition was revoked just now
             self._consumer.seek(tp, offset)
             self._consumer.pause(tp)
 
@@ -157,7 +161,7 @@ class GroupReadingToEnds(GroupReading):
         return any(self._positions[tp] < end for tp, end in self._ends.items())
 
     def _look(self) -> None:
-        """The tail of a partition may be invisible, and others read theirs."""
+        """Update the progress: a partition's tail may be invisible, and other members read their partitions."""
         for tp in self._consumer.assignment & self._ends.keys():
             with suppress(ConfigError):
                 self._reach(tp, self._consumer.position(tp))
@@ -166,13 +170,13 @@ class GroupReadingToEnds(GroupReading):
             self._look_at_commits()
 
     def _look_at_commits(self) -> None:
-        # Without a wait for open transactions, which `Consumer.committed` has: it would hold this member's partitions.
+        # Does not wait for open transactions as `Consumer.committed` does: that would hold this member's partitions.
         try:
             found = self._groups.committed(self._wanted.group or "")
         except KafkaError as error:
             if not may_pass(error):
                 raise
-            return  # the coordinator moves: the next look finds it
+            return  # the coordinator moves: the next look succeeds
         for tp, offset in found.items():
             self._reach(tp, offset)
 

@@ -1,4 +1,4 @@
-"""Where `kafwire consume` reads: -o as kcat has it, and batches from a bounded read or from one without end."""
+"""The source of `kafwire consume`: parses kcat's -o, and yields batches of a bounded or an endless read."""
 
 import datetime as dt
 import re
@@ -38,19 +38,19 @@ __all__ = [
 STORED = "stored"
 _NAMES = {"beginning": "earliest", "earliest": "earliest", "end": "latest", "latest": "latest", STORED: STORED}
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
-# Seconds from 1973 to 2286, which as milliseconds are in the first four months of 1970.
+# Seconds for 1973 to 2286; read as milliseconds, they are in the first four months of 1970.
 _SECONDS = re.compile("[1-9][0-9]{8,9}")
-_LAST_MS = 253_402_300_799_999  # what a datetime can say
-# How long to wait for records before looking whether somebody still reads the output.
+_LAST_MS = 253_402_300_799_999  # the maximum of a datetime
+# The longest wait for records between checks whether the output still has a reader.
 SILENCE_S = 0.25
 
-# Rows [0, rows) of a batch; None: nothing has arrived for a while.
+# Rows [0, rows) of a batch; None: no records arrived for a while.
 Piece = tuple["Batch", int] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What of a partition is wanted: from a name, an offset, -n (the last n) or a time on; up to a time."""
+    """The selected part of a partition: from a name, an offset, -n (the last n) or a time on; up to a time."""
 
     start: str | int | None = None
     start_ms: int | None = None
@@ -59,7 +59,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to read: all partitions of the topics where none are named; of a group's, those that it assigns."""
+    """What to read: the given partitions of the topics, or all; for a group, the partitions it assigns."""
 
     topics: Sequence[str]
     partitions: Collection[int]
@@ -70,7 +70,7 @@ class Wanted:
 
 
 def parse_window(given: Sequence[str]) -> Window:
-    """Read the values of -o: at most one that says where to begin, and one that says where to end."""
+    """Parse the values of -o: at most one start, and one end."""
     start: str | int | None = None
     start_ms: int | None = None
     end_ms: int | None = None
@@ -96,12 +96,12 @@ def parse_window(given: Sequence[str]) -> Window:
             if text == "-0":
                 start = "latest"
     if begins > 1:
-        raise click.UsageError("-o says twice where to begin; only e@TIME goes with another -o")
+        raise click.UsageError("-o gives two start positions; only e@TIME can be combined with another -o")
     return Window(start, start_ms, end_ms)
 
 
 def warn_of_seconds(command: str, given: Sequence[str], option: str = "-o ") -> None:
-    """Warn on standard error of times that look like seconds since the epoch: as milliseconds they are in 1970."""
+    """Warn on standard error of times that look like seconds since the epoch: as milliseconds, they are in 1970."""
     for text in given:
         mark, at, number = text.rpartition("@")
         if _SECONDS.fullmatch(number) and mark + at in ("", "s@", "e@"):
@@ -114,14 +114,14 @@ def warn_of_seconds(command: str, given: Sequence[str], option: str = "-o ") -> 
 
 
 def milliseconds(option: str, text: str, value: str) -> int:
-    """A time as a person gives it, since the epoch. `option` and `text` are what it stands in.
+    """Return a time in the user's notation as milliseconds since the epoch. `option` and `text` are for errors.
 
     Raises:
-        click.UsageError: it is none.
+        click.UsageError: `value` is not a time.
     """
     if value.isdecimal():
         if int(value) > _LAST_MS:
-            raise click.UsageError(f"{option} {text}: milliseconds since the epoch are needed, up to the year 9999")
+            raise click.UsageError(f"{option} {text}: milliseconds since the epoch must be before the year 10000")
         return int(value)
     try:
         moment = dt.datetime.fromisoformat(value)
@@ -137,28 +137,28 @@ def milliseconds(option: str, text: str, value: str) -> int:
 
 
 def moment(ms: int) -> dt.datetime:
-    """Milliseconds since the epoch as a time."""
+    """Return milliseconds since the epoch as a datetime."""
     return _EPOCH + dt.timedelta(milliseconds=ms)
 
 
 class Reading(Protocol):
-    """What a command reads: pieces, until it ends or for ever."""
+    """The input of a command: pieces, until it ends or without end."""
 
-    total: int | None  # offsets to cover; None: without end
-    done: int  # of them
+    total: int | None  # number of offsets to read; None: without end
+    done: int  # number of offsets read so far
 
     def __iter__(self) -> Iterator[Piece]: ...
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
 
 
 def open_reading(client: "Client", wanted: Wanted, options: Mapping[str, Any], *, ends: bool) -> Reading:
-    """Begin to read, without a group: what is there now (`ends`), or that and all that arrives."""
+    """Start a read without a group: of the existing records (`ends`), or of these and all new ones."""
     from kafwire.config import ScanConfig
 
     given = {"auto_offset_reset": "error", **options}
     found, late = partitions_of(client, wanted), dict[TopicPartition, KafkaError]()
-    available = available_offsets(client, found, "latest", late)  # an error if no partition can be read
+    available = available_offsets(client, found, "latest", late)  # raises if no partition can be read
     if not ends:
         warn_late("consume", late)
         return _Endless(_consumer(client, wanted, given))
@@ -183,7 +183,7 @@ def available_offsets(
 ) -> dict[TopicPartition, int]:
     """Look up offsets; `late` gets the error of each partition that is not available yet.
 
-    Where no partition is available, all are waited for, as nothing can be read meanwhile.
+    If no partition is available, wait for all of them, as nothing can be read meanwhile.
     """
     found = client.offsets(partitions, when, on_error=late.__setitem__, **options)
     if found or not partitions:
@@ -195,13 +195,13 @@ def available_offsets(
 def warn_late(
     command: str, late: Mapping[TopicPartition, KafkaError], outcome: str = "is read after the others"
 ) -> None:
-    """Name the partitions that are not available yet on standard error."""
+    """Print the partitions that are not available yet to standard error."""
     for where, why in late.items():
         click.echo(f"kafwire {command}: {where.topic}-{where.partition} {outcome}: {why}", err=True)
 
 
 class _Bounded:
-    """A scan, and behind it another one of the partitions that were not available at first."""
+    """A scan, followed by another one of the partitions that were not available at first."""
 
     def __init__(self, scan: Any, rest: Callable[[], Any] | None = None) -> None:
         self._rest = rest
@@ -220,7 +220,7 @@ class _Bounded:
         if self._rest is not None:
             rest, self._rest = self._rest, None
             self._scan.close()
-            self._begin(rest())  # an error names the partitions that are still not available
+            self._begin(rest())  # an error names the partitions that are still unavailable
             yield from self._pieces()
 
     def _pieces(self) -> Iterator[Piece]:
@@ -237,7 +237,7 @@ class _Bounded:
 
 
 class _Endless:
-    """A consumer, as long as somebody wants."""
+    """A consumer that reads without end."""
 
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
@@ -255,7 +255,7 @@ class _Endless:
 
 
 def rows_before(batch: "Batch", end: int) -> int:
-    """Return how many records of a batch come before an offset."""
+    """Return the number of records in a batch before an offset."""
     if batch.next_offset <= end:
         return len(batch)
     return bisect_left(range(len(batch)), end, key=lambda row: batch[row].offset)
@@ -268,7 +268,7 @@ def _scan(
     reset: str,
     partitions: Collection[TopicPartition] | None,
 ) -> Any:
-    """Scan the wanted topics, or only `partitions` of them."""
+    """Scan the selected topics, or only `partitions` of them."""
     window = wanted.window
     start: Any = "earliest"
     end: Any = "latest" if window.end_ms is None else moment(window.end_ms)
@@ -279,13 +279,13 @@ def _scan(
         found = partitions_of(client, wanted) if partitions is None else partitions
         start, ends = _start_offsets(client, found, window.start, options, reset)
         if window.end_ms is None:
-            end = ends  # so that -N is N records, whatever arrives meanwhile
+            end = ends  # so that -N is N records, even if new ones arrive meanwhile
     elif window.start is not None:
         start = window.start
     if partitions is not None and not isinstance(start, dict):
         start = dict.fromkeys(partitions, start)
     if isinstance(start, dict):
-        numbers = None  # the offsets name them
+        numbers = None  # the offsets name the partitions
     return client.scan(list(wanted.topics), partitions=numbers, start=start, end=end, columns=wanted.columns, **options)
 
 
@@ -310,7 +310,7 @@ def _consumer(client: "Client", wanted: Wanted, options: Mapping[str, Any]) -> A
 
 
 def partitions_of(client: "Client", wanted: Wanted, topics: Sequence[str] | None = None) -> list[TopicPartition]:
-    """List the wanted partitions of `topics`, or of all wanted topics; `ConfigError` for one that does not exist."""
+    """List the selected partitions of `topics`, or of all selected topics. Raises `ConfigError` for a missing one."""
     found = []
     for topic in wanted.topics if topics is None else topics:
         numbers = sorted(client.topic(topic).partitions)
@@ -328,7 +328,7 @@ def ends_of(
     partitions: Collection[TopicPartition],
     late: dict[TopicPartition, KafkaError] | None = None,
 ) -> dict[TopicPartition, int]:
-    """Where these partitions end, or reach the time at which to end. See `available_offsets` for `late`."""
+    """Return the partitions' end offsets, or those of the time to stop at. See `available_offsets` for `late`."""
 
     def offsets(of: Collection[TopicPartition], when: Any, **level: Any) -> dict[TopicPartition, int]:
         return client.offsets(of, when, **level) if late is None else available_offsets(client, of, when, late, **level)
@@ -349,9 +349,9 @@ def _start_offsets(
     *,
     waits: bool = True,
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where to begin for an offset or -n, and the ends. `reset` is the policy for an offset that does not exist.
+    """Return start offsets for an offset or -n, and end offsets. `reset` is the policy for an offset out of range.
 
-    Without `waits` a partition that is not available begins at the offset unchecked, and has no end.
+    Without `waits`, an unavailable partition gets the unchecked offset, and no end offset.
     """
     patience: dict[str, Any] = {} if waits else {"on_error": lambda *_: None}
     low = client.offsets(found, "earliest", **patience)
@@ -382,7 +382,7 @@ def _reset(
         tp = missing[0]
         raise KafkaError(
             f"{tp.topic}-{tp.partition} has the offsets {low[tp]} to {high[tp]} (exclusive), not {asked}: choose "
-            "partitions with -p, or say what to do with -X auto.offset.reset=earliest"
+            "partitions with -p, or set -X auto.offset.reset=earliest"
         )
     found = client.offsets(missing, max(0, round(time.time() * 1000) - duration))
     return {tp: found[tp] if found[tp] >= 0 else high[tp] for tp in missing}

@@ -1,4 +1,4 @@
-"""`kafwire decode`: the bytes of Kafka's protocol as JSON. docs/cli.md shows every form of the output."""
+"""`kafwire decode`: prints bytes of Kafka's protocol as JSON. docs/cli.md shows every form of the output."""
 
 from contextlib import suppress
 from typing import NamedTuple
@@ -21,21 +21,21 @@ __all__ = ["command"]
 _HEADERS = ("RequestHeader", "ResponseHeader")
 
 
-# "\b" keeps click from filling the paragraph
+# "\b" keeps click from re-wrapping the paragraph
 _HELP = """Show the bytes of Kafka's protocol as JSON with Kafka's field names.
 
 INPUT is a file, hex or base64, or - for standard input, which is also the default.
 
 \b
   kafwire decode 00030004000000010000000000000001
-  kafwire decode --response --api Metadata --version 12 answer.bin
+  kafwire decode --response --api Metadata --version 12 response.bin
   kafwire decode --message ConsumerProtocolSubscription AAMAAAAA/////wAAAAD/////AAA=
   kafwire decode --connection client-to-server.bin server-to-client.bin
   kafwire decode --records 00000000000000000000.log
   kafwire decode --records __consumer_offsets-7/00000000000000000000.log
   kafwire decode 00000000000000000000.timeindex -c 10
 
-Integers are exact whatever their size. Exit code 1: something could not be decoded.
+Integers of any size are exact. Exit code 1: something could not be decoded.
 """
 
 
@@ -44,10 +44,15 @@ Integers are exact whatever their size. Exit code 1: something could not be deco
 @click.option("--request", "mode", flag_value="request", help="Requests; API and version are in the header. [default]")
 @click.option("--response", "mode", flag_value="response", help="A response; needs --api and --version.")
 @click.option(
-    "--message", metavar="NAME", help="A message alone, as it is inside others: ConsumerProtocolSubscription."
+    "--message",
+    metavar="NAME",
+    help="A single message, such as the contents of a bytes field: ConsumerProtocolSubscription.",
 )
 @click.option(
-    "--connection", "mode", flag_value="connection", help="What a client sent, and what it received: 2 files."
+    "--connection",
+    "mode",
+    flag_value="connection",
+    help="Two files: the bytes that a client sent, and those that it received.",
 )
 @click.option(
     "--log",
@@ -59,15 +64,17 @@ Integers are exact whatever their size. Exit code 1: something could not be deco
 @click.option("--api", metavar="API", help="Name or key of the API.")
 @click.option("--version", type=int, metavar="N", help="Version of the API or of the message.")
 @click.option("--body", is_flag=True, help="The input has no header; needs --api and --version.")
-@click.option("--input", "form", type=click.Choice(FORMS), default="auto", show_default=True, help="What the input is.")
 @click.option(
-    "--size-prefix/--no-size-prefix", default=None, help="Frames have their size in front. [default: find out]"
+    "--input", "form", type=click.Choice(FORMS), default="auto", show_default=True, help="Encoding of the input."
 )
-@click.option("--records", is_flag=True, help="Show the records: inside their batches; of a log, one value for each.")
+@click.option("--size-prefix/--no-size-prefix", default=None, help="Frames begin with their size. [default: detect]")
+@click.option(
+    "--records", is_flag=True, help="Show the records: inside their batches; for a log, one value per record."
+)
 @click.option(
     "--topic",
     metavar="TOPIC",
-    help="The topic of the log; the records of Kafka's internal topics are decoded. [default: that of the folder]",
+    help="The topic of the log; the records of Kafka's internal topics are decoded. [default: from the folder's name]",
 )
 @click.option("--raw-records", is_flag=True, help="Show record batches as base64.")
 @click.option(
@@ -81,16 +88,16 @@ Integers are exact whatever their size. Exit code 1: something could not be deco
 @click.option(
     "--show-secrets",
     is_flag=True,
-    help=f"Show what logs clients in, salted passwords, tokens, and values of secret options. [default: {HIDDEN}]",
+    help=f"Show credentials, salted passwords, tokens, and values of secret options. [default: {HIDDEN}]",
 )
 @click.option(
     "--max-frame-bytes",
     type=click.IntRange(min=1),
     default=MAX_FRAME_BYTES,
     show_default=True,
-    help="Limit of a frame.",
+    help="Maximum size of a frame.",
 )
-@click.option("-c", "--count", "--limit", type=click.IntRange(min=1), metavar="N", help="End after N values.")
+@click.option("-c", "--count", "--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N values.")
 @pretty_option
 def command(
     inputs: tuple[str, ...],
@@ -110,25 +117,25 @@ def command(
     count: int | None,
     pretty: bool | None,
 ) -> int:
-    """Decode what is given in the way that is asked for."""
+    """Decode the inputs."""
     if message is not None and mode is not None:
-        raise click.UsageError("--message goes with none of --request, --response, --connection and --log")
+        raise click.UsageError("--message excludes --request, --response, --connection and --log")
     if records and raw_records:
-        raise click.UsageError("either --records or --raw-records")
+        raise click.UsageError("give either --records or --raw-records")
     if mode is None and message is None:
         mode = "log" if len(inputs) == 1 and is_log_file(inputs[0]) else "request"
     if len(inputs) != 2 and mode == "connection":
-        raise click.UsageError("--connection takes two files: what the client sent, and what it received")
+        raise click.UsageError("--connection needs two files: the bytes that the client sent and received")
     if len(inputs) > 1 and mode != "connection":
-        raise click.UsageError("one input only; --connection takes the two directions of a connection")
+        raise click.UsageError("give one input; only --connection has two")
     if mode in {"connection", "log"} and (api or version is not None or body or form not in {"auto", "raw"}):
-        raise click.UsageError(f"--{mode} reads raw bytes, and takes neither --api, --version nor --body")
+        raise click.UsageError(f"--{mode} reads raw bytes, and excludes --api, --version and --body")
     if mode in {"connection", "log"} and size_prefix is not None:
-        raise click.UsageError(f"--{mode} takes no --size-prefix")
+        raise click.UsageError(f"--{mode} excludes --size-prefix")
     if topic is not None and mode != "log":
         raise click.UsageError("--topic is for the log of a partition")
     if mode == "log" and raw_records:
-        raise click.UsageError("--raw-records is for frames and messages: a log is its records")
+        raise click.UsageError("--raw-records is for frames and messages, not for a log")
     if not all(inputs):
         raise click.UsageError("an input is empty: give a file, hex or base64")
     if inputs == (STDIN, STDIN):
@@ -151,7 +158,7 @@ def command(
             source = _Source(given, form, max_frame_bytes, size_prefix)
             if message is not None:
                 if api or body or size_prefix is not None:
-                    raise click.UsageError("--message takes neither --api, --body nor --size-prefix")
+                    raise click.UsageError("--message excludes --api, --body and --size-prefix")
                 _decode_message(decoder, message, version, source)
             else:
                 _decode_frames(decoder, mode or "request", api, version, source, body=body)
@@ -159,7 +166,7 @@ def command(
 
 
 class _Source(NamedTuple):
-    """Where the bytes of frames and messages come from."""
+    """The source of the bytes of frames and messages."""
 
     given: str | None
     form: str
@@ -178,7 +185,7 @@ def _decode_message(decoder: Decoder, name: str, version: int | None, source: _S
     if version is not None:
         check_version(cls, version)
     elif cls.__name__ in _HEADERS:
-        raise click.UsageError(f"--message {cls.__name__} needs --version: its bytes do not say")
+        raise click.UsageError(f"--message {cls.__name__} needs --version: its bytes do not contain it")
     decoder.message(cls, version, source.read())
 
 
@@ -187,7 +194,7 @@ def _decode_frames(
 ) -> None:
     if mode == "request" and not body:
         if api or version is not None:
-            raise click.UsageError("a request says its API and version; --body is for one without a header")
+            raise click.UsageError("a request's header has its API and version; if it has no header, add --body")
         decoder.requests(source.frames(requests=True))
         return
     request, version = _api_and_version(mode, api, version)

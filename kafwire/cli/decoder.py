@@ -1,4 +1,4 @@
-"""The output of `kafwire decode` for frames, messages and connections; `log_decoder` has the files of a partition."""
+"""The output of `kafwire decode` for frames, messages and connections; `log_decoder` handles a partition's files."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -39,7 +39,7 @@ __all__ = ["Decoder"]
 
 _CHUNK = 1 << 16
 _VERSION_BYTES = 2
-_FETCH_SNAPSHOT = 59  # its records are a piece of a file, cut anywhere
+_FETCH_SNAPSHOT = 59  # its records are a piece of a file with arbitrary bounds
 _VERSION_IS_A_FIELD = {
     "LeaderChangeMessage",
     "SnapshotHeaderRecord",
@@ -50,7 +50,7 @@ _VERSION_IS_A_FIELD = {
 
 
 class Decoder:
-    """Writes values as they are decoded, and notes problems."""
+    """Prints decoded values, and notes problems."""
 
     def __init__(
         self,
@@ -74,14 +74,14 @@ class Decoder:
             self._frame(read_request(frame.data, frame.position), frame)
 
     def responses(self, frames: list[Frame], request_class: type[Request[Response]], version: int) -> None:
-        """Decode answers to requests of one API and version, with their headers."""
+        """Decode responses to requests of one API and version, with their headers."""
         for frame in frames:
             self._frame(read_response(frame.data, request_class, version, frame.position), frame)
 
     def _frame(self, event: RequestFrame | ResponseFrame, frame: Frame) -> None:
         if frame.missing:
             self._findings.problem(
-                f"the frame at byte {frame.position} is cut off: {frame.missing} bytes of it are missing"
+                f"the frame at byte {frame.position} is truncated: {frame.missing} bytes are missing"
             )
             self._findings.write(
                 {
@@ -195,7 +195,7 @@ class Decoder:
         self._findings.write(head)
 
     def _hex(self, data: bytes, cls: type[Message] | None) -> Text | str:
-        """Bytes that were not decoded, unless the message may have a secret in it."""
+        """Return undecoded bytes as hex, or HIDDEN if the message may contain a secret."""
         if self._show_secrets or cls is None or not cls.may_hide():
             return Text(data, "hex")
         return HIDDEN
@@ -203,12 +203,12 @@ class Decoder:
     # --- messages ---
 
     def message(self, cls: type[Message], version: int | None, data: bytes) -> None:
-        """Decode a message without a header. Without `version` it is in the two bytes in front."""
+        """Decode a message without a header. Without `version`, the first two bytes are the version."""
         name = cls.__name__
         if version is None:
             if len(data) < _VERSION_BYTES:
                 raise click.ClickException(
-                    f"{name} begins with {_VERSION_BYTES} bytes of version; there are {len(data)} bytes"
+                    f"{name} begins with a version of {_VERSION_BYTES} bytes, but there are only {len(data)} bytes"
                 )
             shown = 0 if issubclass(cls, CoordinatorKey) else int.from_bytes(data[:_VERSION_BYTES], "big", signed=True)
         else:
@@ -222,7 +222,7 @@ class Decoder:
             self._bare(message, shown)
 
     def response_body(self, request_class: type[Request[Response]], version: int, data: bytes) -> None:
-        """Decode an answer without its header."""
+        """Decode a response without its header."""
         try:
             found, message = decode_response_body(request_class, data, version)
         except ProtocolError as error:
@@ -242,7 +242,7 @@ class Decoder:
         )
 
     def _body(self, message: Message, version: int | None) -> dict[str, Any]:
-        """The message as JSON; of one in no version, or in one above ours, what our own have."""
+        """Return the message as JSON; without a version, or with one above ours, in our highest version."""
         shown = 0 if version is None else min(version, message.max_version)
         return to_json(message, shown, records=self._records_form(message), show_secrets=self._show_secrets)
 
@@ -295,7 +295,7 @@ def _decoded(cls: type[Message], version: int | None, data: bytes) -> Message:
 
 
 def _header_tags(header: RequestHeader | ResponseHeader | None, version: int) -> dict[str, Any]:
-    """The header's tagged fields, if there are any; no version of it declares one."""
+    """Return the header's tagged fields, if it has any; no version of it declares one."""
     if header is None or not header.unknown_tagged_fields:
         return {}
     return {"headerTaggedFields": to_json(header, version)[UNKNOWN_TAGGED_FIELDS]}

@@ -1,4 +1,4 @@
-"""What became of the records that a command sent: how many were delivered, and which of them were not."""
+"""The outcomes of the records that a command sent: how many were delivered, and the first errors."""
 
 from array import array
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _TOLD = 10
 
 
 class Failure(NamedTuple):
-    """Records of which one error tells; the first one's number, and how many there are."""
+    """Records with the same error: the first one's number, and how many there are."""
 
     number: int
     records: int
@@ -22,9 +22,9 @@ class Failure(NamedTuple):
 
 
 class DeliveryTracker:
-    """Batches on their way and the numbers of the records in them.
+    """Unfinished batches, and the numbers of their records.
 
-    Keeps 16 bytes for each run of records with numbers that follow each other, not a handle for each record.
+    Keeps 16 bytes for each run of consecutive records, not a handle for each record.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class DeliveryTracker:
         self._failures: list[Failure] = []
 
     def note(self, batch: "ProducerBatch", number: int, count: int = 1) -> None:
-        """Records with these numbers are in this batch."""
+        """Note that the records with these numbers are in this batch."""
         runs = self._runs.get(batch)
         if runs is None:
             self._runs[batch] = array("Q", (number, count))
@@ -45,17 +45,17 @@ class DeliveryTracker:
             runs.append(count)
 
     def refuse(self, number: int, error: "KafkaError", count: int = 1) -> None:
-        """Records were not even sent."""
+        """Note records that could not be sent."""
         self.failed += count
         if len(self._failures) < _TOLD:
             self._failures.append(Failure(number, count, error))
 
     def lose(self, count: int) -> None:
-        """Records were not sent, for a reason that is told elsewhere."""
+        """Count records that were not sent, whose reason is reported elsewhere."""
         self.failed += count
 
     def settle(self) -> None:
-        """Look what became of the batches."""
+        """Collect the outcomes of completed batches."""
         for batch in [batch for batch in self._runs if batch.done]:
             runs = self._runs.pop(batch)
             done = 0
@@ -74,11 +74,11 @@ class DeliveryTracker:
 
     @property
     def open(self) -> int:
-        """Records whose outcome is not known."""
+        """The number of records without an outcome."""
         return sum(sum(runs[1::2]) for runs in self._runs.values())
 
     def tell(self, where: Callable[[int], str]) -> list[str]:
-        """The first errors, each with where its first record came from."""
+        """Return the first errors, each with the source of its first record."""
         told = []
         for number, count, error in sorted(self._failures, key=lambda failure: failure.number):
             more = f" and {count - 1} more" if count > 1 else ""
@@ -87,7 +87,7 @@ class DeliveryTracker:
 
 
 def _number(runs: "array[int]", index: int) -> int:
-    """The number of the record at `index` among these runs."""
+    """Return the number of the record at `index` among these runs."""
     for first, count in zip(runs[::2], runs[1::2], strict=True):
         if index < count:
             return first + index

@@ -1,4 +1,4 @@
-"""What `kafwire doctor` finds: one step after the other, each with what is wrong and what to change."""
+"""The findings of `kafwire doctor`: one step after the other, each with the problem and a remedy."""
 
 import socket
 import time
@@ -19,10 +19,10 @@ from kafwire.security.tls import described
 __all__ = ["Finding", "examine"]
 
 _SECURITY_CHANGE = "compare security_protocol, sasl_mechanism, user, password and certificates with the listener's"
-# Brokers log the cause of these, and do not send it.
+# Brokers log the cause of these errors, and do not send it.
 _LOGGED = frozenset({ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.INVALID_REQUEST})
-# The port takes connections, and nothing there speaks Kafka's protocol as the client does.
-_PROTOCOL_CHANGE = "see what listens there, and which security_protocol it wants"
+# The port accepts connections, but the server does not speak Kafka's protocol as configured.
+_PROTOCOL_CHANGE = "check which server listens on this port, and which security_protocol it expects"
 _TOPICS = "kafwire-doctor-"
 _VALUE = b"from kafwire doctor"
 _LOOK_UP_S = 3.0
@@ -33,7 +33,7 @@ _PARALLEL = 16
 
 @dataclass(frozen=True)
 class Finding:
-    """One step: whether it went well, what was seen, and what to change if it did not."""
+    """One step: success, observation, and the remedy after a failure."""
 
     step: str
     ok: bool
@@ -44,9 +44,9 @@ class Finding:
 def examine(
     host: str, port: int, timeout_s: float, options: Mapping[str, Any] = MappingProxyType({}), *, writes: bool = True
 ) -> Generator[Finding, None, None]:
-    """Check a broker, until a step fails that the others need.
+    """Check a broker, and stop at a failed step that later steps need.
 
-    `timeout_s` is for all of it, about; `options` are a client's.
+    `timeout_s` is roughly the time limit of all steps; `options` are a client's.
     """
     until = time.monotonic() + timeout_s
     server = host_and_port(host, port)
@@ -63,7 +63,7 @@ def examine(
     try:
         client = Client(server, **{"client_id": "kafwire-doctor", **options, "default_api_timeout_ms": left_ms})
     except ConfigError as error:
-        yield Finding("options", False, _short(error), "correct what -X and -F say")
+        yield Finding("options", False, _short(error), "correct the options in -X and -F")
         return
     with client:
         try:
@@ -91,7 +91,7 @@ def examine(
 
 
 def _secured(security: str, options: Mapping[str, Any]) -> str:
-    """What the connection is protected by."""
+    """Describe how the connection is protected."""
     parts = []
     if security.endswith("SSL"):
         parts.append(f"TLS by {described()}")
@@ -113,11 +113,11 @@ def look_up(host: str, port: int, timeout_s: float) -> tuple[Finding, list[tuple
 
 
 def connect(addresses: list[tuple[Any, ...]], port: int, timeout_s: float) -> Finding:
-    """Connect to each address; one that answers is enough."""
+    """Connect to each address; one success is enough."""
     with ThreadPoolExecutor(_PARALLEL) as threads:
         problems = list(threads.map(lambda address: _refusal(address, timeout_s), addresses))
     seen = [
-        f"{address[0]} {'answers' if problem is None else problem}"
+        f"{address[0]} {'accepts connections' if problem is None else problem}"
         for address, problem in zip(addresses, problems, strict=True)
     ]
     return Finding(
@@ -126,32 +126,32 @@ def connect(addresses: list[tuple[Any, ...]], port: int, timeout_s: float) -> Fi
         f"port {port}: {', '.join(dict.fromkeys(seen))}",
         ""
         if None in problems
-        else "see that a broker runs and listens there, on an interface this machine can reach "
-        "(listeners=PLAINTEXT://0.0.0.0:9092 for all; a container's port must be published), behind no firewall",
+        else "check that a broker runs and listens there, on an interface this machine can reach "
+        "(listeners=PLAINTEXT://0.0.0.0:9092 for all; a container's port must be published), without a firewall",
     )
 
 
 def judge_versions(versions: Mapping[int, tuple[int, int]]) -> Finding:
-    """Compare what a broker offers with what kafwire needs."""
+    """Compare a broker's API versions with those that kafwire needs."""
     missing = lacking(versions)
     if not missing:
-        return Finding("versions", True, "all that kafwire needs")
+        return Finding("versions", True, "the broker has all APIs and versions that kafwire needs")
     return Finding("versions", False, "; ".join(missing), "upgrade the broker; see docs/compatibility.md")
 
 
 def judge_advertised(server: str, brokers: Sequence[Any], timeout_s: float) -> list[Finding]:
-    """See whether the addresses that clients are sent to can be reached from here."""
+    """Check that each advertised address can be reached from this machine."""
     with ThreadPoolExecutor(_PARALLEL) as threads:
         problems = list(threads.map(lambda broker: _unreached(broker, timeout_s), brokers))
     found = []
     for broker, problem in zip(brokers, problems, strict=True):
         where = f"broker {broker.node_id} is at {host_and_port(broker.host, broker.port)}"
         change = (
-            f"{server} answers, but clients are sent to {host_and_port(broker.host, broker.port)}: set "
+            f"{server} responds, but the cluster directs clients to {host_and_port(broker.host, broker.port)}: set "
             "advertised.listeners of that broker to an address that this machine can reach"
         )
         found.append(
-            Finding("advertised", True, f"{where}, which answers")
+            Finding("advertised", True, f"{where}, which accepts connections")
             if problem is None
             else Finding("advertised", False, f"{where}: {problem}", change)
         )
@@ -168,7 +168,7 @@ def there_and_back(server: str, options: Mapping[str, Any]) -> Generator[Finding
             yield Finding("topic", False, f"creating {topic}: {_short(error)}", _change_for(error))
             return
         try:
-            yield Finding("topic", True, f"created {topic}")  # whoever ends the examination here leaves no topic behind
+            yield Finding("topic", True, f"created {topic}")  # a caller that stops here leaves no topic behind
             limit_ms = options["default_api_timeout_ms"]
             limits = dict.fromkeys(("max_block_ms", "request_timeout_ms", "delivery_timeout_ms"), limit_ms)
             with Producer(server, **{**options, **limits, "linger_ms": 0}) as producer:
@@ -176,7 +176,7 @@ def there_and_back(server: str, options: Mapping[str, Any]) -> Generator[Finding
             with scan(server, topic, **options) as found:
                 values = [record.value for batch in found.batches() for record in batch]
             same = values == [_VALUE]
-            seen = f"a record at offset {sent.offset}, and back" if same else f"sent {_VALUE!r}, read {values!r}"
+            seen = f"sent and read a record at offset {sent.offset}" if same else f"sent {_VALUE!r}, read {values!r}"
             yield Finding("record", same, seen, "")
         except (KafkaError, ProtocolError, TimeoutError) as error:
             yield Finding("record", False, _short(error), _change_for(error))
@@ -194,12 +194,12 @@ def _greeting() -> Any:
 
 
 def _resolved(host: str, port: int, timeout_s: float) -> list[tuple[Any, ...]] | str:
-    """Socket addresses, or what is wrong with the name."""
+    """Return socket addresses, or the reason why the name does not resolve."""
     threads = ThreadPoolExecutor(1)
     try:
         found = threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM).result(timeout_s)
     except TimeoutError:
-        return f"{host!r} does not resolve: no answer within {timeout_s:g} s"
+        return f"{host!r} does not resolve: no response within {timeout_s:g} s"
     except (OSError, UnicodeError) as error:
         return f"{host!r} does not resolve: {getattr(error, 'strerror', None) or error}"
     finally:
@@ -208,11 +208,11 @@ def _resolved(host: str, port: int, timeout_s: float) -> list[tuple[Any, ...]] |
 
 
 def _refusal(address: tuple[Any, ...], timeout_s: float) -> str | None:
-    """Why an address does not take a connection, if it does not."""
+    """Return why an address does not accept a connection; None if it does."""
     try:
         socket.create_connection(address[:2], timeout_s).close()
     except TimeoutError:
-        return f"does not answer within {timeout_s:g} s"
+        return f"does not respond within {timeout_s:g} s"
     except OSError as error:
         return (error.strerror or str(error)).lower()
     return None
@@ -227,26 +227,26 @@ def _unreached(broker: Any, timeout_s: float) -> str | None:
 
 
 def _change_for(error: Exception) -> str:
-    """Return a remedy where one is known. The error's own text has its cause."""
+    """Return a remedy if one is known. The error's own text has its cause."""
     if isinstance(error, BrokerError):
         if isinstance(error, AuthorizationError):
-            return f"allow it to this client by an ACL{_acl(error)}; --no-write leaves this step out"
+            return f"allow it for this client with an ACL{_acl(error)}; --no-write skips this step"
         if error.name == "INVALID_REPLICATION_FACTOR":
-            return "set default.replication.factor to no more than there are brokers, or start the others"
+            return "set default.replication.factor to at most the number of brokers, or start more brokers"
         if error.name == "POLICY_VIOLATION":
-            return "the cluster's policy forbids it; --no-write leaves this step out"
+            return "the cluster's policy forbids it; --no-write skips this step"
         if error.code in _LOGGED:
             return "see the broker's log"
         if error.retriable:
-            return "it may be over soon: run this again"
+            return "this may be temporary: run the command again"
     return ""
 
 
 def _acl(error: AuthorizationError) -> str:
-    """What to permit, as options of `kafka-acls.sh`."""
+    """Return the missing permission as options of `kafka-acls.sh`."""
     if error.operation is None:
         return ""
-    if error.resource_type == "Topic":  # the next run's has another name
+    if error.resource_type == "Topic":  # the next run's topic has another name
         resource = f"--topic {_TOPICS} --resource-pattern-type prefixed"
     else:
         resource = {"Cluster": "--cluster"}.get(error.resource_type, f"for {error.resource_type}")

@@ -1,4 +1,4 @@
-"""`kafwire doctor`: what keeps a client from a cluster, and what to change."""
+"""`kafwire doctor`: finds what prevents a client from using a cluster, and suggests changes."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "quiet"]
 
-_HELP = """Check a broker step by step: its name, a connection, TLS and login where -X or -F say so, the protocol,
-versions, the addresses that the cluster advertises, and, with a topic of its own that is deleted again, a record there
-and back.
+_HELP = """Check a broker step by step: its name, a connection, TLS and login if -X or -F configure them, the protocol,
+versions, the addresses that the cluster advertises. Then create a topic, send a record to it and read it, and delete
+the topic.
 
 \b
   kafwire doctor localhost:9092
@@ -27,7 +27,7 @@ and back.
   kafwire doctor kafka.example.org --no-write
   kafwire doctor localhost -J
 
-Exit code 1: something is wrong.
+Exit code 1: a check failed.
 """
 
 
@@ -35,7 +35,7 @@ Exit code 1: something is wrong.
 @click.argument("server", metavar="HOST[:PORT]")
 @settings_options
 @click.option("--no-write", is_flag=True, help="Create no topic and send no record.")
-@click.option("-J", "--json", "as_json", is_flag=True, help="A JSON object a step.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="Print a JSON object per step.")
 @pretty_option
 @timeout_option
 def command(
@@ -46,7 +46,7 @@ def command(
     as_json: bool,
     pretty: bool | None,
 ) -> int:
-    """Examine one broker."""
+    """Check one broker."""
     from kafwire.bootstrap import parse_servers
     from kafwire.cli.diagnosis import examine
     from kafwire.config import ClientConfig
@@ -58,12 +58,12 @@ def command(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if len(servers) != 1:
-        raise click.UsageError("one server at a time")
+        raise click.UsageError("give only one server")
     options = client_options(ClientConfig, server, settings, config_file)
     del options["bootstrap_servers"], options["default_api_timeout_ms"]
     writer = JsonWriter(pretty) if as_json else None
     wrong = False
-    # Closed in any case: it deletes the topic that it has made.
+    # Closing the generator in any case deletes its topic.
     with quiet(), closing(examine(*servers[0], timeout_ms() / 1000, options, writes=not no_write)) as findings:
         for finding in findings:
             wrong |= not finding.ok
@@ -78,7 +78,7 @@ def command(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """What the clients would log, the findings say."""
+    """Suppress the clients' logs: the findings have their content."""
     log = logging.getLogger("kafwire")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -89,7 +89,7 @@ def quiet() -> Iterator[None]:
 
 
 def lines(finding: "Finding") -> Iterable[str]:
-    """What is printed of a step."""
+    """Return the printed lines of a step."""
     yield f"{'ok' if finding.ok else 'WRONG':5}  {finding.step:10}  {finding.seen}"
     if finding.change:
         yield f"{'':17}  -> {finding.change}"

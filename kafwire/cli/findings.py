@@ -10,7 +10,7 @@ __all__ = ["EnoughError", "Findings"]
 
 
 class EnoughError(Exception):
-    """The limit of values is reached."""
+    """The limit of values was reached."""
 
 
 class Findings:
@@ -35,7 +35,7 @@ class Findings:
                 raise EnoughError
 
     def flush(self) -> None:
-        """Flush the values that are written."""
+        """Flush the written values."""
         self._writer.flush()
 
     def problem(self, text: str) -> None:

@@ -15,10 +15,10 @@ _CANNOT_CONNECT = 3
 
 @click.command(name="fuzz")
 @click.argument("address", metavar="HOST:PORT")
-@click.option("--seed", type=int, help="Where all chance comes from.  [default: a new one, which is printed]")
-@click.option("--case", "only_case", type=click.IntRange(min=0), help="Send this case of the seed and no other.")
-@click.option("--seconds", type=click.FloatRange(min=0), default=60.0, show_default=True, help="How long to go on.")
-@click.option("--requests", type=click.IntRange(min=1), help="Stop after about so many requests.")
+@click.option("--seed", type=int, help="Seed of all random choices.  [default: a new one, which is printed]")
+@click.option("--case", "only_case", type=click.IntRange(min=0), help="Send only this case of the seed.")
+@click.option("--seconds", type=click.FloatRange(min=0), default=60.0, show_default=True, help="How long to run.")
+@click.option("--requests", type=click.IntRange(min=1), help="Stop after about this number of requests.")
 @click.option("--apis", help="Only these APIs, by Kafka's names: Metadata,Fetch.")
 @click.option("--exclude", help="All but these APIs.")
 @click.option(
@@ -26,7 +26,7 @@ _CANNOT_CONNECT = 3
     type=click.FloatRange(min=0.05),
     default=5.0,
     show_default=True,
-    help="Seconds after which a missing answer is a find.",
+    help="Seconds without a response that count as a find.",
 )
 @click.option(
     "--out",
@@ -45,10 +45,10 @@ _CANNOT_CONNECT = 3
 @click.option(
     "--destructive",
     is_flag=True,
-    help="Send requests that create, change and delete too, and those of controllers: for a server that may be lost.",
+    help="Also send requests that create, change and delete, and those of controllers: for a disposable server.",
 )
-@click.option("--allow-remote", is_flag=True, help="Take an address that is not loopback. Ask its owner first.")
-@click.option("--revive", metavar="COMMAND", help="What starts the server again if it has died.")
+@click.option("--allow-remote", is_flag=True, help="Allow an address that is not loopback. Ask its owner first.")
+@click.option("--revive", metavar="COMMAND", help="The command that restarts the server if it has died.")
 def command(
     address: str,
     seed: int | None,
@@ -65,14 +65,14 @@ def command(
     allow_remote: bool,
     revive: str | None,
 ) -> None:
-    """Send valid, odd and damaged requests to a Kafka server, and check what it answers.
+    """Send valid, odd and damaged requests to a Kafka server, and check its responses.
 
-    Every API and version that the server advertises is tried. Each answer has to parse, to the last byte, to carry the
-    right correlation id, known error codes, and what the protocol promises of its fields; a valid request must not
-    close the connection, and none may go without an answer or a close. What breaks a promise is made as small as
-    possible and written to the --out folder.
+    Every API and version that the server advertises is tested. Each response must decode completely, and must have the
+    right correlation id, known error codes, and fields as the protocol defines them. A valid request must not close the
+    connection, and every request must get a response or a close. A violation is reduced to the smallest case and
+    written to the --out folder.
 
-    Without --destructive only requests are sent that read, or that touch groups and producers of the fuzzer's own.
+    Without --destructive, requests only read, or use groups and producers of the fuzzer's own.
 
     Exit code: 0 nothing found, 1 finds, 2 wrong usage, 3 the server cannot be reached.
     """
@@ -121,7 +121,7 @@ def command(
         covered = campaign.coverage.to_json()
         click.echo(
             f"{covered['requests']} requests in {result.cases} cases and {result.seconds:.0f} s; "
-            f"{covered['pairs_answered']} of {covered['pairs']} versions of APIs answered, "
+            f"{covered['pairs_answered']} of {covered['pairs']} API versions with a response, "
             f"{covered['pairs_ok']} of them without error; {len(result.finds)} finds; seed {seed}"
         )
         if result.dead:

@@ -1,4 +1,4 @@
-"""What `kafwire groups` asks brokers: which groups there are, who is in them, what they committed."""
+"""The requests of `kafwire groups`: lists and descriptions of groups, and their committed offsets."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["Group", "Groups", "Listed", "Member"]
 
 CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE, STREAMS_TYPE = "classic", "consumer", "share", "streams"
-# The last without topics' ids; all brokers that kafwire works with have it.
+# The last version without topic ids; all brokers that kafwire supports have it.
 _OFFSETS_VERSION = 8
 _AGAIN_S = 0.1
 _EMPTY = {"Empty", "Dead"}
-# Of a group of the classic protocol, or in a cluster where nobody may use the other one.
+# For a group of the classic protocol, or in a cluster that disables the new one.
 _NOT_CONSUMER = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A group in a list. `type` is "classic", "consumer" and so on; empty where brokers are older than Kafka 3.8."""
+    """A group in a list. `type` is "classic", "consumer" and so on; empty from brokers older than Kafka 3.8."""
 
     group_id: str
     type: str
@@ -41,10 +41,10 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member. `epoch` is -1 in classic groups, whose generation no response has.
+    """A member. `epoch` is -1 in classic groups, as no response has their generation.
 
-    `problem` says why the assignment of a classic member cannot be decoded; it has no known partitions then. A member
-    of a streams group has tasks, such as "0_1"; its partitions are those that its active tasks read.
+    `problem` is the reason why the assignment of a classic member cannot be decoded; its partitions are then unknown. A
+    member of a streams group has tasks, such as "0_1"; its partitions are those that its active tasks read.
     """
 
     member_id: str
@@ -54,12 +54,12 @@ class Member:
     epoch: int
     partitions: tuple[TopicPartition, ...]
     problem: str = ""
-    tasks: Mapping[str, tuple[str, ...]] | None = None  # "active", "standby" and "warmup"; of streams groups only
+    tasks: Mapping[str, tuple[str, ...]] | None = None  # "active", "standby" and "warmup"; only in streams groups
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group. `assignor`: that of a consumer group, or the protocol that a classic one has agreed on."""
+    """A group. `assignor`: the assignor of a consumer group, or the protocol that a classic group has chosen."""
 
     group_id: str
     type: str
@@ -70,11 +70,11 @@ class Group:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is in it, so that its offsets may be changed."""
+        """True if it has no members, so that its offsets may be changed."""
         return self.state in _EMPTY
 
     def owners(self, where: TopicPartition) -> list[Member]:
-        """The members that read a partition: one at most, but for share groups."""
+        """Return the members that read a partition: at most one, except in share groups."""
         return [member for member in self.members if where in member.partitions]
 
 
@@ -84,10 +84,11 @@ class Groups:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._topics: dict[Any, str] = {}
-        self.unavailable: dict[TopicPartition, KafkaError] = {}  # what `ends` could not look up, and why
+        # partitions that `ends` could not look up, with the errors
+        self.unavailable: dict[TopicPartition, KafkaError] = {}
 
     def all(self) -> list[Listed]:
-        """All groups, by their ids. Raises `BrokerError` when a broker does not tell."""
+        """Return all groups, sorted by id. Raises `BrokerError` for an error of a broker."""
         found = []
         for broker in self._client.metadata([]).brokers:
             answer = self._client.call(protocol.ListGroupsRequest(), broker=broker.node_id)
@@ -105,7 +106,7 @@ class Groups:
         return sorted(found, key=lambda each: each.group_id)
 
     def describe(self, group_id: str) -> Group:
-        """A group of any type. Raises `BrokerError`, with GROUP_ID_NOT_FOUND where there is none."""
+        """Return a group of any type. Raises `BrokerError`; GROUP_ID_NOT_FOUND if it does not exist."""
         coordinator = self._coordinator(group_id)
         try:
             asked = protocol.ConsumerGroupDescribeRequest(group_ids=[group_id])
@@ -133,7 +134,7 @@ class Groups:
         return Group(group_id, CLASSIC_TYPE, its.group_state, its.protocol_data, coordinator, tuple(members))
 
     def _of_newer_type(self, group_id: str, coordinator: int) -> Group | None:
-        """A share or streams group; None where there is none of this name."""
+        """Return a share or streams group; None if there is none of this name."""
         for each in self._client.call(protocol.ListGroupsRequest(), broker=coordinator).groups:
             kind = getattr(each, "group_type", "").lower()
             if each.group_id == group_id and kind == SHARE_TYPE:
@@ -171,21 +172,21 @@ class Groups:
                 for topic in topics.get(task.subtopology_id, ())
                 for number in task.partitions
             }
-            # a task may have more partitions than one of its topics
+            # a task may have more partitions than one of its topics has
             members.append(_member(each, tuple(sorted(read & there)), tasks))
         return Group(group_id, STREAMS_TYPE, its.group_state, its.assignor_name or "", coordinator, tuple(members))
 
     def offsets(self, group: Group) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int | None] | None]:
-        """Return the committed offsets of a group; of a share group, its start offsets and the broker's lags.
+        """Return the committed offsets of a group; for a share group, its start offsets and the broker's lags.
 
-        Each partition with state of the share group has a lag, which is None where the broker does not know it.
+        Each partition with state of the share group has a lag, which is None if the broker does not know it.
         """
         if group.type != SHARE_TYPE:
             return self.committed(group.group_id), None
         request: Any = protocol.DescribeShareGroupOffsetsRequest
         asked = request(groups=[request.DescribeShareGroupOffsetsRequestGroup(group_id=group.group_id, topics=None)])
         (its,) = self._client.call(asked, broker=group.coordinator).groups
-        what = f"asking for the offsets of group {group.group_id}"
+        what = f"fetching the offsets of group {group.group_id}"
         _raise_for(its.error_code, what, "DescribeShareGroupOffsets", its.error_message)
         starts, lags = dict[TopicPartition, int](), dict[TopicPartition, int | None]()
         for topic in its.topics:
@@ -222,11 +223,11 @@ class Groups:
                 _raise_for(part.error_code, place, "AlterShareGroupOffsets", part.error_message)
 
     def committed(self, group_id: str) -> dict[TopicPartition, int]:
-        """All that a group has committed; read_committed waits for no open transaction here."""
+        """Return all committed offsets of a group; open transactions are not awaited, even with read_committed."""
         request: Any = protocol.OffsetFetchRequest
         asked = request(groups=[request.OffsetFetchRequestGroup(group_id=group_id, topics=None)])
         (its,) = self._client.call(asked, broker=self._coordinator(group_id), version=_OFFSETS_VERSION).groups
-        _raise_for(its.error_code, f"asking for the offsets of group {group_id}", "OffsetFetch")
+        _raise_for(its.error_code, f"fetching the offsets of group {group_id}", "OffsetFetch")
         return {
             TopicPartition(topic.name, part.partition_index): part.committed_offset
             for topic in its.topics
@@ -235,7 +236,7 @@ class Groups:
         }
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set what an empty group has committed. Raises `BrokerError` with what a broker refused first."""
+        """Set the committed offsets of an empty group. Raises `BrokerError` for the first refusal."""
         request: Any = protocol.OffsetCommitRequest
         topics = []
         for name, places in _by_topic(offsets).items():
@@ -258,11 +259,11 @@ class Groups:
         _raise_for(its.error_code, f"deleting group {group_id}", "DeleteGroups", its.error_message)
 
     def partitions(self, topic: str) -> list[int]:
-        """The numbers of a topic's partitions. Raises `BrokerError` where there is no such topic."""
+        """Return the partition numbers of a topic. Raises `BrokerError` if it does not exist."""
         return sorted(self._client.partitions_for(topic))
 
     def existing(self, topics: Iterable[str]) -> set[TopicPartition]:
-        """The partitions of those topics that exist."""
+        """Return the partitions of the topics that exist."""
         return {
             TopicPartition(topic.name, part.partition_index)
             for topic in self._client.metadata(set(topics)).topics
@@ -271,7 +272,7 @@ class Groups:
         }
 
     def ends(self, partitions: Iterable[TopicPartition], when: Any) -> dict[TopicPartition, int]:
-        """Offsets by time, of the partitions that still exist and whose leaders respond; see `unavailable`."""
+        """Look up offsets by time, for partitions that still exist and whose leaders respond; see `unavailable`."""
         wanted = list(partitions)
         there = self.existing({where.topic for where in wanted})
         for where in wanted:
@@ -282,7 +283,7 @@ class Groups:
     def _coordinator(self, group_id: str) -> int:
         asked = protocol.FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id])
         give_up = time.monotonic() + timeout_ms() / 1000
-        while True:  # a cluster makes the topic of offsets when it is first asked, which takes a while
+        while True:  # on the first request, a cluster creates the offsets topic, which takes a while
             (its,) = self._client.call(asked).coordinators
             if its.error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE or time.monotonic() >= give_up:
                 break
@@ -325,10 +326,10 @@ def _task_ids(tasks: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _assigned(data: bytes) -> tuple[tuple[TopicPartition, ...], str]:
-    """The partitions that a classic member was assigned, or none and the reason."""
+    """Return the partitions assigned to a classic member, or none and the reason."""
     try:
         return tuple(TopicPartition(*where) for where in assigned(data)), ""
-    except ProtocolError as error:  # the group's leader may be of any client, with an assignor of its own
+    except ProtocolError as error:  # the group's leader may be any client, with its own assignor
         return (), str(error)
 
 

@@ -54,7 +54,7 @@ class _ListByDefault(click.Group):
 
 @click.group("groups", cls=_ListByDefault, help=_HELP, no_args_is_help=True)
 def command() -> None:
-    """Say what each subcommand does."""
+    """List the subcommands."""
 
 
 _connected = connection_options_for("ClientConfig")
@@ -74,7 +74,7 @@ def _groups(brokers: str | None, settings: _Settings, config_file: Path | None) 
 @_connected
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each group.")
 def list_groups(brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool) -> None:
-    """List all groups: those of consumers, and others."""
+    """List all groups: consumer groups and others."""
     with _groups(brokers, settings, config_file) as groups:
         found = groups.all()
     if as_json:
@@ -100,7 +100,7 @@ def list_groups(brokers: str | None, settings: _Settings, config_file: Path | No
 def describe(
     names: Sequence[str], brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool
 ) -> int:
-    """Show groups' states and coordinators."""
+    """Show states and coordinators of groups."""
     with _groups(brokers, settings, config_file) as groups:
         found, code = _described(groups, names)
     if as_json:
@@ -121,7 +121,7 @@ def describe(
 def members(
     names: Sequence[str], brokers: str | None, settings: _Settings, config_file: Path | None, as_json: bool
 ) -> int:
-    """Show the members of groups, and which partitions each reads."""
+    """Show the members of groups, and the partitions that each reads."""
     with _groups(brokers, settings, config_file) as groups:
         found, code = _described(groups, names)
     if as_json:
@@ -149,8 +149,10 @@ def members(
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 @_connected
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each partition.")
-@click.option("--watch", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Again and again, until Ctrl-C.")
-@click.option("--rounds", type=click.IntRange(min=1), help="With --watch: end after so many.")
+@click.option(
+    "--watch", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Repeat after this time, until Ctrl-C."
+)
+@click.option("--rounds", type=click.IntRange(min=1), help="With --watch: stop after this number of repetitions.")
 def lag(
     names: Sequence[str],
     brokers: str | None,
@@ -160,13 +162,13 @@ def lag(
     watch: float | None,
     rounds: int | None,
 ) -> int:
-    """Show the committed offsets of groups, the ends of the partitions, and the lags.
+    """Show the committed offsets of groups, the end offsets of the partitions, and the lags.
 
-    A partition that a member reads has no known lag without a committed offset. For a share group, the start offset
-    counts as committed, and the lag is that of the broker, which leaves out acknowledged records.
+    The lag of a partition without a committed offset is unknown. For a share group, the start offset counts as
+    committed, and the broker computes the lag, without acknowledged records.
     """
     if rounds is not None and watch is None:
-        raise click.UsageError("--rounds is for --watch")
+        raise click.UsageError("--rounds needs --watch")
     with _groups(brokers, settings, config_file) as groups:
         while True:
             found, code = _described(groups, names)
@@ -191,12 +193,21 @@ def lag(
 @command.command("reset-offsets")
 @click.argument("name", metavar="GROUP")
 @_connected
-@click.option("-t", "--topic", "topics", multiple=True, metavar="TOPIC[:N,...]", help="Default: all that it committed.")
-@click.option("--to-earliest", "to", flag_value="earliest", help="To the first records that are there.")
-@click.option("--to-latest", "to", flag_value="latest", help="To the ends.")
-@click.option("--to-time", metavar="TIME", help="To the first records at or after it: 2026-11-25T12:00:00Z, or ms.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:N,...]",
+    help="Default: all partitions with a committed offset.",
+)
+@click.option("--to-earliest", "to", flag_value="earliest", help="To the first records.")
+@click.option("--to-latest", "to", flag_value="latest", help="To the end offsets.")
+@click.option(
+    "--to-time", metavar="TIME", help="To the first records at or after this time: 2026-11-25T12:00:00Z, or ms."
+)
 @click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="To this offset, in each partition.")
-@click.option("--by", type=int, metavar="N", help="So many records on; with a minus sign, back.")
+@click.option("--by", type=int, metavar="N", help="Forward by N offsets; a negative N goes back.")
 @click.option("--execute", is_flag=True, help="Set the offsets.  [default: show the plan, and change nothing]")
 @click.option("--dry-run", is_flag=True, help="Show the plan, as without --execute.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each partition.")
@@ -214,15 +225,15 @@ def reset_offsets(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Plan, and with --execute set, the committed offsets of a group. It has to be empty: stop its members first.
+    """Plan, and with --execute set, the committed offsets of a group. The group must be empty: stop its members first.
 
     An offset out of range becomes the nearest one in range. For a share group, these are the start offsets.
     """
     if execute and dry_run:
-        raise click.UsageError("either --execute or --dry-run")
+        raise click.UsageError("give either --execute or --dry-run")
     ways = {"--to-earliest or --to-latest": to, "--to-time": to_time, "--to-offset": to_offset, "--by": by}
     if sum(way is not None for way in ways.values()) != 1:
-        raise click.UsageError(f"one of {', '.join(ways)}")
+        raise click.UsageError(f"give one of {', '.join(ways)}")
     from kafwire.cli.consume_source import milliseconds, warn_of_seconds
 
     when = to if to_time is None else milliseconds("--to-time", to_time, to_time)
@@ -233,7 +244,7 @@ def reset_offsets(
         except BrokerError as error:
             if error.name != "GROUP_ID_NOT_FOUND" or not topics:
                 raise
-            group = None  # it is made by what is committed for it
+            group = None  # the commit creates the group
         if group is not None and not group.is_empty:
             say(f"kafwire groups: {name} has {len(group.members)} member(s) that commit: stop them first", err=True)
             return 1
@@ -244,15 +255,15 @@ def reset_offsets(
         for where in [where for where in chosen if where not in after]:
             if where in groups.unavailable:
                 why = groups.unavailable[where]
-                say(f"kafwire groups: {where.topic}-{where.partition} is left as it is: {why}", err=True)
+                say(f"kafwire groups: {where.topic}-{where.partition} is unchanged: {why}", err=True)
                 continue
             has_no_base = by is not None and where not in before
-            what = "nothing is committed, so --by has no place to begin at" if has_no_base else "does not exist"
+            what = "--by needs a committed offset, and there is none" if has_no_base else "does not exist"
             say(f"kafwire groups: {where.topic}-{where.partition}: {what}", err=True)
         if execute and after:
             groups.set_offsets(group, name, after)
         elif after and not dry_run:
-            say("kafwire groups: this is the plan, and nothing is changed: add --execute", err=True)
+            say("kafwire groups: this is only the plan: add --execute to apply it", err=True)
         return int(len(after) < len(chosen) or not chosen)
 
 
@@ -266,13 +277,13 @@ def _show_plan(rows: Sequence[tuple[str, str, int, int | None, int]], *, as_json
 @command.command("delete")
 @click.argument("names", nargs=-1, required=True, metavar="GROUP...")
 @_connected
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(names: Sequence[str], brokers: str | None, settings: _Settings, config_file: Path | None, yes: bool) -> int:
-    """Delete groups without members, with all that they committed."""
+    """Delete groups without members, with all their committed offsets."""
     from kafwire.cli.topic_changes import confirmed
 
     if not yes and not confirmed(f"Delete {', '.join(names)} and the offsets in it?"):
-        say("kafwire groups delete: nothing was deleted", err=True)
+        say("kafwire groups delete: no group was deleted", err=True)
         return 1
     code = 0
     with _groups(brokers, settings, config_file) as groups:
@@ -287,11 +298,11 @@ def delete(names: Sequence[str], brokers: str | None, settings: _Settings, confi
     return code
 
 
-# -- what they have in common
+# -- shared functions
 
 
 def _described(groups: Groups, names: Iterable[str]) -> tuple[list[Group], int]:
-    """Those that are there, and an exit code."""
+    """Return the existing groups, and an exit code."""
     found, code = [], 0
     for name in dict.fromkeys(names):
         try:
@@ -310,7 +321,7 @@ _Row = tuple[str, str, int, int | None, int | None, int | None, list[str]]
 
 
 def _rows_of(groups: Groups, found: Iterable[Group]) -> tuple[list[_Row], int]:
-    """The lags of all groups, without those that fail, and an exit code."""
+    """Return the lags of all groups that do not fail, and an exit code."""
     rows, code = list[_Row](), 0
     for group in found:
         try:
@@ -338,20 +349,20 @@ def _lags(groups: Groups, group: Group) -> list[_Row]:
 
 
 def _lag_cells(row: _Row) -> tuple[str, ...]:
-    """The cells of one line: "-" for an end that no leader gives, and for a lag that is not known."""
+    """Return the cells of one line: "-" for an end offset that no leader returns, and for an unknown lag."""
     group, topic, partition, at, end, behind, readers = row
     lag = "-" if behind is None and at is not None else _text(behind)
     return (group, topic, str(partition), _text(at), "-" if end is None else str(end), lag, " ".join(readers))
 
 
 def _summary(rows: Sequence[_Row]) -> str:
-    """The last line of a table: the sum of the lags, and the number of partitions without a known lag."""
+    """Return the last line of a table: the sum of the lags, and the number of partitions without a known lag."""
     known = [row[5] for row in rows if row[5] is not None]
     uncommitted = sum(row[3] is None for row in rows)
     endless = sum(row[3] is not None and row[4] is None for row in rows)
     unknown = sum(row[3] is not None and row[4] is not None and row[5] is None for row in rows)
     texts = [f"{sum(known)} record(s) behind"] if known or not rows else []
-    texts += [f"{uncommitted} partition(s) with nothing committed"] * bool(uncommitted)
+    texts += [f"{uncommitted} partition(s) without a committed offset"] * bool(uncommitted)
     texts += [f"{endless} partition(s) without a known end"] * bool(endless)
     texts += [f"{unknown} partition(s) whose lag the broker does not know"] * bool(unknown)
     return ", ".join(texts)
@@ -385,7 +396,7 @@ def _targets(
             continue
         if when is not None:
             offset = found.get(where, -1)
-            offset = last[where] if offset < 0 else offset  # nothing is as young as that
+            offset = last[where] if offset < 0 else offset  # no record is as new as that time
         elif to_offset is not None:
             offset = to_offset
         elif where in before and by is not None:
@@ -420,7 +431,7 @@ def _member_json(member: Member) -> dict[str, Any]:
 
 
 def _runs(partitions: Iterable[TopicPartition]) -> str:
-    """As "orders:0-2,5 payments:1"."""
+    """Return partitions in the form "orders:0-2,5 payments:1"."""
     texts = []
     ordered = sorted(partitions)
     for topic in dict.fromkeys(where.topic for where in ordered):

@@ -1,4 +1,4 @@
-"""`kafwire info`: what is installed here, and which native code runs."""
+"""`kafwire info`: the versions installed here, and the native code in use."""
 
 import platform
 import sys
@@ -13,14 +13,14 @@ from kafwire.cli.output import JsonWriter
 __all__ = ["command"]
 
 _PACKAGES = ("click", "isal", "lz4", "zstandard", "pyarrow")
-# Features that kafwire's code or that of the codecs makes use of.
+# CPU features that kafwire's or the codecs' code uses.
 _CPU_FLAGS = ("sse4_2", "pclmulqdq", "avx2", "bmi2", "avx512bw", "vpclmulqdq", "crc32", "pmull", "asimd", "sve")
 
 
 @click.command("info")
-@click.option("-J", "--json", "as_json", is_flag=True, help="As one JSON object.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(as_json: bool) -> None:
-    """Show versions, where the code of each codec comes from, and what of Kafka's protocol is there."""
+    """Show versions, the source of each codec's code, and the supported part of Kafka's protocol."""
     found = _collect()
     if as_json:
         JsonWriter().write(found)
@@ -71,7 +71,7 @@ def _version(package: str) -> str | None:
 
 
 def _cpu_features() -> list[str]:
-    """What Linux says of the first processor, cut to what matters here."""
+    """Return the first processor's features from Linux, limited to the relevant ones."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""Records of Kafka's internal topics as `kafwire consume` prints them: keys and values decoded, as JSON."""
+"""Renders records of Kafka's internal topics for `kafwire consume`: keys and values decoded, as JSON."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["TopicRenderer"]
 
 _Cell = Callable[["Record", CoordinatorTopic], Any]
-# The other forms are sizes, which stay those of the bytes.
+# The other forms are sizes, which remain those of the bytes.
 _DECODED = {"raw", "text", "json"}
 
 
@@ -28,7 +28,7 @@ def _value(record: "Record", topic: CoordinatorTopic) -> Any:
 
 
 class TopicRenderer:
-    """A `Renderer` that decodes the records of internal topics, and leaves those of other topics as they are."""
+    """A `Renderer` that decodes the records of internal topics, and prints other topics' records unchanged."""
 
     def __init__(self, parts: Sequence[Part], null: bytes) -> None:
         self._null = null
@@ -44,7 +44,7 @@ class TopicRenderer:
             else:
                 between.append(part)
         self._pieces.append(Renderer(between, null=null))
-        # The type in the key names the message of the value.
+        # The type in the key determines the message of the value.
         self.columns: tuple[str, ...] = tuple(sorted({*self._plain.columns, "key"}))
 
     def render(self, batch: "Batch", start: int, stop: int) -> Iterator[bytes]:

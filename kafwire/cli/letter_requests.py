@@ -1,4 +1,4 @@
-"""The requests of `kafwire letters`: dead letters with their receipts, and transactions that send letters back."""
+"""The requests of `kafwire letters`: reads dead letters with their receipts, and sends letters back in transactions."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 
 __all__ = ["Letters"]
 
-# Letters of one transaction, which ends long before its time-out.
+# Letters per transaction; it ends long before its timeout.
 CHUNK = 500
 
 
 class Letters:
-    """The letters of a topic up to the ends that it had when this was made.
+    """The letters of a topic up to its end offsets at creation.
 
-    All of it is read by transactions' rules: letters and receipts of open or aborted ones are not there. A read waits
-    until transactions that are open at its end have ended. Partitions whose leaders do not respond are left out: the
-    receipts of a letter are in its own partition, so each of the other letters is known to be sent or not.
+    All reads are read_committed: letters and receipts of open or aborted transactions are invisible. A read waits for
+    transactions that are open at its end. Partitions whose leaders do not respond are skipped. A letter's receipts are
+    in its own partition, so for each of the other letters it is known whether it was sent.
     """
 
     def __init__(self, options: Mapping[str, Any], topic: str) -> None:
-        """`options` are those of a scan."""
+        """Take the `options` of a scan."""
         from kafwire import Client
         from kafwire.cli.connection import only
         from kafwire.cli.consume_source import available_offsets
         from kafwire.config import ClientConfig
 
         self.topic = topic
-        self.late: dict[TopicPartition, KafkaError] = {}  # partitions that are left out, and why
-        self.others = 0  # records that are neither letters nor receipts
+        self.late: dict[TopicPartition, KafkaError] = {}  # skipped partitions, with the errors
+        self.others = 0  # number of records that are neither letters nor receipts
         self._options = dict(options)
         with Client(**only(options, ClientConfig)) as client:
             partitions = [TopicPartition(topic, number) for number in sorted(client.partitions_for(topic))]
@@ -60,7 +60,7 @@ class Letters:
                 yield from batch
 
     def find(self, chosen: LetterFilter) -> Iterator[tuple[Letter, bool]]:
-        """The letters that are meant, each with whether it was sent back."""
+        """Yield the selected letters, each with True if it was sent back."""
         for record in self._records():
             letter = letter_of(record)
             if letter is not None and chosen.takes(letter):
@@ -68,7 +68,7 @@ class Letters:
 
 
 def send(producer: Producer, letters: Iterable[Letter], topic: str | None) -> dict[str, int]:
-    """Send letters back, in transactions that have their receipts too: how many went to which topic.
+    """Send letters back, in transactions that also contain their receipts. Return the number of letters per topic.
 
     The producer's `transactional_id` is taken over before the letters are read.
     """
@@ -94,7 +94,7 @@ def send(producer: Producer, letters: Iterable[Letter], topic: str | None) -> di
 
 
 def write(producer: Producer, message: Message) -> None:
-    """Send a message into the open transaction."""
+    """Send a message in the open transaction."""
     assert message.topic is not None
     producer.send(
         message.topic, message.value, key=message.key, headers=list(message.headers), partition=message.partition

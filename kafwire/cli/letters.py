@@ -1,4 +1,4 @@
-"""`kafwire letters`: the dead letters of streams, listed, and sent back to their topics."""
+"""`kafwire letters`: lists the dead letters of streams, and sends them back to their topics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["command"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_HELP = """List the dead letters of streams, and send them back to the topics that they come from.
+_HELP = """List the dead letters of streams, and send them back to their original topics.
 
 \b
   kafwire letters list orders.dead -b localhost:9092
@@ -31,7 +31,7 @@ _HELP = """List the dead letters of streams, and send them back to the topics th
   kafwire letters send orders.dead --step charge --dry-run
   kafwire letters send orders.dead --step charge
 
-TOPIC is the topic of dead letters. A letter is sent once: the transaction that sends it writes a receipt beside it.
+TOPIC is the topic of dead letters. A letter is sent once: the transaction that sends it also writes a receipt.
 """
 
 _HEADER = ("LETTER", "WRITTEN", "TOPIC", "PARTITION", "OFFSET", "KEY", "STEP", "ERROR", "MESSAGE", "ATTEMPTS", "SENT")
@@ -43,17 +43,21 @@ def command() -> None:
 
 
 def _filters(function: F) -> F:
-    """Add the options that say which letters are meant."""
+    """Add the options that select letters."""
     for option in (
-        click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many letters."),
-        click.option("--until", metavar="TIME", help="Written before it."),
-        click.option("--since", metavar="TIME", help="Written then or later: 2026-11-25T12:00:00Z, or milliseconds."),
+        click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N letters."),
+        click.option("--until", metavar="TIME", help="Written before this time."),
+        click.option(
+            "--since", metavar="TIME", help="Written at this time or later: 2026-11-25T12:00:00Z, or milliseconds."
+        ),
         click.option("--key", "keys", multiple=True, metavar="TEXT", help="The record's key; may be repeated."),
         click.option(
             "--partition", "partitions", multiple=True, type=click.IntRange(min=0), help="The record's partition."
         ),
-        click.option("--topic", "origin", metavar="TOPIC", help="The topic that the record comes from."),
-        click.option("--step", "steps", multiple=True, metavar="TEXT", help="A part of the step; may be repeated."),
+        click.option("--topic", "origin", metavar="TOPIC", help="The record's original topic."),
+        click.option(
+            "--step", "steps", multiple=True, metavar="TEXT", help="A part of the step's name; may be repeated."
+        ),
         click.option(
             "--error",
             "errors",
@@ -70,7 +74,7 @@ def _filters(function: F) -> F:
 @click.argument("topic", metavar="TOPIC")
 @connection_options_for("ScanConfig")
 @_filters
-@click.option("--all", "with_sent", is_flag=True, help="Also the letters that were sent back.")
+@click.option("--all", "with_sent", is_flag=True, help="Include letters that were sent back.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each letter.")
 def list_letters(
     topic: str,
@@ -102,7 +106,7 @@ def list_letters(
 @click.argument("topic", metavar="TOPIC")
 @connection_options_for("ProducerConfig")
 @_filters
-@click.option("--to", metavar="TOPIC", help="Send to this topic instead of the one that the record comes from.")
+@click.option("--to", metavar="TOPIC", help="Send to this topic instead of the record's original topic.")
 @click.option("--dry-run", is_flag=True, help="Count the letters, and send nothing.")
 def send_letters(
     topic: str,
@@ -114,7 +118,7 @@ def send_letters(
     limit: int | None,
     **chosen: Any,
 ) -> int:
-    """Send dead letters back to their topics, each once: a letter that was sent is never sent again."""
+    """Send dead letters back to their topics, each once: a sent letter is never sent again."""
     from kafwire import Producer
     from kafwire.cli.letter_requests import send
     from kafwire.config import ProducerConfig
@@ -130,7 +134,7 @@ def send_letters(
     options = client_options(ProducerConfig, brokers, settings, config_file)
     options.setdefault("transactional_id", f"kafwire.letters.{topic}")
     with Producer(**options) as producer:
-        # First: another command with the same letters is fenced, and its open transaction is aborted.
+        # First, so that another command with the same letters is fenced, and its open transaction aborted.
         producer.init_transactions()
         letters = _letters(topic, brokers, settings, config_file)
         counts = send(producer, _unsent(letters, wanted, limit), to)
@@ -139,7 +143,7 @@ def send_letters(
 
 
 def _code(letters: Letters) -> int:
-    """The exit code: 1 if partitions were left out."""
+    """Return the exit code: 1 if partitions were skipped."""
     return 1 if letters.late else 0
 
 
@@ -150,14 +154,14 @@ def _letters(topic: str, brokers: str | None, settings: tuple[str, ...], config_
 
     options = client_options(ConsumerConfig, brokers, _without_producers(settings), config_file)
     letters = Letters(only(options, ScanConfig), topic)
-    warn_late("letters", letters.late, "is left out")
+    warn_late("letters", letters.late, "is skipped")
     if letters.others:
-        say(f"kafwire letters: {letters.others} record(s) of {topic} are no dead letters of a stream", err=True)
+        say(f"kafwire letters: {letters.others} record(s) of {topic} are not dead letters of a stream", err=True)
     return letters
 
 
 def _without_producers(settings: tuple[str, ...]) -> tuple[str, ...]:
-    """The settings that readers know too."""
+    """Return the settings that readers have too."""
     from dataclasses import fields
 
     from kafwire.config import ConsumerConfig, ProducerConfig

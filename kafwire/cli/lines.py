@@ -1,4 +1,4 @@
-"""What `kafwire produce` reads: files and standard input as pieces of whole lines, whatever the lines end with."""
+"""The input of `kafwire produce`: files and standard input as pieces of whole lines, with any delimiter."""
 
 import os
 import select
@@ -15,26 +15,26 @@ __all__ = ["STDIN", "Piece", "TooLong", "pieces", "sizes", "standard_input"]
 
 STDIN = "-"
 _READ_BYTES = 1 << 20
-# How long to wait for input before looking what became of the records.
+# How long to wait for input between checks of the records' outcomes.
 _SILENCE_S = 0.25
 
 
 class Piece(NamedTuple):
-    """Lines that follow each other, the delimiter between them and none behind the last. Their bytes end at `end`."""
+    """Consecutive lines, with delimiters between them and none after the last. Their bytes end at `end`."""
 
-    number: int  # of the first, from 1 on
+    number: int  # of the first line, from 1
     data: bytes
     end: int
 
 
 class TooLong(NamedTuple):
-    """A line that is longer than any record may be; its bytes are passed over."""
+    """A line that is longer than any record may be; its bytes are skipped."""
 
     number: int
 
 
 def sizes(names: tuple[str, ...]) -> int | None:
-    """The bytes of all these files, or None where that is not to be known."""
+    """Return the total size of the files, or None if it is unknown."""
     if STDIN in names:
         return None
     total = 0
@@ -47,14 +47,14 @@ def sizes(names: tuple[str, ...]) -> int | None:
 
 
 def pieces(file: BinaryIO, delimiter: bytes, limit: int) -> Iterator[Piece | TooLong | None]:
-    """Yield the lines of `file` as they come; None when nothing has come for a while.
+    """Yield the lines of `file` as they arrive; None if none arrived for a while.
 
-    No more than `limit` bytes of a line without an end are kept.
+    At most `limit` bytes of an incomplete line are buffered.
     """
     number = 1
     end = 0
     rest = b""
-    skipping = False  # a line that was too long
+    skipping = False  # inside a line that is too long
     for read in _reads(file):
         if read is None:
             yield None
@@ -64,7 +64,7 @@ def pieces(file: BinaryIO, delimiter: bytes, limit: int) -> Iterator[Piece | Too
         if skipping:
             skipped, found, data = data.partition(delimiter)
             if not found:
-                rest = _tail(skipped, delimiter)  # a delimiter may come byte by byte
+                rest = _tail(skipped, delimiter)  # a delimiter may arrive byte by byte
                 continue
             skipping = False
             number += 1
@@ -81,16 +81,16 @@ def pieces(file: BinaryIO, delimiter: bytes, limit: int) -> Iterator[Piece | Too
 
 
 def _tail(data: bytes, delimiter: bytes) -> bytes:
-    """What may be the beginning of a delimiter."""
+    """Return the bytes that may begin a delimiter."""
     return data[max(0, len(data) - len(delimiter) + 1) :]
 
 
 def _reads(file: BinaryIO) -> Iterator[bytes | None]:
-    """Yield what there is as soon as it is there."""
+    """Yield data as soon as it is available."""
     poll = None
-    with suppress(UnsupportedOperation, OSError, ValueError):  # no descriptor: a test's
+    with suppress(UnsupportedOperation, OSError, ValueError):  # without a descriptor, as in tests
         descriptor = file.fileno()
-        if not os.path.isfile(f"/dev/fd/{descriptor}"):  # noqa: PTH113  # a file has always something to say
+        if not os.path.isfile(f"/dev/fd/{descriptor}"):  # noqa: PTH113  # noqa: PTH113 # a file is always readable
             poll = select.poll()
             poll.register(descriptor, select.POLLIN)
     while True:

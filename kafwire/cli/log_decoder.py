@@ -1,4 +1,4 @@
-"""The output of `kafwire decode` for the files of a partition: segments, their indexes, snapshots of producers."""
+"""The output of `kafwire decode` for a partition's files: segments, their indexes, producer snapshots."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
@@ -19,10 +19,10 @@ from kafwire.protocol.transaction_index import ENTRY_BYTES, aborted_transactions
 __all__ = ["LogDecoder", "at_byte", "is_log_file"]
 
 _CHUNK = 1 << 16
-# The last suffix of files that a broker is about to delete or to swap in.
+# The last suffix of files that a broker will delete or swap in.
 _PASSING = {".deleted", ".cleaned", ".swap"}
 _SUFFIXES = {".log", ".checkpoint", ".txnindex", ".index", ".timeindex", ".snapshot"}
-_PRODUCER_AT = 10  # version, checksum and count come before the entries of a snapshot
+_PRODUCER_AT = 10  # the snapshot's entries follow version, checksum and count
 _PRODUCER_BYTES = 42
 
 
@@ -37,7 +37,7 @@ def _suffix(name: str) -> str:
 
 
 class LogDecoder:
-    """Writes the values of one file, or the JSON of batches inside of messages."""
+    """Prints the values of one file, or the JSON of batches inside messages."""
 
     def __init__(self, findings: Findings, *, records: bool, bytes_form: BytesForm) -> None:
         self._findings = findings
@@ -46,7 +46,7 @@ class LogDecoder:
         self._topic: CoordinatorTopic | None = None
 
     def file(self, name: str, topic: str | None = None) -> None:
-        """Decode a file by its suffix, by default as a segment. `topic` overrides that of the folder's name."""
+        """Decode a file by its suffix, by default as a segment. `topic` overrides the one in the folder's name."""
         folder, _, number = Path(name).absolute().parent.name.rpartition("-")
         self._topic = coordinator_topic(topic or (folder if number.isdecimal() else ""))
         others: dict[str, Callable[[str], None]] = {
@@ -61,7 +61,7 @@ class LogDecoder:
             self._findings.problem(f"{name}: {at_byte(error)}")
 
     def batch(self, entry: LogBatch) -> dict[str, Any]:
-        """The JSON of a batch."""
+        """Return a batch as JSON."""
         head = batch_json(entry)
         if self._records or entry.batch.is_control:
             head["records"] = Elements(self._records_of(entry))
@@ -85,7 +85,7 @@ class LogDecoder:
             self._findings.write({"type": "record", **record})
 
     def _records_of(self, entry: LogBatch) -> Iterator[dict[str, Any]]:
-        """Yield the records. The batch has been decoded: a record can only raise because it takes too much memory."""
+        """Yield the records. The batch is already decoded: a record raises only if it takes too much memory."""
         try:
             found = records_json(entry, self._bytes_form)
             topic = None if self._bytes_form != "auto" or entry.batch.is_control else self._topic
@@ -115,7 +115,7 @@ class LogDecoder:
         if left:
             self._findings.problem(
                 f"{name}: the last {left} bytes, from byte {position} on, are an incomplete {what}: "
-                "the file is cut off, or being written"
+                "the file is truncated, or being written"
             )
 
     def _index(self, name: str, form: IndexFormat) -> None:
@@ -137,5 +137,5 @@ class LogDecoder:
 
 
 def at_byte(error: ProtocolError) -> str:
-    """The text of an error, with its position in the file."""
+    """Return the text of an error, with its position in the file."""
     return error.message if error.offset is None else f"{error.message}, at byte {error.offset}"

@@ -15,7 +15,7 @@ from kafwire.protocol.spec import Field
 __all__ = ["command"]
 
 
-# "\b" keeps click from filling the paragraph
+# "\b" keeps click from re-wrapping the paragraph
 _HELP = """List the APIs and their versions, or show the fields of NAME: an API (both its messages) or a message.
 
 \b
@@ -34,7 +34,7 @@ def command(name: str | None, version: int | None, as_json: bool, pretty: bool |
     """List messages, or show one."""
     if name is None:
         if version is not None:
-            raise click.UsageError("--version goes with a name")
+            raise click.UsageError("--version needs a name")
         _list(JsonWriter(pretty) if as_json else None)
         return
     chosen: list[type[Message]]
@@ -98,7 +98,7 @@ def _describe(cls: type[Message]) -> dict[str, Any]:
 
 
 def _highest_stable(cls: type[Message]) -> int:
-    if issubclass(cls, Response):  # only the request says that a version is unstable
+    if issubclass(cls, Response):  # only the request declares a version unstable
         request = requests_by_key()[cls.api_key]
         return min(cls.max_version, request.max_stable_version)
     return cls.max_stable_version if issubclass(cls, Request) else cls.max_version

@@ -1,4 +1,4 @@
-"""From what people type to the messages of the protocol, with the nearest names where there is none."""
+"""Finds the protocol's messages by the names that users type, and suggests similar names."""
 
 import click
 
@@ -10,7 +10,7 @@ __all__ = ["check_version", "find_message", "find_request"]
 
 
 def find_request(text: str) -> type[Request[Response]]:
-    """Return the request of an API given as name, in any case, or as number: "Metadata", "MetadataResponse", "3"."""
+    """Return the request of an API by name, in any case, or by number: "Metadata", "MetadataResponse", "3"."""
     apis = requests_by_key()
     if text.isdecimal():
         if int(text) in apis:
@@ -34,7 +34,7 @@ def find_message(text: str) -> type[Message]:
 
 
 def check_version(cls: type[Message], version: int) -> None:
-    """Refuse a version that the message does not have."""
+    """Raise for a version that the message does not have."""
     if not cls.min_version <= version <= cls.max_version:
         raise click.BadParameter(
             f"{cls.__name__} has no version {version}, it has {cls.min_version} to {cls.max_version}"

@@ -1,4 +1,4 @@
-"""`kafwire offsets`: the offsets of partitions at a time, as `kcat -Q` has them."""
+"""`kafwire offsets`: the offsets of partitions at a time, like `kcat -Q`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-# "\b" keeps click from filling the paragraph
-_HELP = """Show the offsets of partitions at a time: that of the first record at or after it, in each partition.
+# "\b" keeps click from re-wrapping the paragraph
+_HELP = """Show the offset of the first record at or after a time, in each partition.
 
 \b
   kafwire offsets orders -b localhost:9092
@@ -29,7 +29,7 @@ _HELP = """Show the offsets of partitions at a time: that of the first record at
 TIME is earliest, latest (the offset of the next record), milliseconds since the epoch, or 2026-01-31T12:00:00Z.
 A partition whose records are all older shows "-", in JSON null.
 
-Exit code 1: a topic or a partition does not exist, or its leader does not give offsets.
+Exit code 1: a topic or a partition does not exist, or its leader does not return offsets.
 """
 _HEADER = ("TOPIC", "PARTITION", "OFFSET")
 _NAMES = {"earliest": "earliest", "beginning": "earliest", "latest": "latest", "end": "latest"}
@@ -37,7 +37,9 @@ _NAMES = {"earliest": "earliest", "beginning": "earliest", "latest": "latest", "
 
 @click.command("offsets", help=_HELP)
 @click.argument("partitions", nargs=-1, metavar="[TOPIC[:N,...]]...")
-@click.option("-t", "--topic", "more", multiple=True, metavar="TOPIC[:N,...]", help="The same, as an option.")
+@click.option(
+    "-t", "--topic", "more", multiple=True, metavar="TOPIC[:N,...]", help="The same as the argument; may be repeated."
+)
 @connection_options
 @click.option("--at", default="latest", show_default=True, metavar="TIME", help="The time of the records.")
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each partition.")
@@ -55,7 +57,7 @@ def command(
 
     asked = (*partitions, *more)
     if not asked:
-        raise click.UsageError("no topic is named")
+        raise click.UsageError("no topic is given")
     named = named_partitions(asked, "")
     when = _NAMES[at] if at in _NAMES else milliseconds("--at", at, at)
     warn_of_seconds("offsets", [at], "--at ")
@@ -91,7 +93,7 @@ def _existing(
     numbers: dict[str, list[int]] = {}
     for name, topic in sorted(topics.items()):
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            problems[name] = "there is no such topic"
+            problems[name] = "the topic does not exist"
         elif topic.error_code:
             problems[name] = str(broker_error(topic.error_code, f"topic {name!r}", api="Metadata", topic=name))
         else:
@@ -102,5 +104,5 @@ def _existing(
             if number in numbers[name]:
                 wanted.add(TopicPartition(name, number))
             else:
-                problems[f"{name}-{number}"] = "there is no such partition"
+                problems[f"{name}-{number}"] = "the partition does not exist"
     return sorted(wanted)

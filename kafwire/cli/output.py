@@ -1,4 +1,7 @@
-"""JSON on standard output: one value a line, or indented for people. What is lazy is made as it is written."""
+"""JSON on standard output: one value per line, or indented for people.
+
+Lazy values are created while they are written.
+"""
 
 import json
 import re
@@ -16,21 +19,21 @@ __all__ = ["JsonWriter", "escaped_controls", "pretty_option", "print_table", "sa
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Stands in the text of a value where lazy ones come. No string of a message has a lone surrogate, as that is no UTF-8.
+# Marks lazy values in the encoded text. No string of a message has a lone surrogate, as that is not valid UTF-8.
 _MARK = "\ud800"
 _CHUNK = 1 << 16  # of characters
-# Characters that a terminal may take for commands. JSON's own escapes end before them.
+# Control characters, which a terminal may execute. JSON itself escapes those below this range.
 _CONTROLS = re.compile("[\x7f-\x9f]")
 
 
 class JsonWriter:
-    """Writes values, as UTF-8, to standard output."""
+    """Writes values to standard output, as UTF-8."""
 
     def __init__(self, pretty: bool | None = None, stream: BinaryIO | None = None) -> None:
-        """`pretty` is whether to indent; None: when standard output is a terminal."""
+        """Create the writer. `pretty` indents; None: if standard output is a terminal."""
         self._stream = stream or sys.stdout.buffer
         self._pretty = sys.stdout.isatty() if pretty is None else pretty
-        self._lazy: list[Elements | Text] = []  # of the value that is being encoded
+        self._lazy: list[Elements | Text] = []  # of the value being encoded
         self._encode = json.JSONEncoder(
             default=self._put_off,
             ensure_ascii=False,
@@ -40,7 +43,7 @@ class JsonWriter:
         ).encode
 
     def write(self, value: Any) -> None:
-        """Write one value and the end of its line."""
+        """Write one value and a line end."""
         waiting, size = [], 0
         for text in self._parts(value, ""):
             waiting.append(text)
@@ -52,7 +55,7 @@ class JsonWriter:
         self._put("".join(waiting))
 
     def flush(self) -> None:
-        """Hand over what is written so far."""
+        """Flush the buffered output."""
         self._stream.flush()
 
     def _put(self, text: str) -> None:
@@ -81,9 +84,9 @@ class JsonWriter:
             line = following.rpartition("\n")[2] if "\n" in following else line
 
     def _put_off(self, value: Any) -> str:
-        """Take what the encoder does not know."""
+        """Replace a lazy value by a mark."""
         if not isinstance(value, Elements | Text):
-            raise TypeError(f"a {type(value).__name__} has no form in JSON")
+            raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
         self._lazy.append(value)
         return _MARK
 
@@ -103,7 +106,7 @@ class JsonWriter:
 
 
 def escaped_controls(text: str) -> str:
-    """Return JSON without characters that a terminal may take for commands."""
+    """Return JSON with control characters escaped, which a terminal may execute."""
     return _CONTROLS.sub(_escaped, text)
 
 
@@ -116,17 +119,17 @@ def pretty_option(function: F) -> F:
     return click.option(
         "--pretty/--compact",
         default=None,
-        help="Indented, or one value a line. By default indented on a terminal.",
+        help="Indented, or one value per line. By default indented on a terminal.",
     )(function)
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print one line: names and texts from the wire do not steer the terminal."""
+    """Print one line, without control characters: names and texts from the wire must not control the terminal."""
     click.echo(printable(text), err=err)
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as they have to be; one without anything in it is left out."""
+    """Print columns as wide as necessary; empty columns are left out."""
     lines = [[printable(cell) for cell in line] for line in (header, *rows)]  # names come from the wire
     kept = [n for n, name in enumerate(header) if not rows or any(row[n] for row in rows)]
     widths = [max(len(line[n]) for line in lines) for n in kept]

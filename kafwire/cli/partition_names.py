@@ -1,4 +1,4 @@
-"""Partitions as people write them: TOPIC, TOPIC:0 and TOPIC:0,3. Pure."""
+"""Parses partitions in the user's notation: TOPIC, TOPIC:0 and TOPIC:0,3. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,14 +11,14 @@ def named_partitions(given: Iterable[str], option: str) -> list[tuple[str, Seque
     """Return the topic and the partition numbers of each text; None stands for all partitions of the topic.
 
     Raises:
-        click.UsageError: a text has no topic, or no numbers behind its colon. The error begins with `option`.
+        click.UsageError: a text has no topic, or no numbers after its colon. The error begins with `option`.
     """
     found: list[tuple[str, Sequence[int] | None]] = []
     for text in given:
         topic, colon, numbers = text.rpartition(":") if ":" in text else (text, "", "")
         wanted = [number.strip() for number in numbers.split(",")]
         if colon and not all(number.isascii() and number.isdecimal() for number in wanted):
-            raise click.UsageError(f"{option}{text}: TOPIC, or TOPIC:0,3")
+            raise click.UsageError(f"{option}{text}: expected TOPIC, or TOPIC:0,3")
         if not topic:
             raise click.UsageError(f"{option}{text}: the topic has no name")
         found.append((topic, [int(number) for number in wanted] if colon else None))

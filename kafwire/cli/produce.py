@@ -1,4 +1,4 @@
-"""`kafwire produce`: lines of standard input or of files into a topic, in the forms that kcat has."""
+"""`kafwire produce`: sends lines of standard input or of files to a topic, in kcat's formats."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-# What is read and has not gone is still tried for so long after Ctrl-C; another one ends it.
+# After Ctrl-C, unsent records are retried for this time; a second Ctrl-C ends it.
 _INTERRUPTED_S = 5.0
-# From here on loading pyarrow takes less time than it saves.
+# From this input size on, loading pyarrow takes less time than it saves.
 TABLE_BYTES = 64 << 10
-# What a record takes beside its key, value and headers, with the head of its batch: no more than this.
+# The most that a record takes in addition to its key, value and headers, including the batch's header.
 _OVERHEAD = 1024
 
-# "\b" keeps click from filling the paragraph
+# "\b" keeps click from re-wrapping the paragraph
 _HELP = """Send each line of standard input, or of files with -l, as a record; or each FILE as one.
 
 \b
@@ -41,37 +41,44 @@ _HELP = """Send each line of standard input, or of files with -l, as a record; o
   kafwire produce -t pictures -k front *.jpg
   kafwire consume -t a -e -f '%h\\t%k\\t%s\\n' | kafwire produce -t b --headers '\\t' -K '\\t'
 
-Exit code 0 says that all records were delivered. Standard error names the line of each undelivered record, and why.
+Exit code 0: all records were delivered. Standard error names each undelivered record by its line, with the reason.
 """
 
 
 @click.command("produce", help=_HELP)
 @click.argument("files", nargs=-1, metavar="[FILE]...")
-@click.option("-t", "--topic", metavar="TOPIC", help="Where to send to.")
+@click.option("-t", "--topic", metavar="TOPIC", help="The topic to send to.")
 @connection_options_for("ProducerConfig")
 @click.option(
-    "-p", "--partition", type=click.IntRange(min=-1), help="Only there.  [default: by the key, or wherever it suits]"
+    "-p",
+    "--partition",
+    type=click.IntRange(min=-1),
+    help="Send to this partition.  [default: by the key, else one per batch]",
 )
-@click.option("-K", "--key-delimiter", metavar="DELIMITER", help="A line is key, this, and value.")
-@click.option("-D", "--delimiter", default="\\n", show_default=True, metavar="DELIMITER", help="What ends a record.")
-@click.option("-k", "--key", metavar="KEY", help="The key of records without one of their own.")
+@click.option("-K", "--key-delimiter", metavar="DELIMITER", help="A line is a key, this delimiter, and a value.")
+@click.option("-D", "--delimiter", default="\\n", show_default=True, metavar="DELIMITER", help="The end of a record.")
+@click.option("-k", "--key", metavar="KEY", help="The key of records without a key.")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of every record.")
 @click.option(
     "--headers",
     "headers_delimiter",
     metavar="DELIMITER",
-    help="A line begins with headers as %h of consume prints them, and this behind them.",
+    help="A line begins with headers in the form of %h of consume, followed by this delimiter.",
 )
 @click.option(
     "--header-separator", default=",", show_default=True, metavar="TEXT", help="The text between these headers."
 )
 @click.option("-Z", "empty_is_null", is_flag=True, help="Empty keys and values are null.")
-@click.option("--null", metavar="TEXT", help="Keys and values that are this are null.")
-@click.option("--empty", is_flag=True, help="Send empty lines too.  [default: pass them over]")
-@click.option("-l", "--lines", "by_line", is_flag=True, help="A record is a line of a FILE, not the whole FILE.")
-@click.option("-c", "--count", type=click.IntRange(min=1), help="End after so many records.")
-@click.option("-z", "--compression", type=click.Choice(CODECS), help="How to compress batches.  [default: none]")
-@click.option("--acks", type=click.Choice(["0", "1", "all"]), help="Replicas that must have a record.  [default: all]")
+@click.option("--null", metavar="TEXT", help="Keys and values equal to this text are null.")
+@click.option("--empty", is_flag=True, help="Send empty lines, too.  [default: skip them]")
+@click.option(
+    "-l", "--lines", "by_line", is_flag=True, help="Send each line of a FILE as a record, not the whole FILE."
+)
+@click.option("-c", "--count", type=click.IntRange(min=1), help="End after this number of records.")
+@click.option("-z", "--compression", type=click.Choice(CODECS), help="Compression of batches.  [default: none]")
+@click.option(
+    "--acks", type=click.Choice(["0", "1", "all"]), help="Replicas that must have stored a record.  [default: all]"
+)
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "continue"]),
@@ -105,11 +112,11 @@ def command(
     goes_on: bool,
     progress: bool | None,
 ) -> int:
-    """Read what is there, send it, and say what became of it."""
+    """Read the input, send it, and report the outcome."""
     if not topic:
-        raise click.UsageError("no topic is named: give -t TOPIC")
+        raise click.UsageError("no topic is given: set -t TOPIC")
     if empty_is_null and null is not None:
-        raise click.UsageError("either -Z or --null")
+        raise click.UsageError("give either -Z or --null")
     if by_line and not files:
         raise click.UsageError("-l is for files; standard input is read by lines anyway")
     if files and not by_line:
@@ -125,7 +132,7 @@ def command(
         null=b"" if empty_is_null else None if null is None else null.encode(errors="surrogateescape"),
     )
     if not empty and form.null == b"" and form.key_delimiter is None and form.headers_delimiter is None:
-        form = replace(form, null=None)  # no line is empty, so none needs a look
+        form = replace(form, null=None)  # no line is empty, so none needs parsing
     ends = _delimiter("-D", delimiter) or b"\n"
 
     from kafwire import Producer
@@ -142,7 +149,7 @@ def command(
         raise click.UsageError(str(error)) from None
     total = sizes(files) if files else None
     if progress and total is None:
-        raise click.UsageError("--progress is for files whose sizes are known")
+        raise click.UsageError("--progress needs files of known sizes")
     look_for_leaders(options, topic)
     producer = Producer(**options)
     transactional = config.transactional_id is not None
@@ -173,7 +180,7 @@ def command(
                         sending.end_transaction()
             except (KeyboardInterrupt, SystemExit) as error:
                 ended = error
-            with suppress(KafkaError):  # every record says it too
+            with suppress(KafkaError):  # every record reports it, too
                 if transactional and ended is not None:
                     sending.abort_transaction()
                 producer.close(None if ended is None else _INTERRUPTED_S)
@@ -185,7 +192,7 @@ def command(
 
 
 def _report(sending: "Sending", *, interrupted: bool) -> bool:
-    """Say what was not delivered, and return whether there is such."""
+    """Report undelivered records; return True if there are any."""
     delivery_tracker = sending.delivery_tracker
     delivery_tracker.settle()
     left = delivery_tracker.failed + delivery_tracker.open
@@ -205,11 +212,11 @@ def _delimiter(option: str, text: str | None) -> bytes | None:
 
 
 class _Stopped(Exception):
-    """Enough is sent, or too much went wrong."""
+    """The count is reached, or an error stops the command."""
 
 
 class Sending:
-    """Records on their way from lines and files to a producer, numbered from 1 on over all files."""
+    """Sends the records of lines and files to a producer, numbered from 1 over all files."""
 
     def __init__(
         self,
@@ -232,14 +239,14 @@ class Sending:
         self._left = count
         self._stops = stops
         self._by_table = form.is_plain and find_spec("pyarrow") is not None
-        self._begins: list[tuple[int, str]] = []  # the first number of each file
+        self._begins: list[tuple[int, str]] = []  # the first record number of each file
         self._by_line = True
-        self._number = 0  # of what is being sent
+        self._number = 0  # the number of the record being sent
         self.delivery_tracker = DeliveryTracker()
         self.troubles: list[str] = []
 
     def where(self, number: int) -> str:
-        """Where a record came from, for people."""
+        """Return the source of a record, for messages."""
         begin, name = max((each for each in self._begins if each[0] <= number), default=(1, STDIN))
         if not self._by_line:
             return name
@@ -247,14 +254,14 @@ class Sending:
         return line if name == STDIN else f"{name}, {line}"
 
     def send_files(self, names: Sequence[str], tell: Progress) -> None:
-        """Send each file as a record, until something has to stop it."""
+        """Send each file as a record, until an error or the count stops it."""
         self._by_line = False
         done = 0
         with self._until_stopped():
             for self._number, name in enumerate(names, 1):
                 self._begins.append((self._number, name))
                 with self._reading(name), _opened(name) as file:
-                    data = file.read(self._limit + 1)  # what is larger is refused anyway
+                    data = file.read(self._limit + 1)  # larger files are refused anyway
                     if data or self._sends_empty:
                         value = None if data == self._form.null else data
                         self._send(self._number, value, self._form.key, self._form.headers)
@@ -263,7 +270,7 @@ class Sending:
                 self._look()
 
     def send_lines(self, names: Sequence[str], delimiter: bytes, tell: Progress) -> None:
-        """Send each line of each file as a record, until something has to stop it."""
+        """Send each line of each file as a record, until an error or the count stops it."""
         base = done = 0
         with self._until_stopped():
             for name in names:
@@ -308,7 +315,10 @@ class Sending:
         self.delivery_tracker.note(delivery.batch, number)
 
     def _send_table(self, number: int, data: bytes, delimiter: bytes) -> bool:
-        """Send lines that need no look in one go; False if one may be too long, and they have to be looked at."""
+        """Send lines without parsing them in Python, as one table.
+
+        False if one may be too long, so they must be parsed.
+        """
         from kafwire.cli.table import longest, table_of
 
         table, numbers = table_of(data, delimiter, self._form, with_empty=self._sends_empty, most=self._left)
@@ -351,11 +361,11 @@ class Sending:
             self.troubles.append("the transaction is aborted, and its records are not delivered")
             self.delivery_tracker.take_back()
 
-    # --- what becomes of it
+    # --- outcomes
 
     @contextmanager
     def _until_stopped(self) -> Iterator[None]:
-        """What ends the reading, and is no interrupt, is told at the end."""
+        """Keep an error that ends the input (not an interrupt) for the final report."""
         try:
             yield
         except _Stopped:
@@ -365,7 +375,7 @@ class Sending:
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[None]:
-        """A file that cannot be read is told at the end."""
+        """Keep the error of an unreadable file for the final report."""
         try:
             yield
         except OSError as error:
@@ -374,7 +384,7 @@ class Sending:
                 raise _Stopped from None
 
     def _take(self, count: int) -> None:
-        """So many records are about to be sent; stops where no more are wanted."""
+        """Count records that are about to be sent; stop if the limit is reached."""
         if self._left is not None:
             if self._left == 0:
                 raise _Stopped
@@ -403,5 +413,5 @@ def _opened(name: str) -> Iterator[BinaryIO]:
 def _too_long(limit: int) -> KafkaError:
     return RecordTooLargeError(
         f"longer than max_request_size ({limit}): raise it (-X max.request.size=...), and max.message.bytes of the "
-        "topic, or is the delimiter another one?"
+        "topic; or is the delimiter wrong?"
     )

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, where somebody looks at it."""
+"""A progress bar on standard error, if that is a terminal."""
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -10,26 +10,26 @@ __all__ = ["Progress", "progress_bar", "progress_option"]
 
 
 class Progress(Protocol):
-    """What a command tells of its progress."""
+    """The callback for a command's progress."""
 
     def __call__(self, done: int) -> None:
-        """Say how much is done in all."""
+        """Report the total progress so far."""
 
 
 progress_option = click.option(
     "--progress/--no-progress",
     default=None,
-    help="A progress bar on standard error, where the end is known. By default when that is a terminal and the output "
-    "is none; needs the package rich.",
+    help="A progress bar on standard error, if the end is known. By default if standard error is a terminal and the "
+    "output is not; needs the package rich.",
 )
 
 
 def progress_bar(
     wanted: bool | None, title: str, total: int, *, of_input: bool = False
 ) -> AbstractContextManager[Progress]:
-    """Return a bar that ends at `total`, or something as silent as it: None shows it where it disturbs nothing.
+    """Return a bar that ends at `total`, or a silent substitute: with `wanted` None, if a bar would disturb the output.
 
-    It counts what is printed, or, with `of_input`, bytes that are read.
+    It counts printed offsets, or, with `of_input`, bytes that are read.
     """
     disturbs = (not of_input and sys.stdout.isatty()) or not _looked_at(sys.stderr)
     if wanted is False or (wanted is None and disturbs):
@@ -44,9 +44,9 @@ def progress_bar(
 
 
 def _looked_at(stream: TextIO | None) -> bool:
-    """Return whether a stream is a terminal; one that was closed before the start is None."""
+    """Return True if a stream is a terminal; a stream closed before the start is None."""
     return stream is not None and stream.isatty()
 
 
 def _silent(done: int) -> None:
-    """Say nothing."""
+    """Report nothing."""

@@ -1,4 +1,4 @@
-"""From a line to a record, as kcat's users know it: [headers,] [key,] value, with delimiters between them.
+"""Parses lines to records in kcat's form: [headers,] [key,] value, with delimiters between them.
 
 Pure: bytes in, a record out.
 """
@@ -13,33 +13,33 @@ __all__ = ["Form", "Header", "parse_header"]
 Header = tuple[str, bytes | None]
 Parsed = tuple[bytes | None, bytes | None, list[Header]]
 
-# What `consume` prints of a header without a value.
+# `consume` prints a header without a value as this.
 _NULL_HEADER = b"NULL"
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a line is read. A delimiter that is not in the line has nothing before it."""
+    """The format of a line. If a delimiter is missing, so is the part before it."""
 
     key_delimiter: bytes | None = None
     headers_delimiter: bytes | None = None
     header_separator: bytes = b","
     key: bytes | None = None
     headers: Sequence[Header] = ()
-    null: bytes | None = None  # keys and values that are this are null
+    null: bytes | None = None  # keys and values equal to this are null
 
     @property
     def is_plain(self) -> bool:
-        """Whether a line is its value."""
+        """True if a line consists of the value alone."""
         return self.key_delimiter is None and self.headers_delimiter is None and self.null is None
 
     @property
     def size(self) -> int:
-        """Bytes that every record has beside its line, at most."""
+        """The maximum number of bytes that each record has in addition to its line."""
         return len(self.key or b"") + sum(len(name) * 4 + len(value or b"") + 8 for name, value in self.headers)
 
     def parse(self, line: bytes) -> Parsed:
-        """Return value, key and headers."""
+        """Parse a line; return value, key and headers."""
         key: bytes | None = None
         headers = list(self.headers)
         if self.headers_delimiter is not None:
@@ -65,8 +65,8 @@ class Form:
 
 
 def parse_header(text: str) -> Header:
-    """Return the header of NAME=VALUE; without the sign it has no value."""
+    """Parse NAME=VALUE to a header; without the equals sign it has no value."""
     name, equals, value = text.partition("=")
     if not name:
-        raise click.UsageError(f"-H {text!r}: a header has a name, NAME=VALUE")
+        raise click.UsageError(f"-H {text!r}: a header must have a name, NAME=VALUE")
     return name, value.encode(errors="surrogateescape") if equals else None

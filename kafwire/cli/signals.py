@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM, for commands that have something to bring to an end."""
+"""SIGINT and SIGTERM, for commands that must finish something first."""
 
 import signal
 import sys
@@ -11,7 +11,7 @@ __all__ = ["held", "orderly_end"]
 
 
 class _Held:
-    """The state of `held`: `number` is the last signal that waits."""
+    """The state of `held`: `number` is the last deferred signal."""
 
     is_active = False
     number: int | None = None
@@ -19,8 +19,8 @@ class _Held:
 
 @contextmanager
 def orderly_end() -> Iterator[None]:
-    """Let SIGTERM end the command as Ctrl-C does: it finishes first what it began."""
-    if threading.current_thread() is not threading.main_thread():  # which alone may have handlers
+    """Let SIGTERM end the command like Ctrl-C, so that it finishes its work first."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
         yield
         return
     numbers = [signal.SIGTERM]
@@ -36,7 +36,7 @@ def orderly_end() -> Iterator[None]:
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Let a signal of `orderly_end` take effect at the end of this block only. Nothing in the block may wait."""
+    """Defer signals of `orderly_end` to the end of this block. Nothing in the block may wait."""
     _Held.is_active = True
     try:
         yield

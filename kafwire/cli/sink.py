@@ -1,4 +1,4 @@
-"""Standard output as a place for bytes: written as they come, and watched while nothing comes."""
+"""Standard output for bytes: written as they arrive, and checked for a reader while none arrive."""
 
 import os
 import select
@@ -14,20 +14,20 @@ __all__ = ["Sink"]
 
 
 class Sink:
-    """Writes to standard output. `check` raises BrokenPipeError, as a write does, if the reader has gone."""
+    """Writes to standard output. `check` raises BrokenPipeError, as a write does, if the reader is gone."""
 
     def __init__(self, out: TextIO | None = None) -> None:
         out = out or sys.stdout
         self._stream = out.buffer
         self._descriptor: int | None = None
-        with suppress(UnsupportedOperation, OSError, ValueError):  # no descriptor: a test's
+        with suppress(UnsupportedOperation, OSError, ValueError):  # without a descriptor, as in tests
             self._descriptor = out.fileno()
             self._errors, self._room = select.poll(), select.poll()
-            self._errors.register(self._descriptor, 0)  # poll reports errors without being asked for them
+            self._errors.register(self._descriptor, 0)  # poll always reports errors
             self._room.register(self._descriptor, select.POLLOUT)
 
     def write(self, texts: Iterable[bytes], written: Callable[[], object] | None = None) -> None:
-        """Write these, and call `written` if all of them are written. A signal of `orderly_end` never comes between."""
+        """Write the texts, then call `written`; a signal of `orderly_end` never comes between the two."""
         if written is None or self._descriptor is None:
             for text in texts:
                 self._stream.write(text)
@@ -39,7 +39,7 @@ class Sink:
         for text in texts:
             self._stream.write(last)
             last = text
-        # A pipe that has room takes PIPE_BUF bytes without waiting.
+        # A pipe with room takes PIPE_BUF bytes without blocking.
         self._stream.write(last[: -select.PIPE_BUF])
         self._stream.flush()
         self._room.poll()
@@ -50,6 +50,6 @@ class Sink:
             written()
 
     def check(self) -> None:
-        """Raise BrokenPipeError if nothing can read what would be written now, as after `| head -1`."""
+        """Raise BrokenPipeError if the output has no reader any more, as after `| head -1`."""
         if self._descriptor is not None and any(events & select.POLLERR for _, events in self._errors.poll(0)):
             raise BrokenPipeError

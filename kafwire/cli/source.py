@@ -1,4 +1,4 @@
-"""What `kafwire decode` reads: bytes that came raw, as hex or as base64, and the frames in them."""
+"""The input of `kafwire decode`: raw bytes, hex or base64, and the frames in them."""
 
 import base64
 import binascii
@@ -22,14 +22,17 @@ FORMS = ("auto", "raw", "hex", "base64")
 
 _HEX = re.compile(rb"(?:[0-9a-fA-F]{2})+")
 _HALF_HEX = re.compile(rb"[0-9a-fA-F](?:[0-9a-fA-F]{2})*")
-# A frame or message begins with six bits of 0: its size, key or version is no larger. So the misspelt name of a file is
+# A frame or message begins with six zero bits: its size, key or version is small. So the misspelt name of a file is
 # hardly ever taken for base64.
 _BASE64 = re.compile(rb"A[A-Za-z0-9+/_-]*={0,2}")
 _BETWEEN = b" \t\r\n:"
 
 
 class Frame(NamedTuple):
-    """A frame without its size; `position` is where it, size included, begins. `missing` bytes of it are not there."""
+    """A frame without its size; `position` is its start, including the size.
+
+    `missing` is the number of missing bytes.
+    """
 
     position: int
     data: bytes
@@ -38,7 +41,7 @@ class Frame(NamedTuple):
 
 @contextmanager
 def opened(name: str) -> Iterator[BufferedReader]:
-    """Open a file, or standard input for "-". Its `read1` gives what there is, without waiting for more."""
+    """Open a file, or standard input for "-". Its `read1` returns available data, without waiting for more."""
     if name == STDIN:
         yield cast("BufferedReader", sys.stdin.buffer)
     else:
@@ -50,7 +53,7 @@ def read_input(given: str | None, form: str, limit: int) -> bytes:
     """Return the bytes of a file, of standard input, or of the argument itself in hex or base64."""
     if given is None:
         if sys.stdin.isatty():
-            raise click.UsageError("nothing to decode: give a file, hex or base64, or pipe something in")
+            raise click.UsageError("nothing to decode: give a file, hex or base64, or pipe data in")
         given = STDIN
     if given == STDIN or _is_file(given):
         with opened(given) as file:
@@ -59,16 +62,16 @@ def read_input(given: str | None, form: str, limit: int) -> bytes:
     if form == "raw" or (
         form == "auto" and not (_HALF_HEX.fullmatch(_plain(text)) or _is_hex(text) or _is_base64(text))
     ):
-        raise click.UsageError(f"{given[:80]!r} is neither a file that is there, nor hex, nor base64")
+        raise click.UsageError(f"{given[:80]!r} is neither an existing file, nor hex, nor base64")
     return read_bytes(text, form)
 
 
 def read_bytes(data: bytes, form: str) -> bytes:
-    """Return `data`, or what it says in hex or base64; "auto" takes for text what can be that."""
+    """Return `data`, decoded from hex or base64; "auto" decodes data that can be one of them."""
     if not data:
         raise click.ClickException("the input is empty")
     if form == "auto" and _HALF_HEX.fullmatch(_plain(data)):
-        raise click.ClickException("an odd number of hex digits: is one missing? (--input base64 if it is that)")
+        raise click.ClickException("an odd number of hex digits: is one missing? (for base64, set --input base64)")
     if form == "hex" or (form == "auto" and _is_hex(data)):
         try:
             return bytes.fromhex(_plain(data).decode())
@@ -84,9 +87,9 @@ def read_bytes(data: bytes, form: str) -> bytes:
 
 
 def cut_frames(data: bytes, prefix: bool | None, limit: int, *, requests: bool) -> list[Frame]:
-    """Return the frames in `data`: one without a size, or any number each behind its size; None finds out which.
+    """Return the frames in `data`: one without a size, or several with sizes; with `prefix` None, detect it.
 
-    What is cut off at the end is a frame with `missing` bytes. No size is above `limit`.
+    A truncated last frame has `missing` bytes. No size is above `limit`.
     """
     frames = _sized(data, limit)
     if prefix is None:
@@ -103,7 +106,7 @@ def cut_frames(data: bytes, prefix: bool | None, limit: int, *, requests: bool) 
 
 
 def _sized(data: bytes, limit: int) -> list[Frame] | None:
-    """The frames, if each begins with a size that can be one."""
+    """Return the frames if each begins with a possible size, else None."""
     frames = []
     at = 0
     while at < len(data):
@@ -128,7 +131,7 @@ def _is_file(name: str) -> bool:
     try:
         return Path(name).exists()
     except OSError:
-        return False  # longer than a name can be
+        return False  # longer than a name may be
 
 
 def _plain(text: bytes) -> bytes:

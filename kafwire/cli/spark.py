@@ -1,4 +1,4 @@
-"""`kafwire spark`: streams of Spark over Kafka: their lag, their jobs, their surroundings."""
+"""`kafwire spark`: runs Spark streams over Kafka, shows their lag, checks their environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The findings of `kafwire spark doctor`. Pure but for `cluster_findings`, which asks a client."""
+"""The findings of `kafwire spark doctor`. Pure except for `cluster_findings`, which sends requests."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = [
 
 _JAVA = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _LEAST_JAVA = 17
-_OLD_JAVA = 1  # Java 8 calls itself 1.8
+_OLD_JAVA = 1  # Java 8 reports version 1.8
 _LEAST_PYSPARK = (4, 2)
-# The numbers of Kafka's AclOperation, which are bits of what a broker says is allowed.
+# The numbers of Kafka's AclOperation: bits in a response's authorized operations.
 _READ, _WRITE, _DESCRIBE = 3, 4, 8
 _NOT_SAID = -(1 << 31)
 _BROKER_RESOURCE = 4
 _LIMIT = "transaction.max.timeout.ms"
-# The last line of a Python traceback, which Spark puts into the middle of its own message.
+# The last line of a Python traceback, which is in the middle of Spark's own message.
 _RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt)\b.*", re.MULTILINE)
-# The exception of Java that py4j shows after a line of its own.
+# The Java exception that py4j shows after its own line.
 _RAISED_IN_JAVA = re.compile(r"^: (.*)", re.MULTILINE)
 
 
@@ -51,7 +51,7 @@ class SparkFinding:
 
 
 def java_finding(text: str | None, path: str) -> SparkFinding:
-    """Judge the output of `java -version`; None if there is no such program."""
+    """Judge the output of `java -version`; None: Java was not found."""
     if text is None:
         return SparkFinding("java", "WRONG", "driver", f"{path} does not exist", "install a JDK 17 and set JAVA_HOME")
     found = _JAVA.search(text)
@@ -90,11 +90,11 @@ def package_findings(
 def executor_findings(
     probes: Sequence[Mapping[str, Any]], executors: int | None, driver: Mapping[str, str | None]
 ) -> Iterator[SparkFinding]:
-    """Judge the reports of tasks. `executors` is the number of executors that Spark has, None if that is not known."""
+    """Judge the reports of tasks. `executors` is the number of Spark's executors, None if unknown."""
     places = {probe["executor"]: probe for probe in probes}
     seen = f"the check ran in {len(places)} executor(s): {', '.join(sorted({p['host'] for p in places.values()}))}"
     if executors is not None and len(places) < executors:
-        change = "nothing is said of the others: run it again when they are idle"
+        change = "the other executors were not checked: run it again when they are idle"
         yield SparkFinding("executors", "?", "cluster", f"{seen}; Spark has {executors}", change)
     else:
         yield SparkFinding("executors", "ok", "cluster", seen)
@@ -104,7 +104,7 @@ def executor_findings(
         if probe["import_error"]:
             change = (
                 "install the wheel of kafwire in the Python that runs there (spark.pyspark.python), or ship an "
-                "environment by spark.archives: it has compiled modules, and --py-files cannot load those from a zip"
+                "environment with spark.archives: it has compiled modules, and --py-files cannot load those from a zip"
             )
             seen = f"Python {probe['python']} cannot import kafwire: {probe['import_error']}"
             yield SparkFinding("wheel", "WRONG", where, seen, change)
@@ -115,7 +115,7 @@ def executor_findings(
 
 
 def traceback_finding(probes: Sequence[Mapping[str, Any]]) -> Iterator[SparkFinding]:
-    """Say whether errors of workers come with pyspark's own traceback. It is a matter of taste, never wrong."""
+    """Report whether errors of workers include pyspark's traceback. Both are fine."""
     if not probes:
         return
     if all(probe["hides_traceback"] for probe in probes):
@@ -128,9 +128,9 @@ def traceback_finding(probes: Sequence[Mapping[str, Any]]) -> Iterator[SparkFind
 
 
 def options_findings(given: Mapping[str, str]) -> Iterator[SparkFinding]:
-    """Judge the options of a source or a sink: a source has an option that says what to read.
+    """Judge the options of a source or a sink. A source has an option for what to read.
 
-    A source with an end, and a sink with `delivery=atomic`, are those of a batch; the others may be of a stream.
+    A source with an end, and a sink with `delivery=atomic`, are for a batch; others may be for a stream.
     """
     from kafwire.spark.options import ATOMIC, BATCH_ONLY, STRATEGIES, read_options, write_options
     from kafwire.spark.stream_options import stream_options
@@ -161,7 +161,7 @@ def cluster_findings(
     group: str = "",
     exactly_once: bool = False,
 ) -> Iterator[SparkFinding]:
-    """Ask a cluster for the operations that this user may do, and for the limit of transactions."""
+    """Check the operations that the cluster allows this user, and the limit of transactions."""
     for topic in reads:
         yield _topic_finding(client, topic, {"Read": _READ, "Describe": _DESCRIBE})
     for topic in writes:
@@ -176,7 +176,7 @@ def cluster_findings(
 
 
 def failure_of_job(error: BaseException) -> str:
-    """The line that says why a job failed: the exception of a worker, else that of Java, else the first line."""
+    """Return the line with the reason why a job failed: a worker's exception, else Java's, else the first line."""
     raised = _RAISED.findall(str(error)) or _RAISED_IN_JAVA.findall(str(error))
     return str(raised[-1] if raised else str(error).split("\n", 1)[0])[:400]
 
@@ -196,13 +196,13 @@ def _topic_finding(client: Client, topic: str, needed: Mapping[str, int]) -> Spa
     if found.error_code:
         refusal = broker_error(found.error_code, "looking the topic up", api="Metadata", topic=topic)
         return SparkFinding(
-            "acl", "WRONG", where, " ".join(str(refusal).split()), "create it, or allow Describe by an ACL"
+            "acl", "WRONG", where, " ".join(str(refusal).split()), "create it, or allow Describe with an ACL"
         )
     return _acl_finding(where, found.topic_authorized_operations, needed, f"--topic {topic}")
 
 
 def _group_finding(client: Client, group: str) -> SparkFinding:
-    """Read commits the offsets of `commitGroup`."""
+    """Check Read on the group of the option `commitGroup`, which commits offsets."""
     where = f"group {group}"
     try:
         (place,) = client.call(protocol.FindCoordinatorRequest(key_type=0, coordinator_keys=[group])).coordinators
@@ -217,7 +217,7 @@ def _group_finding(client: Client, group: str) -> SparkFinding:
 
 def _acl_finding(where: str, allowed: int, needed: Mapping[str, int], resource: str) -> SparkFinding:
     if allowed == _NOT_SAID:
-        return SparkFinding("acl", "?", where, "the broker does not say which operations are allowed")
+        return SparkFinding("acl", "?", where, "the broker does not report the allowed operations")
     missing = [name for name, number in needed.items() if not allowed & 1 << number]
     if missing:
         changes = [f"kafka-acls.sh --add --operation {name} {resource}" for name in missing]
@@ -226,7 +226,7 @@ def _acl_finding(where: str, allowed: int, needed: Mapping[str, int], resource: 
 
 
 def _limit_finding(client: Client) -> SparkFinding:
-    """The longest that a transaction may last, which bounds a batch that is written exactly once."""
+    """Report the maximum duration of a transaction, which limits an exactly-once batch."""
     where = "cluster"
     try:
         broker = client.metadata([]).brokers[0].node_id
@@ -242,5 +242,5 @@ def _limit_finding(client: Client) -> SparkFinding:
         change = "allow DescribeConfigs on the cluster, or ask its operators"
         return SparkFinding("transactions", "?", where, f"{_LIMIT} may not be read by this user", change)
     minutes = int(str(values[0])) / 60_000
-    seen = f"{_LIMIT} is {values[0]}: a batch that is written exactly once has to end within {minutes:g} minutes"
+    seen = f"{_LIMIT} is {values[0]}: an exactly-once batch must end within {minutes:g} minutes"
     return SparkFinding("transactions", "ok", where, seen)

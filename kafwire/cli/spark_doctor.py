@@ -1,4 +1,4 @@
-"""`kafwire spark doctor`: what keeps Spark from a cluster, on the driver and on each executor."""
+"""`kafwire spark doctor`: finds what prevents Spark from using a cluster, on the driver and on each executor."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 __all__ = ["doctor"]
 
 _HELP = """Check what a Spark query over Kafka needs: Java, pyspark and kafwire on the driver, options, a checkpoint,
-ACLs, and, by a small job, packages and reachability on each executor.
+ACLs; and, with a small job, packages and reachability on each executor.
 
 \b
   kafwire spark doctor localhost:9092
   kafwire spark doctor kafka:9093 -F client.properties --master spark://host:7077 --option subscribe=flights
   kafwire spark doctor localhost:9092 --option topic=summary --option delivery=exactly-once
 
-"?" before a line: it could not be found out, and nothing is said of it. Exit code 1: something is wrong.
+"?" before a line: this check could not run. Exit code 1: a check failed.
 """
 
 
 @click.command("doctor", help=_HELP)
 @click.argument("servers", metavar="HOST[:PORT],...")
 @settings_options
-@click.option("--master", metavar="URL", help="Spark's master; by default as spark-submit has it, else local[2].")
+@click.option("--master", metavar="URL", help="Spark's master.  [default: from spark-submit, else local[2]]")
 @click.option("--conf", "confs", multiple=True, metavar=NAME_AND_VALUE, help="A setting of Spark; may be repeated.")
 @click.option(
     "--option", "given", multiple=True, metavar=NAME_AND_VALUE, help="An option of the query's source or sink."
 )
 @click.option("--checkpoint", metavar="LOCATION", help="A query's checkpointLocation.")
-@click.option("--no-executors", is_flag=True, help="Run no job: look at the driver and the cluster alone.")
-@click.option("-J", "--json", "as_json", is_flag=True, help="A JSON object for each check.")
+@click.option("--no-executors", is_flag=True, help="Run no job: check only the driver and the cluster.")
+@click.option("-J", "--json", "as_json", is_flag=True, help="Print a JSON object per check.")
 @timeout_option
 def doctor(
     servers: str,
@@ -104,7 +104,7 @@ def _findings(
 
 
 def _java() -> tuple[str | None, str]:
-    """The output of `java -version`, None if there is no java, and the program's path."""
+    """Return the output of `java -version`, None without java, and the program's path."""
     home = os.environ.get("JAVA_HOME")
     path = f"{home}/bin/java" if home else shutil.which("java") or "java"
     try:
@@ -153,13 +153,13 @@ def _cluster(options: Mapping[str, Any], query: Mapping[str, str]) -> Iterator[S
 
 
 def _topics(query: Mapping[str, str]) -> list[str]:
-    """The topics that the options name; none for a pattern."""
+    """Return the topics in the options; none for a pattern."""
     from kafwire.errors import ConfigError
     from kafwire.spark.offsets import parse_partitions
 
     try:
         assigned = parse_partitions("assign", query["assign"]) if "assign" in query else ()
-    except ConfigError:  # a finding of its own
+    except ConfigError:  # has a finding of its own
         assigned = ()
     named = [name.strip() for name in query.get("subscribe", "").split(",") if name.strip()]
     return list(dict.fromkeys([*named, *(place.topic for place in assigned)]))
@@ -184,7 +184,7 @@ def _executors(
         plain.pop(name, None)
     probe = spark_probe.Probe(tuple(parse_servers(servers)), plain, timeout_ms() / 1000)
     cloudpickle: Any = untyped
-    cloudpickle.register_pickle_by_value(spark_probe)  # kafwire need not be on an executor
+    cloudpickle.register_pickle_by_value(spark_probe)  # kafwire may be missing on an executor
     try:
         spark = session("kafwire spark doctor", master or default_master("local[2]"), conf, hide_traceback=False)
         try:
@@ -192,13 +192,13 @@ def _executors(
             tasks = 2 * context.defaultParallelism
             probes = context.parallelize(range(tasks), tasks).mapPartitions(probe).collect()
             infos: Any = context._jsc.sc().statusTracker().getExecutorInfos()
-            # The driver is among them, and is the only one of a local master.
+            # The infos include the driver, the only process of a local master.
             executors = max(1, len(infos) - 1)
         finally:
             spark.stop()
     except Exception as error:  # noqa: BLE001 - Spark raises many classes, of Java too
         seen = f"the job failed: {diagnosis.failure_of_job(error)}"
-        change = "correct that, and run it again: nothing is known of the executors"
+        change = "correct that, and run it again: the executors were not checked"
         yield diagnosis.SparkFinding("executors", "WRONG", "cluster", seen, change)
         return
     finally:

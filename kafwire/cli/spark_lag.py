@@ -1,4 +1,4 @@
-"""`kafwire spark lag`: how far a stream is behind, by its checkpoint or by the group that it commits for."""
+"""`kafwire spark lag`: the lag of a stream, by its checkpoint or by its consumer group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["lag"]
 
-_HELP = """Show how far a stream is behind.
+_HELP = """Show the lag of a stream.
 
 \b
   kafwire spark lag /data/archive/checkpoint -b localhost:9092
@@ -42,13 +42,13 @@ class _Row(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        """The offsets between both; None if one of them is unknown."""
+        """The difference of both offsets; None if one is unknown."""
         return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
 
 
 @click.command("lag", help=_HELP)
 @click.argument("checkpoint", required=False)
-@click.option("--group", metavar="GROUP", help="The group of the option commitGroup, in place of a checkpoint.")
+@click.option("--group", metavar="GROUP", help="The group of the option commitGroup, instead of a checkpoint.")
 @connection_options_for("ClientConfig")
 @click.option("-J", "--json", "as_json", is_flag=True, help="JSON, a line for each partition.")
 def lag(
@@ -61,7 +61,7 @@ def lag(
 ) -> int:
     """Show committed offsets, ends and the difference."""
     if (checkpoint is None) == (group is None):
-        raise click.UsageError("either CHECKPOINT or --group GROUP")
+        raise click.UsageError("give either CHECKPOINT or --group GROUP")
     from kafwire.cli.group_requests import Groups
     from kafwire.cli.topic_changes import client_of
 
@@ -89,7 +89,7 @@ def _newest(checkpoint: str) -> Committed | None:
 
 
 def _rows(groups: Groups, offsets: Mapping[TopicPartition, int]) -> list[_Row]:
-    # Partitions of the same topics that the query has not read yet are behind too.
+    # Partitions of the same topics that the query has not read yet have a lag, too.
     places = sorted({*offsets, *groups.existing(place.topic for place in offsets)})
     ends = groups.ends(places, "latest")
     return [_Row(place.topic, place.partition, offsets.get(place), ends.get(place)) for place in places]
@@ -110,7 +110,7 @@ def _print(rows: list[_Row], batch: Committed | None, *, as_json: bool) -> int:
     texts += [f"{len(rows) - len(known)} partition(s) with an unknown lag"] * (len(known) < len(rows))
     if batch is not None:
         texts.append(f"batch {batch.batch} is committed{_planned(batch.time_ms)}")
-    say(", ".join(texts) if texts else "nothing is committed")
+    say(", ".join(texts) if texts else "no offset is committed")
     return code
 
 

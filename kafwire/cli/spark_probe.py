@@ -1,6 +1,6 @@
-"""The check that `kafwire spark doctor` runs on executors. Travels by value: kafwire need not be there.
+"""The check that `kafwire spark doctor` runs on executors. It is pickled by value: an executor may lack kafwire.
 
-So this module imports nothing but the standard library, and its results are plain values.
+So this module imports only the standard library, and its results are plain values.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-# A task lasts at least as long, so that one free core does not take the tasks of all.
+# The minimum duration of a task, so that one free core does not take all tasks.
 _LEAST_S = 0.2
 
 
 class Probe:
-    """Describes the process that runs a task, and what it reaches of the cluster at `servers`."""
+    """Describes the process that runs a task, and its access to the cluster at `servers`."""
 
     def __init__(self, servers: tuple[tuple[str, int], ...], options: Mapping[str, Any], timeout_s: float) -> None:
-        """`options` are those of a client, without its servers."""
+        """Take the `options` of a client, without its servers."""
         self._servers = servers
         self._options = dict(options)
         self._timeout_s = timeout_s
@@ -35,7 +35,7 @@ class Probe:
         yield found
 
     def look(self) -> dict[str, Any]:
-        """The description. `executor` tells executors apart: all Python workers of one have the same parent."""
+        """Return the description. `executor` identifies it: all Python workers of one executor share a parent."""
         found: dict[str, Any] = {
             "host": socket.gethostname(),
             "executor": f"{socket.gethostname()}/{os.getppid()}",
@@ -49,12 +49,12 @@ class Probe:
             import kafwire
             import kafwire.spark.source
 
-            # The steps of `kafwire doctor`, from here.
+            # The steps of `kafwire doctor`, from this executor.
             from kafwire.cli.diagnosis import examine
         except Exception as error:  # noqa: BLE001 - a broken wheel may raise anything
             found["import_error"] = f"{type(error).__name__}: {error}"
             return found
-        found["packages"]["kafwire"] = kafwire.__version__  # a tree on PYTHONPATH has no metadata
+        found["packages"]["kafwire"] = kafwire.__version__  # sources on PYTHONPATH have no metadata
         for host, port in self._servers:
             steps = list(examine(host, port, self._timeout_s, self._options, writes=False))
             found["reached"] += [
@@ -62,7 +62,7 @@ class Probe:
                 for step in steps
             ]
             if all(step.ok for step in steps):
-                break  # as a client, which asks the next server only if one does not respond
+                break  # like a client, which tries the next server only if one does not respond
         return found
 
 

@@ -1,4 +1,4 @@
-"""`kafwire spark recover`: the exactly-once sink of a Spark job, taken over by hand."""
+"""`kafwire spark recover`: takes over the exactly-once sink of a Spark job by hand."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["recover"]
 
-_HELP = """Take over the exactly-once sink SINK: commit decided batches, abort transactions that no batch names.
+_HELP = """Take over the exactly-once sink SINK: commit decided batches, abort transactions that belong to no batch.
 
 A job that runs with this sink fails, and takes over again when it restarts.
 
 A batch is half committed if it was decided, and some of its transactions ended before their commit: by
 transaction.timeout.ms, or by another producer with their ids. Its partitions are listed, and the exit code is 1. Then
-one of two options lets the job go on: --accept-loss leaves the batch as it is, and aborted records are lost. --rewrite
-has Spark run the batch again, and the records that it committed become duplicates.
+one of two options lets the job continue: --accept-loss leaves the batch unchanged, and aborted records are lost.
+--rewrite makes Spark run the batch again, and the records that it committed become duplicates.
 """
 
 _HEADER = ("QUERY", "BATCH", "TOPIC", "PARTITIONS", "RECORDS", "OUTCOME")
@@ -33,9 +33,9 @@ _HEADER = ("QUERY", "BATCH", "TOPIC", "PARTITIONS", "RECORDS", "OUTCOME")
 @click.command("recover", help=_HELP)
 @click.argument("sink", metavar="SINK")
 @connection_options_for("ProducerConfig")
-@click.option("--state-topic", metavar="TOPIC", help="The option stateTopic of the job.  [default: kafwire-sink-SINK]")
-@click.option("--accept-loss", is_flag=True, help="Leave half-committed batches as they are.")
-@click.option("--rewrite", is_flag=True, help="Have Spark run half-committed batches again.")
+@click.option("--state-topic", metavar="TOPIC", help="The job's option stateTopic.  [default: kafwire-sink-SINK]")
+@click.option("--accept-loss", is_flag=True, help="Leave half-committed batches unchanged.")
+@click.option("--rewrite", is_flag=True, help="Make Spark run half-committed batches again.")
 def recover(
     sink: str,
     brokers: str | None,
@@ -72,11 +72,11 @@ def recover(
 
     failures = sinks.run(options, take_over)
     if not failures:
-        say(f"the sink {sink} is in order")
+        say(f"the sink {sink} has no half-committed batch")
         return 0
     print_table(_HEADER, [row for failure in failures for row in _rows(failure)])
     if accept_loss or rewrite:
-        what = "is left as it is" if accept_loss else "is written again by the next run of the job"
+        what = "is left unchanged" if accept_loss else "is written again by the next run of the job"
         say("; ".join(f"batch {each.decision.batch} of query {each.decision.query} {what}" for each in failures))
         return 0
     say("choose --accept-loss (aborted records are lost) or --rewrite (committed records become duplicates)")

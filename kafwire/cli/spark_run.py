@@ -1,4 +1,4 @@
-"""`kafwire spark run`: a pipeline over Kafka from a job file."""
+"""`kafwire spark run`: runs a pipeline over Kafka from a job file."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_HELP = """Run a job of Spark: a topic or a table, decoded and queried, to a topic, to files or to a table.
+_HELP = """Run a Spark job: read a topic or a table, decode and query it, and write to a topic, to files or to a table.
 
 \b
   kafwire spark run archive.toml
   kafwire spark run archive.toml --master spark://host:7077 --plot archive.png
   kafwire spark run archive.toml --check
 
-docs/spark.md has the keys of a job file. A line for each batch goes to standard error, the summary to standard output.
+docs/spark.md has the keys of a job file. A line per batch goes to standard error, the summary to standard output.
 Ctrl-C and SIGTERM stop the job after the running batch, a second one at once.
 """
 
 
 @click.command("run", help=_HELP)
 @click.argument("file", metavar="JOB.TOML", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--master", metavar="URL", help="Spark's master, over the one in the file.")
+@click.option("--master", metavar="URL", help="Spark's master; overrides the one in the file.")
 @click.option("--conf", "confs", multiple=True, metavar=NAME_AND_VALUE, help="A setting of Spark; may be repeated.")
 @click.option("--plot", metavar="FILE", help="Write the throughput as a picture; needs the package matplotlib.")
-@click.option("--check", is_flag=True, help="Check the job file and its checkpoint, and start nothing.")
+@click.option("--check", is_flag=True, help="Only check the job file and its checkpoint.")
 def run(file: Path, master: str | None, confs: tuple[str, ...], plot: str | None, check: bool) -> int:
     """Run one job."""
     needed()
@@ -55,7 +55,7 @@ def run(file: Path, master: str | None, confs: tuple[str, ...], plot: str | None
     conf = {**job.conf, **named_values("--conf", confs)}
     _check_checkpoint(job)
     if check:
-        say(f"{file} is a job: {job}")
+        say(f"{file} is a valid job: {job}")
         return 0
     report = JobReport()
 
@@ -75,7 +75,7 @@ def run(file: Path, master: str | None, confs: tuple[str, ...], plot: str | None
 
 
 def _run(job: Job, master: str | None, conf: Mapping[str, str], on_batch: Any) -> tuple[int, str]:
-    """Exit code, and the reason of a failure."""
+    """Run the job; return the exit code, and the reason of a failure."""
     from kafwire.cli.spark_diagnosis import failure_of_job
     from kafwire.errors import ConfigError
     from kafwire.spark import job as jobs
@@ -85,29 +85,30 @@ def _run(job: Job, master: str | None, conf: Mapping[str, str], on_batch: Any) -
     try:
         spark = session(job.name, master, conf, hide_traceback=True)
         try:
-            with _stopped_by_signals(stop, came):  # after the session, which has a handler that kills all tasks
+            # after the session is created: it sets a handler that kills all tasks
+            with _stopped_by_signals(stop, came):
                 jobs.run(spark, job, on_batch, stop)
         finally:
             spark.stop()
     except ConfigError as error:
         return 1, str(error)
     except Exception as error:  # noqa: BLE001 - Spark raises many classes, of Java too
-        if len(came) < 2:  # a second signal ends the batch by an error
+        if len(came) < 2:  # a second signal ends the batch with an error
             return 1, failure_of_job(error)
     return (128 + came[0] if came else 0), ""
 
 
 @contextmanager
 def _stopped_by_signals(stop: Stop, came: list[int]) -> Iterator[None]:
-    """Have Ctrl-C and SIGTERM ask for the stop; `came` gets the numbers of those that came."""
+    """Stop the job at Ctrl-C or SIGTERM; `came` collects the signals' numbers."""
 
     def ask(number: int, _frame: FrameType | None) -> None:
         if not came:
-            say("stopping after the running batch; once more stops at once", err=True)
+            say("stopping after the running batch; a second signal stops at once", err=True)
         came.append(number)
         stop.ask()
 
-    if threading.current_thread() is not threading.main_thread():  # which alone may have handlers
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set signal handlers
         yield
         return
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -119,7 +120,10 @@ def _stopped_by_signals(stop: Stop, came: list[int]) -> Iterator[None]:
 
 
 def _check_checkpoint(job: Job) -> None:
-    """Refuse a first batch that Spark's own source began; a file system that Spark alone reads is not checked."""
+    """Refuse a checkpoint whose first batch Spark's own source began.
+
+    File systems that only Spark can read are unchecked.
+    """
     if job.checkpoint is None or not job.source.is_topic:
         return
     from kafwire.errors import ConfigError
@@ -128,13 +132,13 @@ def _check_checkpoint(job: Job) -> None:
     try:
         folder = open_folder(job.checkpoint)
     except ConfigError as error:
-        say(f"kafwire spark run: the checkpoint is not checked for a batch of Spark's own source: {error}", err=True)
+        say(f"kafwire spark run: the checkpoint was not checked for batches of Spark's source: {error}", err=True)
         return
     refuse_unfinished_start(folder, job.checkpoint)
 
 
 def _check_plot(path: str) -> None:
-    """Refuse before the job runs what could not be written after it."""
+    """Check before the job runs that the plot can be written after it."""
     try:
         import matplotlib as mpl  # noqa: F401
     except ImportError:
@@ -159,4 +163,4 @@ def _draw(report: JobReport, path: str, title: str) -> None:
     from kafwire.spark.job_report import draw
 
     draw(report, path, title)
-    say(f"{path} has the plot")
+    say(f"the plot is in {path}")

@@ -1,4 +1,4 @@
-"""A Spark session for commands: its master and settings, its workers' environment."""
+"""Creates the Spark session of commands: its master and settings, its workers' environment."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def needed() -> None:
 
 
 def named_values(option: str, texts: tuple[str, ...]) -> dict[str, str]:
-    """The values of an option that is given as NAME=VALUE, any number of times."""
+    """Return the values of an option that is given as NAME=VALUE, any number of times."""
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise click.UsageError(f"{option}: {NAME_AND_VALUE} is needed")
+            raise click.UsageError(f"{option}: it must be {NAME_AND_VALUE}")
         found[name.strip()] = value.strip()
     return found
 
 
 def default_master(local: str) -> str | None:
-    """`local`, or None where spark-submit or its settings may name a master."""
+    """Return `local`, or None if spark-submit or its settings may set a master."""
     return None if {"MASTER", "SPARK_HOME", "SPARK_CONF_DIR"} & set(os.environ) else local
 
 
 def session(name: str, master: str | None, conf: Mapping[str, str], *, hide_traceback: bool) -> SparkSession:
-    """Start a session. With `hide_traceback`, errors of workers have no traceback of pyspark's own."""
+    """Start a session. With `hide_traceback`, errors of workers omit pyspark's own traceback."""
     from pyspark.sql import SparkSession
 
-    # Workers of a local master have this interpreter and this environment.
+    # Workers of a local master use this interpreter and this environment.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {"spark.ui.showConsoleProgress": "false", **conf}
     if hide_traceback:

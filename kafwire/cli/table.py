@@ -1,4 +1,4 @@
-"""Lines as an Arrow table. Importing this needs the package pyarrow."""
+"""Lines as an Arrow table. Importing this module needs the package pyarrow."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,14 +12,14 @@ __all__ = ["longest", "table_of"]
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
-# (row, rows): the numbers of the lines that these rows are, from 0 on.
+# (row, rows) to the line numbers of these rows, from 0.
 Numbers = Callable[[int, int], list[int]]
 
 
 def table_of(
     data: bytes, delimiter: bytes, form: Form, *, with_empty: bool, most: int | None
 ) -> tuple[pa.Table, Numbers | None]:
-    """The lines of `data`, the first `most`, as `send_batch` takes them; Numbers where lines are left out."""
+    """Return the first `most` lines of `data` as a table for `send_batch`, and Numbers if lines were skipped."""
     lines = pc.split_pattern(pa.array([data], pa.binary()), pattern=delimiter)[0].values
     numbers: Numbers | None = None
     if not with_empty:
@@ -44,5 +44,5 @@ def table_of(
 
 
 def longest(table: pa.Table) -> int:
-    """Bytes of the longest value."""
+    """Return the size of the longest value in bytes."""
     return pc.max(pc.binary_length(table["value"])).as_py() or 0

@@ -1,4 +1,4 @@
-"""What `kafwire consume` prints of a record: kcat's format strings, delimiters and JSON, as the parts of a Renderer.
+"""The output format of `kafwire consume`: kcat's format strings, delimiters and JSON, as the parts of a Renderer.
 
 Pure: text in, parts out.
 """
@@ -15,7 +15,7 @@ BYTES_FORMS = ("auto", "raw", "text", "hex", "base64")
 _RAW = {form: form for form in BYTES_FORMS} | {"auto": "raw"}
 _JSON = {"auto": "json", "hex": "json_hex", "base64": "json_base64"}
 
-# %s, %k and %h have their form added.
+# The form is added to %s, %k and %h.
 _TOKENS: dict[str, tuple[str, str | None]] = {
     "s": ("value", None),
     "k": ("key", None),
@@ -35,8 +35,8 @@ _LETTERS = {b"n": b"\n", b"r": b"\r", b"t": b"\t"}
 def unescape(text: str) -> bytes:
     r"""Return the bytes of a delimiter or of a format's text.
 
-    \n, \r, \t; \xHH with one or two hex digits; \NNN with up to three digits, in octal behind a 0, else in decimal;
-    any other character after a backslash stands for itself.
+    \n, \r, \t; \xHH with one or two hex digits; \NNN with up to three digits, in octal after a 0, else in decimal; any
+    other character after a backslash stands for itself.
     """
 
     def byte(match: re.Match[bytes]) -> bytes:
@@ -80,7 +80,7 @@ def parse_format(text: str, form: str) -> list[Part]:
 
 
 def plain_parts(delimiter: str, key_delimiter: str | None, form: str, *, with_offset: bool = False) -> list[Part]:
-    """Return what is printed without a format: [offset,] [key,] value and a delimiter."""
+    """Return the parts printed without a format: [offset,] [key,] value and a delimiter."""
     parts: list[Part] = []
     between = "\\t" if key_delimiter is None else key_delimiter
     if with_offset:
@@ -91,9 +91,12 @@ def plain_parts(delimiter: str, key_delimiter: str | None, form: str, *, with_of
 
 
 def json_parts(delimiter: str, form: str) -> list[Part]:
-    """Return the parts of kcat's JSON envelope, one object a record. Raises `click.UsageError` for a form of lines."""
+    """Return the parts of kcat's JSON envelope, one object per record.
+
+    Raises `click.UsageError` for a form of lines.
+    """
     if form not in _JSON:
-        raise click.UsageError(f"--bytes {form} is for lines: -J takes {', '.join(_JSON)}")
+        raise click.UsageError(f"--bytes {form} is for lines: -J has {', '.join(_JSON)}")
     return [
         b'{"topic":',
         ("topic", "json"),

@@ -27,13 +27,15 @@ _DELETE_HELP = """Delete topics and all their records, after a confirmation.
 @click.command("create", help=_CREATE_HELP)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @connection_options_for("ClientConfig", short=True)
-@click.option("--partitions", type=click.IntRange(min=1), help="How many.  [default: the broker's num.partitions]")
+@click.option(
+    "--partitions", type=click.IntRange(min=1), help="Number of partitions.  [default: the broker's num.partitions]"
+)
 @click.option(
     "--replication-factor",
     type=click.IntRange(min=1),
-    help="Brokers that keep each.  [default: the broker's default.replication.factor]",
+    help="Replicas of each partition.  [default: the broker's default.replication.factor]",
 )
-@click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="Of the topic; may be repeated.")
+@click.option("--config", "configs", multiple=True, metavar="NAME=VALUE", help="A topic option; may be repeated.")
 def create(
     topics: tuple[str, ...],
     brokers: str | None,
@@ -56,7 +58,7 @@ def create(
 @click.command("delete", help=_DELETE_HELP)
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @connection_options_for("ClientConfig")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete(
     topics: tuple[str, ...], brokers: str | None, settings: tuple[str, ...], config_file: Path | None, yes: bool
 ) -> int:
@@ -64,7 +66,7 @@ def delete(
     names = _named(topics)
     with client_of(brokers, settings, config_file) as client:
         if not yes and not confirmed(f"Delete {', '.join(names)} and all records in it?"):
-            click.echo("kafwire topics delete: nothing was deleted", err=True)
+            click.echo("kafwire topics delete: no topic was deleted", err=True)
             return 1
         for topic in names:
             client.delete_topic(topic)
@@ -73,7 +75,7 @@ def delete(
 
 
 def client_of(brokers: str | None, settings: tuple[str, ...], config_file: Path | None) -> Any:
-    """The client of these options; those of consumers may be among them, as in a file for all commands."""
+    """Return a client with these options, which may include consumer options, as in a file for all commands."""
     from kafwire import Client
     from kafwire.config import ClientConfig, ConsumerConfig
 
@@ -82,20 +84,20 @@ def client_of(brokers: str | None, settings: tuple[str, ...], config_file: Path 
 
 def _named(topics: tuple[str, ...]) -> tuple[str, ...]:
     if not all(topics):
-        raise click.UsageError("a topic's name is empty")
+        raise click.UsageError("a topic name is empty")
     return tuple(dict.fromkeys(topics))
 
 
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise click.UsageError(f"--config {text}: NAME=VALUE is needed")
+        raise click.UsageError(f"--config {text}: it must be NAME=VALUE")
     return name.strip(), value
 
 
 def confirmed(question: str) -> bool:
-    """Ask on standard error. Raises `click.UsageError` where nobody can answer."""
+    """Ask for a confirmation on standard error. Raises `click.UsageError` if standard input is not a terminal."""
     try:
         return click.confirm(question, err=True)
-    except click.Abort:  # nobody is there to answer
-        raise click.UsageError("not confirmed: standard input is no terminal; add --yes") from None
+    except click.Abort:  # without a terminal
+        raise click.UsageError("not confirmed: standard input is not a terminal; add --yes") from None

@@ -32,22 +32,22 @@ _HELP = """List the topics of a cluster, or show the partitions of some.
 Without a command, the named topics are described, or else all topics listed. -t is for a topic that has the name of a
 command.
 
-Exit code 1: a topic does not exist, the broker says nothing of it, or a leader does not give offsets.
+Exit code 1: a topic does not exist, the broker returns an error for it, or a leader does not return offsets.
 """
 
 
 class _Topics(click.Command):
-    """The list, unless the first word is that of another command."""
+    """The list of topics, unless the first word is a subcommand."""
 
     def command_with(self, option: str) -> str | None:
-        """Return the word of the command behind it that has an option."""
+        """Return the subcommand that has an option."""
         commands = ((word, self._other(word)) for word in ("create", "delete"))
         return next((word for word, each in commands for param in each.params if option in param.opts), None)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Pass the arguments on to the command that the first word names."""
+        """Pass the arguments to the subcommand that the first word names."""
         if args and args[0] in ("create", "delete", "describe", "list"):
             return self._other(args[0]).make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
@@ -62,10 +62,12 @@ class _Topics(click.Command):
 
 
 def _form_options(function: F) -> F:
-    """Add the options of the connection and of the output."""
+    """Add the options for the connection and the output."""
     for option in (
         pretty_option,
-        click.option("-J", "--json", "as_json", is_flag=True, help="One JSON object, that of 'kcat -L -J' and more."),
+        click.option(
+            "-J", "--json", "as_json", is_flag=True, help="One JSON object, as of 'kcat -L -J', with more members."
+        ),
         click.option("-L", "--long", "as_list", is_flag=True, help="Brokers, topics, partitions as 'kcat -L' prints."),
         click.option(
             "--offsets", "with_offsets", is_flag=True, help="Show first and next offsets, and their difference."
@@ -77,9 +79,9 @@ def _form_options(function: F) -> F:
 
 
 def _list_options(function: F) -> F:
-    """Add the options of a list of topics."""
-    names = click.option("-n", "--names", "names_only", is_flag=True, help="Print names and nothing else.")
-    return click.option("--no-internal", is_flag=True, help="Leave out Kafka's own topics.")(names(function))
+    """Add the options of the topic list."""
+    names = click.option("-n", "--names", "names_only", is_flag=True, help="Print only names.")
+    return click.option("--no-internal", is_flag=True, help="Omit Kafka's internal topics.")(names(function))
 
 
 @click.command("list", help="List all topics.")
@@ -100,7 +102,7 @@ def describe(topics: tuple[str, ...], **given: Any) -> int:
 
 @click.command("topics", help=_HELP, cls=_Topics)
 @click.argument("topics", nargs=-1, metavar="[TOPIC]...")
-@click.option("-t", "--topic", "more_topics", multiple=True, metavar="TOPIC", help="A topic, as an option.")
+@click.option("-t", "--topic", "more_topics", multiple=True, metavar="TOPIC", help="A topic; may be repeated.")
 @_form_options
 @_list_options
 def command(topics: tuple[str, ...], more_topics: tuple[str, ...], **given: Any) -> int:
@@ -121,16 +123,16 @@ def _show(
     as_json: bool,
     pretty: bool | None,
 ) -> int:
-    """Ask for metadata, and for offsets, and show them."""
+    """Fetch metadata, and offsets if requested, and show them."""
     if names_only and (as_list or as_json):
-        raise click.UsageError("--names is a form of its own: neither -L nor -J goes with it")
+        raise click.UsageError("--names has its own format: it excludes -L and -J")
     if names_only and with_offsets:
-        raise click.UsageError("--names shows no offsets")
+        raise click.UsageError("--names excludes --offsets")
     if pretty is not None and not as_json:
-        raise click.UsageError("--pretty and --compact are for -J")
+        raise click.UsageError("--pretty and --compact need -J")
     asked = tuple(dict.fromkeys(topics))
     if not all(asked):
-        raise click.UsageError("a topic's name is empty")
+        raise click.UsageError("a topic name is empty")
 
     from kafwire import Client
     from kafwire.cli.connection import only
@@ -165,14 +167,14 @@ def _show(
     return int(len(there) < len(found) or bool(unavailable))
 
 
-# First and next offset by (topic, partition); none where no leader responds.
+# First and next offset by (topic, partition); absent if no leader responds.
 _Offsets = dict[tuple[str, int], tuple[int, int]]
 
 
 def _offsets(
     client: "Client", topics: Iterable[Any], options: dict[str, Any]
 ) -> tuple[_Offsets, dict[tuple[str, int], KafkaError]]:
-    """The offsets, and the errors of partitions whose leader does not give them."""
+    """Return the offsets, and the errors of partitions whose leader does not return them."""
     from kafwire.types import TopicPartition
 
     partitions = [
@@ -220,7 +222,7 @@ def _partition_rows(topics: Iterable[Any], offsets: _Offsets | None) -> Iterable
 
 
 def _id(topic: Any) -> str | None:
-    """Return the id as Kafka prints it, if the cluster has any."""
+    """Return the topic id in Kafka's notation, if the cluster has ids."""
     return b64encode(topic.topic_id.bytes, b"-_").decode().rstrip("=") if topic.topic_id.int else None
 
 
@@ -229,7 +231,7 @@ def _keys(topic: Any) -> list[tuple[str, int]]:
 
 
 def _print_table(header: Sequence[str], rows: Iterable[tuple[str, ...]], with_offsets: bool) -> None:
-    """Columns as wide as their longest cell, numbers to the right; those of offsets only where they are known."""
+    """Print columns as wide as their longest cell, numbers right-aligned; offset columns only with offsets."""
     shown = [column for column, name in enumerate(header) if with_offsets or name not in ("FIRST", "NEXT", "OFFSETS")]
     table = [header, *rows]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
@@ -276,7 +278,7 @@ def _error(code: int, before: str) -> str:
 
 
 def _as_json(metadata: Any, topics: Sequence[Any], asked: Sequence[str], offsets: _Offsets | None) -> dict[str, Any]:
-    """Return kcat's object, and cluster, racks, topic ids, epochs, offline replicas and offsets beside it."""
+    """Return kcat's object, extended by cluster, racks, topic ids, epochs, offline replicas and offsets."""
     return {
         "query": {"topic": ",".join(asked) or "*"},
         "cluster": metadata.cluster_id,

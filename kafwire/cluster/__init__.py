@@ -1,1 +1,1 @@
-"""Brokers: connections, metadata, coordinators, and requests that are retried."""
+"""Brokers: connections, metadata, coordinators, and requests with retries."""

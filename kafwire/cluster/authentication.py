@@ -1,4 +1,4 @@
-"""SASL on a broker's connection: the requests that carry an exchange, at first and again (KIP-43, KIP-152, KIP-368)."""
+"""SASL on a broker connection: the first authentication and later ones (KIP-43, KIP-152, KIP-368)."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from kafwire.security.login import Login
     from kafwire.security.sasl.exchange import Exchange
 
-# Sends a request past whatever is held, in a version, and returns the decoded response.
+# Sends a request in a given version, even on a held connection, and returns the decoded response.
 Send = Callable[[Any, int], Awaitable[Any]]
 
-HANDSHAKE_VERSION = 1  # before it tokens travel without headers (Kafka before 1.0)
+HANDSHAKE_VERSION = 1  # before this version, tokens travel without headers (Kafka before 1.0)
 AUTHENTICATE_VERSIONS = (0, 2)
-# A session is renewed when this part of its time is over, a random share of the next part later, as Java does it.
+# A session is renewed after this part of its lifetime, plus a random share of the next part, as in Java.
 RENEW_AFTER, RENEW_WITHIN = 0.85, 0.10
-# Brokers take no second authentication within a second: they call what comes earlier out of place.
+# Brokers accept no second authentication within a second: they report it as an unexpected request.
 LEAST_RENEWAL_MS = 1_100.0
 THREAD = "kafwire-sasl"
-# A thread cannot be ended. A connection begins no more while so many of its own do not come back.
+# A thread cannot be stopped. With this many stuck threads, a connection starts no more.
 MAX_HUNG = 4
 
 
 @dataclass(slots=True)
 class Prepared:
-    """An exchange that has begun. What is sent next is not shown: with PLAIN, it is the password."""
+    """An exchange that has begun. Its next message is not shown in `repr`: with PLAIN, it is the password."""
 
     exchange: Exchange
     message: bytes | None = field(repr=False)
@@ -42,13 +42,13 @@ class Prepared:
 
 
 class Authentication:
-    """Proves to one broker who this client is.
+    """Authenticates this client to one broker.
 
     Args:
-        engine: what the connection runs on.
-        login: the client's.
-        host: the broker's name, as the client was given it.
-        timeout_ms: for how long a step may take that asks others than the broker, such as Kerberos' KDC.
+        engine: the connection's engine.
+        login: the client's credentials.
+        host: the broker's host name, as the client knows it.
+        timeout_ms: time limit of a step that asks another server than the broker, such as Kerberos' KDC.
     """
 
     def __init__(self, engine: Engine, login: Login, host: str, timeout_ms: float) -> None:
@@ -65,9 +65,9 @@ class Authentication:
         return self._login.mechanism
 
     async def prepare(self) -> Prepared:
-        """An exchange, and its first message: all that can be done without the broker.
+        """Start an exchange and make its first message: all steps that need no broker.
 
-        Raises `AuthenticationError`: no token, ticket or credentials, or none in time.
+        Raises `AuthenticationError` if there is no token, ticket or credentials, or none in time.
         """
         self._has_others = False
         epoch = self._login.epoch
@@ -76,20 +76,20 @@ class Authentication:
 
     @property
     def has_other_credentials(self) -> bool:
-        """Whether the broker refused the last exchange, and the next one has other credentials."""
+        """True if the broker refused the last exchange, and the next one has other credentials."""
         return self._has_others
 
     async def run(self, prepared: Prepared, send: Send, versions: dict[int, tuple[int, int]], where: str) -> float:
-        """Have the broker accept it; returns for how many milliseconds, 0: without a limit.
+        """Authenticate; return the session lifetime in milliseconds, 0 for no limit.
 
-        Raises `AuthenticationError`, and what `send` raises.
+        Raises `AuthenticationError`, and the errors of `send`.
         """
         exchange = prepared.exchange
         await self._choose(exchange.mechanism, send, versions, where)
         low, high = versions.get(protocol.SaslAuthenticateRequest.api_key, AUTHENTICATE_VERSIONS)
         version = min(high, AUTHENTICATE_VERSIONS[1])
         if version < low:
-            raise AuthenticationError(f"{where} has no version of SaslAuthenticate that this client has")
+            raise AuthenticationError(f"{where} supports no version of SaslAuthenticate that kafwire supports")
         try:
             lifetime_ms = await self._talk(prepared, send, version, where)
         except AuthenticationError as refusal:
@@ -97,9 +97,9 @@ class Authentication:
             self._has_others = self._login.refused(self._host, prepared.epoch, now, str(refusal))
             raise
         if self._login.is_by_delegation_token and version > 0 and lifetime_ms <= 0:
-            # Brokers accept such a token, and then close the connection at the first request.
+            # Brokers accept such a token, but close the connection at the first request.
             raise AuthenticationError(
-                f"{where} says that the delegation token {self._login.identity} has expired: get another one"
+                f"{where} reports that the delegation token {self._login.identity} has expired: get a new one"
             )
         self._login.accepted(self._host)
         return float(lifetime_ms)
@@ -115,14 +115,14 @@ class Authentication:
         return lifetime_ms
 
     def renew_in_ms(self, lifetime_ms: float) -> float:
-        """When to authenticate again: before the session ends, and not at the same time as all other connections."""
+        """Return when to authenticate again: before the session ends, and not together with all other connections."""
         return max(LEAST_RENEWAL_MS, lifetime_ms * (RENEW_AFTER + RENEW_WITHIN * self._engine.random.random()))
 
     async def _choose(self, mechanism: str, send: Send, versions: dict[int, tuple[int, int]], where: str) -> None:
         low, high = versions.get(protocol.SaslHandshakeRequest.api_key, (0, -1))
         if not low <= HANDSHAKE_VERSION <= high:
             raise AuthenticationError(
-                f"{where} has no SaslHandshake version {HANDSHAKE_VERSION}: Kafka 1.0 or later is needed"
+                f"{where} does not support SaslHandshake version {HANDSHAKE_VERSION}: Kafka 1.0 or later is needed"
             )
         response = await send(protocol.SaslHandshakeRequest(mechanism=mechanism), HANDSHAKE_VERSION)
         if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
@@ -132,7 +132,7 @@ class Authentication:
             )
         if response.error_code == ErrorCode.ILLEGAL_SASL_STATE:
             raise AuthenticationError(
-                f"{where} expects no SASL there: set security_protocol to that of the listener, PLAINTEXT or SSL"
+                f"{where} expects no SASL: set security_protocol to that of the listener, PLAINTEXT or SSL"
             )
         if response.error_code:
             raise self._refusal(response.error_code, None, where)
@@ -149,27 +149,27 @@ class Authentication:
             return function(*arguments)
         asked = self._login.asks
         if self._hung >= MAX_HUNG:
-            raise AuthenticationError(f"{asked} did not answer {self._hung} times, and is not asked again")
+            raise AuthenticationError(f"{asked} did not respond {self._hung} times; kafwire stopped asking")
         call = self._engine.in_thread(THREAD, function, *arguments)
         try:
             await asyncio.wait({call}, timeout=self._timeout_ms / 1000)
         finally:
-            if not call.done():  # the time is over, here or for the connection: its thread is left alone
+            if not call.done():  # timed out, here or in the connection: the thread is left running
                 self._hung += 1
                 call.add_done_callback(self._on_late)
         if not call.done():
             raise AuthenticationError(
-                f"{self.mechanism} with {self._host!r}: {asked} did not answer within "
+                f"{self.mechanism} with {self._host!r}: {asked} did not respond within "
                 f"socket_connection_setup_timeout_ms ({self._timeout_ms:g})"
             )
         try:
             return call.result()
         except RuntimeError:
-            raise AuthenticationError(f"{asked} cannot be asked: no thread can be started") from None
+            raise AuthenticationError(f"{asked} cannot be asked: the process cannot start a thread") from None
         finally:
-            del call  # an error has this frame, and the call has the error
+            del call  # an error references this frame, and the call references the error
 
     def _on_late(self, call: asyncio.Future[Any]) -> None:
         self._hung -= 1
         if not call.cancelled():
-            call.exception()  # nobody waits for it any more
+            call.exception()  # retrieves the error: the caller no longer waits

@@ -1,10 +1,10 @@
-"""One connection to one broker for one kind of work, opened on demand.
+"""One connection to one broker for one role, opened on demand.
 
-It connects, negotiates versions (ApiVersions first), authenticates, gives out correlation ids, and times out what is
-not answered. It retries nothing: whoever sent a request knows what its loss means.
+It connects, negotiates versions (ApiVersions first), authenticates, assigns correlation ids, and times out requests
+without a response. It retries nothing: only the sender of a request knows what its loss means.
 
-While it authenticates again (KIP-368) it is busy: requests are taken and kept (`Connection.hold`), those that threads
-send by themselves too, and go out when the broker has accepted this client.
+While it authenticates again (KIP-368), requests are held (`Connection.hold`), even those that threads send directly;
+they are sent once the broker has accepted this client.
 """
 
 from __future__ import annotations
@@ -64,33 +64,33 @@ from kafwire.runtime.log import log
 from kafwire.runtime.resolver import failing_part
 from kafwire.security.client_security import ClientSecurity
 
-# Before a broker has proved itself it may not claim more (see docs/design.md, "Hostile bytes").
+# Largest frame before the broker has authenticated (see docs/design.md, "Hostile bytes").
 GREETING_MAX_FRAME = 8 << 20
-# From this version on ApiVersions names the cluster and the node that the client means to reach (KIP-1242).
+# From this version on, ApiVersions names the cluster and node that the client means to reach (KIP-1242).
 FIRST_VERSION_WITH_NODE = 5
-# Brokers refuse a version with other characters (KIP-511).
+# Brokers reject a software version with other characters (KIP-511).
 SOFTWARE_VERSION = re.sub(r"[^A-Za-z0-9.-]+", "-", __version__).strip("-.")
 
-# What comes of a request: the answer's frame, or the error that took its place; neither when none was expected. An
-# answer is handled in the turn of the engine in which it arrived; an error is told by the next turn, never from within
-# the call that closes or fails the connection: its caller may be in the middle of what the callback changes.
+# Receives a response's frame, or the error instead of it; neither if no response was expected. A response is handled in
+# the loop iteration in which it arrived. An error is delivered on the next iteration, never within the call that closes
+# or fails the connection: that caller may be in the middle of changing the state that the callback changes.
 Answered = Callable[[Buffer | None, KafkaError | None], object]
 
-# On the wire a frame has its size before it.
+# The size field before each frame.
 SIZE_PREFIX = 4
 _RESOLVING = {"name": NO_SUCH_NAME, "server": NO_NAME_SERVER, "": UNRESOLVED}
 CANNOT_CONNECT = "cannot connect to "
 
-# An answer that is owed for longer is a sign that the broker hangs. A fetch may wait for records besides.
+# A response overdue for longer suggests that the broker hangs. A fetch may wait for records in addition.
 OVERDUE_MS = 500
-# The role of connections whose requests a broker keeps for minutes (JoinGroup): what they owe says nothing.
+# Role of connections whose requests a broker parks for minutes (JoinGroup): a missing response means nothing.
 PARKED = "join"
-# A broker heard from since then is taken to be alive.
+# A broker that responded within this time counts as alive.
 ALIVE_MS = 1_000
 
 
 class BrokerConnection:
-    """Sockets come and go; this stays."""
+    """A connection that outlives its sockets."""
 
     def __init__(
         self,
@@ -109,15 +109,15 @@ class BrokerConnection:
         cluster_id: Callable[[], str | None] = lambda: None,
         on_misdirected: Callable[[BrokerConnection], object] = lambda _: None,
     ) -> None:
-        """`security` is TLS and SASL; None: neither.
+        """Make a connection; `open` connects it.
 
-        `cluster_id` is that of the node's cluster. ApiVersions names both (KIP-1242); another broker at the node's
-        address refuses the connection, and `on_misdirected` is called.
+        `security` is TLS and SASL; None: neither. `cluster_id` returns the node's cluster. ApiVersions names both
+        (KIP-1242); a different broker at the node's address refuses the connection, and `on_misdirected` is called.
 
-        `greetings` are the versions of ApiVersions to begin with, by host and port, where it is not the newest.
+        `greetings` has the version of ApiVersions to begin with, by host and port, where it is not the newest.
 
-        `reach` hears how connecting goes. `blame` knows which addresses of the host failed. `on_overdue` is
-        called again and again while an answer is owed for long.
+        `reach` receives the progress of connecting. `blame` knows which addresses of the host failed. `on_overdue` is
+        called repeatedly while a response is overdue.
         """
         self._engine = engine
         self._config = config
@@ -135,37 +135,38 @@ class BrokerConnection:
         self._heard_ms = self._used_ms = -1.0e12
         self._idle: asyncio.TimerHandle | None = None
         self.versions: dict[int, tuple[int, int]] = {}
-        self._negotiated: dict[type[Any], int] = {}  # by request class, as `version_of` found it in `versions`
-        self.features: tuple[int, dict[str, int]] = (-1, {})  # finalised ones, and the epoch of that news (KIP-584)
+        # by request class: the version that `version_of` chose from `versions`
+        self._negotiated: dict[type[Any], int] = {}
+        self.features: tuple[int, dict[str, int]] = (-1, {})  # finalised features, and their epoch (KIP-584)
         self.muted_until_ms = 0.0
         self._socket: Connection | None = None
-        self._lost: KafkaError | None = None  # how the last socket was lost
+        self._lost: KafkaError | None = None  # the error with which the last socket was lost
         self._events: _Events | None = None
         self._connecting: asyncio.Future[None] | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._requests = RequestTable()  # of the socket; those that are owed a response
+        self._requests = RequestTable()  # requests on the current socket that wait for a response
         self._correlation = 0
-        self.failures = 0  # to connect, since the last success
+        self.failures = 0  # failures to connect, since the last success
         self.blame = AddressBlame() if blame is None else blame
         self._tls = None if security is None else security.tls
         login = None if security is None else security.login
         limit_ms = config.socket_connection_setup_timeout_ms
         self._authentication = None if login is None else Authentication(engine, login, host, limit_ms)
         self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
-        self._step = Step.RESOLVE  # what an attempt to connect is at
-        self._errno = 0  # by which the last socket ended; 0: by this side
+        self._step = Step.RESOLVE  # the step of the current attempt to connect
+        self._errno = 0  # of the last socket's close; 0: this side closed it
         self._address: SocketAddress | None = None
-        self._causes: list[str] = []  # of the last attempt to connect
+        self._causes: list[str] = []  # causes of the last failed attempt to connect
         self._not_before_ms = 0.0
-        self._openings = 0  # of the host's connections, when the last attempt failed
+        self._openings = 0  # of the host's connections, at the last failed attempt
         self._ready = False
-        self._closed = ""  # why it is closed for good
-        # What `stats` tells, over all sockets that it has had.
+        self._closed = ""  # the reason if it was closed for good
+        # For `stats`, summed over all its sockets.
         self.connects = 0
         self.authentications = 0
         self.requests = 0
         self.responses = 0
-        self._greeted = 0  # of `responses`, when it was ready
+        self._greeted = 0  # `responses` when it became ready
         self.bytes_out = 0
         self.bytes_in = 0
         self.latency_ms_sum = 0.0
@@ -177,53 +178,53 @@ class BrokerConnection:
 
     @property
     def where(self) -> str:
-        """The broker, as errors name it."""
+        """The broker's name for errors."""
         name = f"broker {self.node}" if self.node >= 0 else "bootstrap server"
         return f"{name} at {host_and_port(self.host, self.port)}"
 
     def is_to(self, address: BrokerAddress) -> bool:
-        """Whether it connects to that host and port."""
+        """True if it connects to that host and port."""
         return (self.host, self.port) == (address.host, address.port)
 
     @property
     def at_address(self) -> str:
-        """`where`, with the address that is or was tried last."""
+        """`where`, with the last tried address."""
         return self.where if self._address is None else f"{self.where} ({self._address[0]})"
 
     @property
     def waits_for(self) -> str | None:
-        """What keeps it from being connected, while it tries to be; for errors of who waited for that."""
+        """The cause why it is still connecting, for errors of requests that waited; None if it is not connecting."""
         if self._opening is None:
             return None
-        return f"still connecting to {self._reach.watch(self).last or f'{self.at_address}: no answer yet'}"
+        return f"still connecting to {self._reach.watch(self).last or f'{self.at_address}: no response yet'}"
 
     @property
     def is_ready(self) -> bool:
-        """Whether requests can be sent now."""
+        """True if requests can be sent now."""
         return self._ready
 
     @property
     def serves(self) -> bool:
-        """True if the broker responded on the present socket to more than what opens it."""
+        """True if the broker responded on the current socket to more than the opening requests."""
         return self._ready and self.responses > self._greeted
 
     @property
     def in_flight(self) -> int:
-        """Requests that are owed an answer."""
+        """Number of requests without a response."""
         return len(self._requests)
 
     @property
     def is_overdue(self) -> bool:
-        """Whether an answer is owed for so long that the broker may hang."""
+        """True if a response is overdue for so long that the broker may hang."""
         return len(self._requests) > 0 and self._overdue_in_ms() <= 0
 
     def _overdue_in_ms(self) -> float:
-        """How long the oldest request may still take; threads that send by themselves change the table meanwhile."""
+        """Return how long the oldest request may still take. Threads that send directly change the table meanwhile."""
         oldest = self._requests.oldest()
         return self._overdue_ms if oldest is None else oldest.sent_ms + self._overdue_ms - self._engine.now_ms()
 
     def watch_over(self) -> None:
-        """See in time whether the request just sent is answered, and those that follow."""
+        """Start the timer that detects an overdue response to the request just sent, and to later ones."""
         if self._look is None and self._on_overdue is not None and self._overdue_ms < math.inf:
             wait = max(self._overdue_in_ms(), 1.0)
             self._look = asyncio.get_running_loop().call_later(wait / 1000, self._on_look)
@@ -237,13 +238,13 @@ class BrokerConnection:
             self.watch_over()
 
     def stats(self) -> dict[str, Any]:
-        """A snapshot of the connection's counters since it was made.
+        """Return a snapshot of the connection's counters since it was created.
 
-        Bytes are those on the wire, sizes before frames included. A request's latency runs from `send` to its answer,
-        the time that a broker parked it included. Requests without an answer are `responses` once they are sent.
-        `latency_ms_sum` / `responses` is the mean. `throttle_ms` adds up what brokers asked to wait for (KIP-219).
+        Bytes include the size field of each frame. A request's latency runs from `send` to its response, and includes
+        the time that a broker parked it. A request that expects no response counts in `responses` once it is sent.
+        `latency_ms_sum` / `responses` is the mean. `throttle_ms` adds up the broker's throttle times (KIP-219).
         `authentications` counts how often the broker accepted this client by SASL: once for each of `connects`, and
-        once more whenever a session was renewed (KIP-368).
+        once more for each renewed session (KIP-368).
         """
         return {
             "node": self.node,
@@ -265,18 +266,18 @@ class BrokerConnection:
 
     @property
     def transport(self) -> type | None:
-        """The class that moves this connection's bytes, while it is connected."""
+        """The class of the connected socket; None if not connected."""
         return type(self._socket) if self._socket is not None else None
 
     async def open(self) -> None:
-        """Connect, negotiate and authenticate unless that is done.
+        """Connect, negotiate and authenticate, unless that is done.
 
         Raises `KafkaConnectionError`, `KafkaTimeoutError`, `AuthenticationError`.
         """
         if self._opening is not None and self._opening.done():
-            await asyncio.sleep(0)  # it has just failed, and has to be followed by the wait for the next attempt
+            await asyncio.sleep(0)  # it has just failed: let `_on_opened` run before the next attempt
         if self._closed:
-            raise KafkaConnectionError(f"{self._closed}: nothing more can be sent to {self.where}")
+            raise KafkaConnectionError(f"{self._closed}: no request can be sent to {self.where}")
         if self._ready:
             return
         if self._opening is None:
@@ -289,8 +290,8 @@ class BrokerConnection:
             task = asyncio.current_task()
             if (
                 self._closed and task is not None and not task.cancelling()
-            ):  # not the caller, but the connection was stopped
-                raise KafkaConnectionError(f"{self._closed} while it connected to {self.where}") from None
+            ):  # the connection was stopped, not the caller
+                raise KafkaConnectionError(f"{self._closed} during the connect to {self.where}") from None
             raise
 
     def _on_opened(self, task: asyncio.Task[None]) -> None:
@@ -335,8 +336,8 @@ class BrokerConnection:
                     self._drop("authentication failed")
                     await self._establish(family, address, timeout)
                 if self._socket is None:
-                    # It was closed with the last answer, or while that was looked at: no request was pending that the
-                    # error could be told to.
+                    # The socket closed with the last response, or just after: no request was pending that could get the
+                    # error.
                     assert self._lost is not None
                     raise self._lost
                 self._socket.set_max_frame(self._config.max_frame_bytes)
@@ -366,7 +367,7 @@ class BrokerConnection:
         raise self._unreached(problems)
 
     async def _establish(self, family: int, address: SocketAddress, timeout_s: float) -> None:
-        """Connect to one address, negotiate and log in."""
+        """Connect to one address, negotiate and authenticate."""
         prepared = None if self._authentication is None else await self._authentication.prepare()
         async with asyncio.timeout(timeout_s):
             await self._greet(family, address)
@@ -377,20 +378,20 @@ class BrokerConnection:
 
     @property
     def _stage(self) -> str:
-        """The step that an attempt waits for, in words; empty for a plain connection."""
+        """Describe the current step of an attempt; empty for a plain connection."""
         if self._step is Step.LOG_IN and self._authentication is not None:
             return f" ({self._authentication.mechanism} authentication)"
         return " (TCP or TLS handshake)" if self._step is Step.CONNECT and self._tls is not None else ""
 
     def _problem(self, text: str, number: int, address: SocketAddress | None = None) -> Problem:
-        """The facts of an attempt that has just failed."""
+        """Collect the facts of an attempt that has just failed."""
         step, tls = self._step, self._tls is not None
         if step is Step.CONNECT and tls and not text.startswith(("connect failed", NO_ANSWER)):
             step = Step.HANDSHAKE
         return Problem(text, step, number, tls, "" if address is None else f"{address[0]}: ")
 
     def _unreached(self, problems: list[Problem]) -> KafkaConnectionError:
-        """The error of an attempt, by what went wrong at each address."""
+        """Return the error of an attempt, from the problem at each address."""
         self._causes = [problem.cause for problem in problems]
         servers = self._config.bootstrap_servers
         last = furthest(problems)
@@ -417,7 +418,8 @@ class BrokerConnection:
         except TimeoutError:
             text = f"cannot resolve {self.host!r} within socket_connection_setup_timeout_ms ({limit_ms})"
             raise _UnresolvedError(text, NO_NAME_SERVER) from None
-        except (OSError, UnicodeError, RuntimeError) as error:  # a label is empty or too long; no thread can be started
+        # the name has an empty or too long label, or no thread can be started
+        except (OSError, UnicodeError, RuntimeError) as error:
             text = f"cannot resolve {self.host!r}: {getattr(error, 'strerror', None) or error}"
             raise _UnresolvedError(text, _RESOLVING[failing_part(error)]) from None
 
@@ -437,10 +439,10 @@ class BrokerConnection:
         self._step = Step.GREET
 
     async def _greet(self, family: int, address: SocketAddress) -> None:
-        """Connect and negotiate; a server that closes the connection on a newer ApiVersions is asked in version 0.
+        """Connect and negotiate. If the server closes the connection on a newer ApiVersions, try version 0.
 
-        Azure Event Hubs does that. The next connection begins with what the server has, as long as it says so: one that
-        closed for another reason says that it has the newest.
+        Azure Event Hubs closes it. The next connection begins with the server's highest version while that is an old
+        one: a server that closed for another reason reports the newest.
         """
         newest = ApiVersionsRequest.max_stable_version
         where = (self.host, self.port)
@@ -453,7 +455,7 @@ class BrokerConnection:
                 raise
             await self._connect(family, address)
             await self._negotiate(0)
-            if 0 < self._has_greeting < first:  # features come with newer versions only
+            if 0 < self._has_greeting < first:  # only newer versions report features
                 await self._negotiate(self._has_greeting)
         if self._has_greeting < newest:
             self._greetings[where] = self._has_greeting
@@ -461,7 +463,7 @@ class BrokerConnection:
             self._greetings.pop(where, None)
 
     async def _authenticate(self, prepared: Prepared) -> None:
-        """Log in, and see that it is done again in time."""
+        """Authenticate, and schedule the next authentication."""
         assert self._authentication is not None
 
         def send(request: Any, version: int) -> Any:
@@ -477,7 +479,7 @@ class BrokerConnection:
         self._renewal = asyncio.ensure_future(self._authenticate_again(self._socket))
 
     async def _authenticate_again(self, socket: Connection | None) -> None:
-        """KIP-368. Nothing else may be sent between SaslHandshake and the last answer."""
+        """Authenticate again (KIP-368). No other request may be sent between SaslHandshake and the last response."""
         assert self._authentication is not None
         assert socket is not None
         try:
@@ -487,21 +489,24 @@ class BrokerConnection:
                 await self._authenticate(prepared)
         except (KafkaError, TimeoutError) as error:
             if self._socket is socket:
-                self._renewal = None  # it is this task
+                self._renewal = None  # the running task is this one
                 log.warning(
-                    "kafwire: authenticating to %s again failed: %s", self.where, str(error) or "no answer in time"
+                    "kafwire: re-authentication to %s failed: %s", self.where, str(error) or "no response in time"
                 )
-                self._drop(f"it could not authenticate again: {error}")
+                self._drop(f"re-authentication failed: {error}")
         else:
             socket.hold(False)
 
     @property
     def _has_greeting(self) -> int:
-        """The newest version of ApiVersions that the server says it has."""
+        """The newest version of ApiVersions that the server reports."""
         return self.versions.get(ApiVersionsRequest.api_key, (0, 0))[1]
 
     def _greeting(self) -> ApiVersionsRequest:
-        """ApiVersions. A connection to a bootstrap server names neither cluster nor node: the address is all it has."""
+        """Make an ApiVersions request.
+
+        To a bootstrap server it names neither cluster nor node: only the address is known.
+        """
         request = ApiVersionsRequest(client_software_name="kafwire", client_software_version=SOFTWARE_VERSION)
         cluster_id = self._cluster_id()
         if self.node >= 0 and cluster_id is not None:  # one without the other is an invalid request
@@ -509,7 +514,7 @@ class BrokerConnection:
         return request
 
     async def _negotiate(self, version: int) -> None:
-        """ApiVersions; a server that does not have our version says which it has, in the layout of version 0."""
+        """Negotiate versions. A server without our version of ApiVersions lists its own, in the version 0 layout."""
         request = self._greeting()
         while True:
             response = await self._exchange(request, version)
@@ -523,11 +528,11 @@ class BrokerConnection:
         self._negotiated.clear()
         levels = {feature.name: feature.max_version_level for feature in response.finalized_features}
         self.features = (response.finalized_features_epoch, levels)
-        if self._authentication is not None:  # SASL follows at once; others look at `muted_until_ms`
+        if self._authentication is not None:  # SASL follows at once; other requests obey `muted_until_ms`
             await asyncio.sleep(response.throttle_time_ms / 1000)
 
     async def _confirm_node(self) -> None:
-        """Have the broker compare cluster and node after the login: before it, brokers compare neither."""
+        """Make the broker compare cluster and node after authentication: before it, brokers compare neither."""
         request = self._greeting()
         if request.node_id >= 0 and self._has_greeting >= FIRST_VERSION_WITH_NODE:
             response = await self._exchange(request, min(self._has_greeting, request.max_stable_version))
@@ -537,14 +542,14 @@ class BrokerConnection:
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
             asyncio.get_running_loop().call_soon(self._on_misdirected, self)
             raise KafkaConnectionError(
-                f"{self.where} is not broker {request.node_id} of cluster {request.cluster_id}: the address belongs to "
-                "another broker now"
+                f"{self.where} is not broker {request.node_id} of cluster {request.cluster_id}: another broker has the "
+                "address now"
             )
         if response.error_code:
             raise KafkaConnectionError(f"{self.where}: {broker_error(response.error_code, 'ApiVersions')}")
 
     def version_of(self, request: type[Any], *, at_most: int | None = None) -> int:
-        """The negotiated version of a request class; the connection must be ready."""
+        """Return the negotiated version of a request class; the connection must be ready."""
         known = None if at_most is not None else self._negotiated.get(request)
         if known is not None:
             return known
@@ -561,21 +566,21 @@ class BrokerConnection:
 
     @property
     def socket(self) -> object:
-        """What moves this connection's bytes now; another object after each reconnection, None without one."""
+        """The current socket: another object after each reconnection; None if not connected."""
         return self._socket
 
     @property
     def direct(self) -> RequestTable | None:
-        """The table by which threads may send on the socket that this has now; None where they may not."""
+        """The request table for threads that send on the current socket; None if they must not."""
         return self._requests if self._ready and self._requests.accepts_threads else None
 
     def set_response_filter(self, response_filter: ResponseFilter) -> None:
-        """Let it see the responses that come on the present socket before the engine does."""
+        """Show responses on the current socket to a filter before the engine."""
         if self._socket is not None:
             self._socket.set_response_filter(response_filter)
 
     def went_by(self, counts: Mapping[str, Any]) -> None:
-        """Requests were sent and answered on this connection's socket past it (see `kafwire.producer._direct_send`)."""
+        """Count requests that threads sent directly (see `kafwire.producer._direct_send`)."""
         self.requests += counts["batches"]
         self.bytes_out += counts["bytes_out"]
         self.responses += counts["responses"]
@@ -584,7 +589,7 @@ class BrokerConnection:
         self.latency_ms_max = max(self.latency_ms_max, counts["latency_ms_max"])
 
     def next_correlation_id(self) -> int:
-        """The id for the next request; it must be sent, or not used at all."""
+        """Return the id for the next request; the caller must send that request, or drop the id."""
         self._correlation = (self._correlation + 1) & 0x7FFFFFFF
         return self._correlation
 
@@ -597,8 +602,7 @@ class BrokerConnection:
         expect_response: bool = True,
         timeout_ms: float | None = None,
     ) -> None:
-        """Queue a request on the ready connection; `answered` is called once, on the engine, never from within this
-        call.
+        """Queue a request on the ready connection; `answered` is called once, on the engine, never within this call.
 
         If this raises, `answered` is not called at all.
         """
@@ -616,8 +620,8 @@ class BrokerConnection:
         timeout_ms: float | None = None,
         past_hold: bool = False,
     ) -> None:
-        """`send`, for the greeting too."""
-        if self._socket is None:  # a server that speaks first may have ended the connection before the greeting
+        """`send`, also before the connection is ready."""
+        if self._socket is None:  # a server that sends first may have closed the connection before the first request
             raise self._lost or KafkaConnectionError(f"the connection to {self.where} is closed")
         timer = None
         if timeout_ms is not None:
@@ -628,7 +632,7 @@ class BrokerConnection:
                 correlation_id, correlation_id, segments, expect_response=expect_response, past_hold=past_hold
             )
         except BrokenPipeError:
-            # It closed a moment ago: the event that says so is on its way, and fails all that waits.
+            # The socket has just closed: its event is pending, and fails all waiting requests.
             pass
         except BaseException:
             self._requests.pop(correlation_id)
@@ -641,11 +645,11 @@ class BrokerConnection:
         self.watch_over()
 
     def use(self) -> None:
-        """Something is sent on this connection now: it is not idle."""
+        """Note a request: the connection is not idle."""
         self._used_ms = self._engine.now_ms()
 
     def _close_when_idle(self) -> None:
-        """Close the connection once nothing was sent for `connections_max_idle_ms` and nothing is owed."""
+        """Close the connection once it had no request for `connections_max_idle_ms`, and none is pending."""
         limit_ms = self._config.connections_max_idle_ms
         if limit_ms <= 0:
             return
@@ -653,28 +657,28 @@ class BrokerConnection:
         if left_ms > 0:
             self._idle = asyncio.get_running_loop().call_later(left_ms / 1000, self._close_when_idle)
         else:
-            self._drop(f"nothing was sent on it for connections_max_idle_ms ({limit_ms})")
+            self._drop(f"no request was sent on it for connections_max_idle_ms ({limit_ms})")
 
     async def check(self) -> None:
-        """Open if need be, and see that the broker is alive: that it has answered a moment ago, or does so now."""
+        """Open if needed, and make sure that the broker is alive: it responded just now, or does so on a request."""
         await self.open()
         if self._engine.now_ms() - self._heard_ms > ALIVE_MS:
             await self.call(self._greeting())
 
     async def call(self, message: Any, *, version: int | None = None, timeout_ms: float | None = None) -> Any:
-        """Open if need be, send `message`, and return the decoded answer."""
+        """Open if needed, send `message`, and return the decoded response."""
         while True:
             await self.open()
             wait = self.muted_until_ms - self._engine.now_ms()
             if wait <= 0:
                 break
-            await asyncio.sleep(wait / 1000)  # the connection may be another one by then
+            await asyncio.sleep(wait / 1000)  # the connection may have another socket by then
         if not self._ready:
-            raise KafkaConnectionError(f"the connection to {self.where} was closed as soon as it was open")
+            raise KafkaConnectionError(f"the connection to {self.where} was closed immediately after it opened")
         return await self._exchange(message, self.version_of(type(message)) if version is None else version, timeout_ms)
 
     def note_throttle(self, throttle_ms: int) -> None:
-        """A broker that throttles mutes the connection (KIP-219): send nothing more until it listens again."""
+        """Note a throttle time: the broker mutes the connection (KIP-219), so no request is sent until then."""
         if throttle_ms > 0:
             self.throttle_ms += throttle_ms
             self.muted_until_ms = max(self.muted_until_ms, self._engine.now_ms() + throttle_ms)
@@ -685,7 +689,7 @@ class BrokerConnection:
         future: asyncio.Future[Buffer] = asyncio.get_running_loop().create_future()
 
         def answered(frame: Buffer | None, error: KafkaError | None) -> None:
-            if future.done():  # the caller gave up; the slot was kept for this answer, which may tell to wait (KIP-219)
+            if future.done():  # the caller gave up; the response is still read for its throttle time (KIP-219)
                 if frame is not None:
                     with suppress(ProtocolError):
                         self._read_answer(message, frame, version)
@@ -703,51 +707,51 @@ class BrokerConnection:
         try:
             return self._read_answer(message, frame, version)
         except ProtocolError as error:
-            self.fail("an answer could not be read")
+            self.fail("a response could not be decoded")
             raise ProtocolError(
-                f"{self.where} answered with what cannot be read: {error.message}",
+                f"{self.where} sent a response that cannot be decoded: {error.message}",
                 api=type(message).response.__name__,
                 version=version,
                 offset=error.offset,
             ) from None
 
     def _read_answer(self, message: Any, frame: Buffer, version: int) -> Any:
-        """Decode the answer to a request, and note what it says about waiting."""
-        # Whoever allows larger frames expects larger answers.
+        """Decode the response to a request, and note its throttle time."""
+        # A larger max_frame_bytes means that the user expects larger responses.
         allowed = max(MAX_MEMORY, 3 * self._config.max_frame_bytes)
         response = decode_response(type(message), frame, version, max_memory=allowed)[1]
         self.note_throttle(getattr(response, "throttle_time_ms", 0))
         return response
 
     def fail(self, reason: str) -> None:
-        """Give the connection up: what it said can no longer be trusted."""
+        """Close the socket after a protocol error or a hang: its data can no longer be trusted."""
         self._blame_address()
         self._drop(reason)
 
     def close(self, reason: str = "the client was closed") -> None:
-        """Close for good; what is pending fails, and whatever is asked of it later."""
+        """Close for good; pending and later requests fail."""
         self._closed = self._closed or reason
         if self._opening is not None:
             self._opening.cancel()
         self._drop(reason)
 
     def limit(self, correlation_id: int, timeout_ms: float) -> None:
-        """Let a request that was sent without one have a time-out; nothing if it was answered."""
+        """Give a time-out to a pending request that was sent without one."""
         request = self._requests.get(correlation_id)
         if request is not None:
             loop = asyncio.get_running_loop()
             request.timer = loop.call_later(max(0.0, timeout_ms) / 1000, self.time_out, correlation_id)
 
     def time_out(self, correlation_id: int) -> None:
-        """A request was not answered in time: it fails, and the connection is given up."""
+        """Fail a request without a timely response, and close the socket."""
         if correlation_id in self._requests:
             error = KafkaTimeoutError(
-                f"no answer from {self.where} in time on its {self.role} connection: it hangs, or request_timeout_ms "
-                f"({self._config.request_timeout_ms}) is too short"
+                f"no response from {self.where} in time on its {self.role} connection: the broker hangs, or "
+                f"request_timeout_ms ({self._config.request_timeout_ms}) is too short"
             )
-            # Answers come in order, so whatever follows is stuck as well.
+            # Responses come in order, so all later requests are stuck too.
             self._blame_address()
-            reason = f"a request was not answered within request_timeout_ms ({self._config.request_timeout_ms})"
+            reason = f"a request got no response within request_timeout_ms ({self._config.request_timeout_ms})"
             self._drop(reason, {correlation_id: error})
 
     def _drop(
@@ -757,10 +761,10 @@ class BrokerConnection:
         kind: type[KafkaError] = KafkaConnectionError,
         oldest: KafkaError | None = None,
     ) -> None:
-        """Forget the connection: everything pending fails by `kind`, and late events of it reach nobody.
+        """Drop the socket: pending requests fail with `kind`, and its late events are ignored.
 
-        `errors` are those of single requests, by correlation id, and `oldest` is that of the oldest request. Who waits
-        is told by the engine's next turn, in the order of sending.
+        `errors` are those of single requests, by correlation id, and `oldest` is that of the oldest request. Waiting
+        callers get the error on the next loop iteration, in the order of sending.
         """
         connection, self._socket = self._socket, None
         if self.serves:
@@ -788,7 +792,7 @@ class BrokerConnection:
         try:
             request.answer(None, error)
         except Exception:
-            log.exception("kafwire: that a request to %s failed could not be handled", self.where)
+            log.exception("kafwire: the failure of a request to %s could not be handled", self.where)
 
     def _on_connected(self) -> None:
         if self._connecting is not None and not self._connecting.done():
@@ -811,7 +815,7 @@ class BrokerConnection:
     def _on_closed(self, errno: int, reason: str) -> None:
         if len(self._requests):
             self._blame_address()
-        # What was accepted once is a matter of this connection: only the next one tells whether it still is.
+        # A refusal after success concerns this socket only: the next one shows whether the client is still accepted.
         refused = errno == NOT_AUTHENTICATED and not self._ready
         self._errno = errno
         if (
@@ -819,13 +823,14 @@ class BrokerConnection:
             and not self._reach.serves(self)
         ):  # fmt: skip
             reason = f"{reason} {asks_for_login(tls=self._tls is not None)}"
-        too_large = errno == errnos.EMSGSIZE and self._ready  # brokers respond in order: to the oldest request
+        # brokers respond in order: the frame belongs to the oldest request
+        too_large = errno == errnos.EMSGSIZE and self._ready
         oldest = FrameTooLargeError(self._closed_because(reason)) if too_large else None
         self._drop(reason, kind=AuthenticationError if refused else KafkaConnectionError, oldest=oldest)
 
 
 def host_and_port(host: str, port: int) -> str:
-    """An address as people write it: an IPv6 one in brackets."""
+    """Format an address, an IPv6 one in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -834,7 +839,7 @@ class FrameTooLargeError(KafkaConnectionError):
 
 
 class _UnresolvedError(KafkaConnectionError):
-    """A host name has no address; `number` is that of the resolver's error."""
+    """A host name has no address; `number` is the resolver's error number."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
@@ -842,7 +847,7 @@ class _UnresolvedError(KafkaConnectionError):
 
 
 class _Events:
-    """Routes a socket's events to its connection while that still has this socket."""
+    """Routes a socket's events to its connection, until the connection has another socket."""
 
     __slots__ = ("_connection",)
 

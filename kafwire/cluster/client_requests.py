@@ -1,7 +1,7 @@
-"""What a client asks of its cluster, one request or a few at a time: the engine's side of both clients.
+"""The requests of `Client` and `AsyncClient`: arguments checked, then one or a few calls on the engine.
 
-Each method checks its arguments in the thread of the caller, whose iterables may do anything, and returns what the
-engine is to call.
+Each method checks its arguments in the caller's thread, as their iterators may run any code, and returns the function
+that the engine calls.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafwire.types import BrokerMetadata, ClusterMetadata, PartitionMetadata, To
 
 TOPIC_RESOURCE = 2
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
-# How long the controller may take for a topic.
+# Time limit for the controller to create or delete a topic.
 TOPIC_TIMEOUT_MS = 30_000
 
 
@@ -37,7 +37,7 @@ class Requests:
     def call(
         self, message: Any, *, broker: int | None = None, version: int | None = None, timeout: float | None = None
     ) -> Work[Any]:
-        """Any request, to `broker` or to any."""
+        """Send any request, to `broker` or to any broker."""
         if not hasattr(type(message), "response"):
             raise ConfigError(f"{message!r} is not a request message; see kafwire.protocol.MESSAGES")
         seconds = timeout_of(timeout)
@@ -45,15 +45,15 @@ class Requests:
         return partial(self._cluster.call, message, node=broker, version=version, timeout_ms=timeout_ms)
 
     def topic(self, name: str) -> Work[TopicInfo]:
-        """One topic's id and partitions."""
+        """Describe one topic's id and partitions."""
         return partial(self._cluster.topic, name)
 
     def partitions_for(self, name: str) -> Work[set[int]]:
-        """The numbers of a topic's partitions."""
+        """List a topic's partition numbers."""
         return partial(self._cluster.partitions, name)
 
     def metadata(self, topics: Iterable[str] | None) -> Work[ClusterMetadata]:
-        """Brokers, and `topics` or all."""
+        """List the brokers, and `topics` or all."""
         named = None
         if topics is not None:
             named = [protocol.MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
@@ -67,7 +67,7 @@ class Requests:
     def offsets(
         self, partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str
     ) -> Work[dict[TopicPartition, int]]:
-        """Offsets by time."""
+        """Look up offsets by time."""
         wanted, level = _wanted_offsets(partitions, when, isolation_level)
 
         async def ask() -> dict[TopicPartition, int]:
@@ -79,7 +79,7 @@ class Requests:
     def available_offsets(
         self, partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str
     ) -> Work[tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]]:
-        """Offsets by time, and the errors of partitions that have none for now."""
+        """Look up offsets by time; partitions without a leader or offset for now get errors."""
         wanted, level = _wanted_offsets(partitions, when, isolation_level)
 
         async def ask() -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaError]]:
@@ -92,12 +92,12 @@ class Requests:
     def create_topic(
         self, name: str, partitions: int, replication_factor: int, config: Mapping[str, str] | None
     ) -> Work[None]:
-        """Create a topic and wait until it can be used."""
+        """Create a topic and wait until it is usable."""
         request: Any = protocol.CreateTopicsRequest
         numbers = {"partitions": partitions, "replication_factor": replication_factor}
         for what, number in numbers.items():
             if integer(number) is None:
-                raise ConfigError(f"{what}={number!r}: a whole number is needed, or -1 for the broker's")
+                raise ConfigError(f"{what}={number!r}: it must be a whole number, or -1 for the broker's default")
         topic = request.CreatableTopic(
             name=name,
             num_partitions=partitions,
@@ -110,8 +110,8 @@ class Requests:
             _raise_first((await self._cluster.call(message)).topics, f"creating topic {name!r}", "CreateTopics", name)
             try:
                 info = await self._cluster.topic(name, patient=True)
-            except AuthorizationError as error:  # Create does not imply Describe
-                log.warning("kafwire: topic %r is created; this client may not see when it is ready: %s", name, error)
+            except AuthorizationError as error:  # the Create permission does not include Describe
+                log.warning("kafwire: topic %r is created; no permission to see when it is ready: %s", name, error)
                 return
             for partition in sorted(info.partitions):
                 await self._cluster.leader(name, partition)
@@ -146,12 +146,12 @@ class Requests:
         async def delete() -> None:
             answers = (await self._cluster.call(message)).responses
             _raise_first(answers, f"deleting topic {name!r}", "DeleteTopics", name)
-            self._cluster.forget([name])  # one of that name is another topic
+            self._cluster.forget([name])  # a new topic of this name is another topic
 
         return delete
 
     def topic_config(self, name: str) -> Work[dict[str, str | None]]:
-        """A topic's configuration."""
+        """Return a topic's configuration."""
         request: Any = protocol.DescribeConfigsRequest
         resource = request.DescribeConfigsResource(
             resource_type=TOPIC_RESOURCE, resource_name=name, configuration_keys=None
@@ -167,7 +167,7 @@ class Requests:
 
 
 def cluster_metadata(answer: Any) -> ClusterMetadata:
-    """A MetadataResponse as values that are typed; partitions in their order."""
+    """Convert a MetadataResponse to typed values, with partitions in order."""
     return ClusterMetadata(
         cluster_id=answer.cluster_id,
         controller_id=answer.controller_id,
@@ -199,7 +199,7 @@ def cluster_metadata(answer: Any) -> ClusterMetadata:
 def _wanted_offsets(
     partitions: Iterable[TopicPartition], when: OffsetSpec, isolation_level: str
 ) -> tuple[dict[Partition, Place], int]:
-    """The places to look up, and the number of the isolation level; `ConfigError` for bad arguments."""
+    """Return the places to look up and the isolation level's number; raise `ConfigError` for bad arguments."""
     place = place_of(when)
     if isolation_level not in ISOLATION_LEVELS:
         raise ConfigError(f"isolation_level={isolation_level!r}: allowed: {', '.join(ISOLATION_LEVELS)}")

@@ -1,7 +1,6 @@
-"""The cluster client: bootstrap, metadata, routing to leaders, and calls that are tried again.
+"""The cluster client: bootstrap, metadata, routing to leaders, and calls with retries.
 
-One per client object. connections are made on demand, named by their role; sockets are never shared between client
-objects.
+Each client object has its own. Connections are made on demand, named by their role; client objects never share sockets.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from kafwire.security.client_security import ClientSecurity
 
 _T = TypeVar("_T")
 
-# In bytes: older versions of requests have two bytes for a text's length.
+# In bytes: old request versions have two bytes for a string's length.
 LONGEST_NAME = 0x7FFF
 
 # Called on the engine with the names of topics that changed.
@@ -47,7 +46,7 @@ OnChange = Callable[[set[str]], object]
 
 
 class Cluster:
-    """What one client object knows of the cluster, and its connections to it."""
+    """One client object's metadata of the cluster, and its connections."""
 
     def __init__(self, engine: Engine, config: ClientConfig) -> None:
         self.engine = engine
@@ -64,11 +63,11 @@ class Cluster:
         self._seen: set[str] = set()
         self._refreshed_ms = -1.0e12
         self._refresher = Refresher(engine, config, self._refresh)
-        self.coordinators: dict[tuple[int, str], int] = {}  # brokers, by kind of key and key
+        self.coordinators: dict[tuple[int, str], int] = {}  # broker ids, by key type and key
         self._responses: dict[int, int] = {}  # by broker: the number of its last metadata response
-        self._elsewhere = False  # whether the next refresh asks first the brokers that have not responded lately
+        self._elsewhere = False  # the next refresh first asks a broker that has not responded lately
         self._watching: asyncio.Task[None] | None = None
-        # Since when, and until when, no broker has given any metadata.
+        # The period in which no broker has returned metadata.
         self._failing_since_ms: float | None = None
         self._failed_ms = 0.0
         self._kept: set[str] = set()
@@ -83,10 +82,10 @@ class Cluster:
         return [*self._seeds, *(connection for node in self._nodes.values() for connection in node.connections)]
 
     def connection(self, node: int, role: str) -> BrokerConnection:
-        """The connection of a known broker for `role`, not opened yet when new.
+        """Return the connection to a known broker for `role`, not opened yet when new.
 
-        A role is any name: `control`, `fetch`, `produce`, or one of a caller's own like `fetch:topic-3`. Each is a
-        connection, until it is released.
+        A role is any name: `control`, `fetch`, `produce`, or a caller's own like `fetch:topic-3`. Each role has a
+        connection until it is released.
         """
         address = self.metadata.brokers.get(node)
         if address is None:
@@ -95,14 +94,14 @@ class Cluster:
         return self._node(node).connection(role, address)
 
     def listens(self, node: int, host: str, port: int) -> bool:
-        """Whether that is where a broker listens, as far as the metadata knows."""
+        """True if the metadata has that address for a broker."""
         address = self.metadata.brokers.get(node)
         return address is not None and (address.host, address.port) == (host, port)
 
     def believe(self, node: int, host: str, port: int) -> None:
-        """Take in where a broker listens, told beside metadata, if these do not know it or it cannot be reached there.
+        """Use an address from a response other than Metadata, if metadata lacks the broker or its own address fails.
 
-        Neither of two such answers says which one is older.
+        Two such responses do not show which one is older.
         """
         fails = any(connection.failures for connection in self._node(node).connections)
         if node not in self.metadata.brokers or fails:
@@ -136,12 +135,12 @@ class Cluster:
         return connection
 
     def _make_seed(self, index: int) -> BrokerConnection:
-        """The connection to a bootstrap server, as long as nobody knows which broker that is."""
+        """Make the connection to a bootstrap server whose broker id is not known yet."""
         host, port = self.config.bootstrap_servers[index]
         return self._make(Node(-1 - index, self._make), BrokerAddress(host, port, None), "control")
 
     def feature(self, name: str) -> int:
-        """The level of a finalised feature, as the newest answer to ApiVersions told (KIP-584); 0: none."""
+        """The level of a finalised feature in the newest ApiVersions response (KIP-584); 0: none."""
         newest = max(
             (connection.features for connection in self.connections), key=lambda news: news[0], default=(-1, {})
         )
@@ -149,8 +148,9 @@ class Cluster:
         return self._features[1].get(name, 0)
 
     def release(self, node: int, role: str) -> None:
-        """Close one connection and forget it; what is pending on it fails. The next `connection` of that name is a new
-        one.
+        """Close and forget one connection; its pending requests fail.
+
+        The next `connection` of that role is a new one.
         """
         self._node(node).release(role)
 
@@ -164,9 +164,9 @@ class Cluster:
     ) -> Any:
         """Send `message` to `node`, or to any broker; lost connections are retried until `default_api_timeout_ms`.
 
-        Without a `node`, a request that only the controller executes goes to the controller, which is looked up again
-        after NOT_CONTROLLER. In the version negotiated, unless `version` says another. Other error codes in the
-        response are the caller's to read.
+        Without a `node`, a request that only the controller executes is sent to the controller, which is looked up
+        again after NOT_CONTROLLER. `version` overrides the negotiated version. The caller checks other error codes in
+        the response.
         """
 
         async def attempt() -> Any:
@@ -183,9 +183,9 @@ class Cluster:
     async def retrying(
         self, attempt: Callable[[], Awaitable[_T]], what: str | Callable[[], str], timeout_ms: float | None = None
     ) -> _T:
-        """Run `attempt` until it succeeds, with backoff; gives up on errors that no retry mends, and in time.
+        """Run `attempt` until it succeeds, with backoff; stop on errors that no retry mends, and at the time limit.
 
-        A callable `what` names, when the time is up, the part that did not succeed.
+        A callable `what` returns, at the time limit, the name of the part that did not succeed.
         """
         limit_ms = self.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = self.engine.now_ms() + limit_ms
@@ -199,7 +199,7 @@ class Cluster:
                 if self._closed or (isinstance(error, BrokerError) and not error.retriable):
                     raise
                 last = error
-            except TimeoutError:  # the time for all attempts, not that of one request
+            except TimeoutError:  # the time limit of all attempts, not of one request
                 break
             failures += 1
             wait = delay_ms(
@@ -209,16 +209,16 @@ class Cluster:
                 break
             await asyncio.sleep(wait / 1000)
         waiting = [text for connection in self.connections if (text := connection.waits_for) is not None]
-        because = f": {last if last is not None else '; '.join(waiting) or f'no answer from {self.bootstrap}'}"
+        because = f": {last if last is not None else '; '.join(waiting) or f'no response from {self.bootstrap}'}"
         kind = type(last) if isinstance(last, KafkaConnectionError) else KafkaTimeoutError
         text = what if isinstance(what, str) else what()
         raise kind(f"{text} did not succeed within {round(limit_ms / 1000, 2):g} s{because}")
 
     def known(self) -> list[BrokerConnection]:
-        """The control connections of all known brokers, in the order to ask them.
+        """List the control connections of all known brokers, in the order to ask them.
 
-        Connected ones come first, those that have nothing to do before others; then those that failed, and at last
-        those that owe somebody an answer for long.
+        Connected ones come first, idle ones before busy ones; then those that failed, and last those with an overdue
+        response.
         """
         known = [self.connection(node, "control") for node in self.metadata.brokers]
         self.engine.random.shuffle(known)
@@ -233,7 +233,7 @@ class Cluster:
         return known
 
     def _bootstrap_connections(self) -> list[BrokerConnection]:
-        """The bootstrap servers', unless they may not be asked again."""
+        """List the bootstrap servers' connections, unless they may not be asked again."""
         if self.metadata.brokers and not self._may_rebootstrap:
             return []
         return sorted(self._seeds, key=lambda connection: not connection.is_ready)
@@ -243,9 +243,9 @@ class Cluster:
         return self.config.metadata_recovery_strategy == "rebootstrap"
 
     async def _call_any(self, message: Any, version: int | None = None, *, first: int = -1) -> Any:
-        """Have one broker answer, at last a bootstrap server.
+        """Ask brokers until one responds, at last the bootstrap servers.
 
-        What changes something goes to one that has just given a sign of life: it must not be sent twice to find out.
+        A request that changes something is sent to one broker that has just responded: it must not be sent twice.
         """
         known = self.known()
         known.sort(key=lambda connection: connection.node != first)
@@ -265,14 +265,14 @@ class Cluster:
             raise _unreachable(problems)
         connection, response = found
         if connection not in known and known:
-            # No known broker answered, yet one does: what is known is out of date (KIP-899).
+            # No known broker responded, but a bootstrap server did: the metadata is outdated (KIP-899).
             self._refresher.begin()
         return response if is_reading else await connection.call(message, version=version)
 
     async def _call_controller(self, message: Any, version: int | None) -> Any:
-        """Have the controller respond, or another broker where the controller gives no sign of life.
+        """Ask the controller, or another broker if the controller does not respond.
 
-        That one forwards the request, or refuses it: brokers with KRaft name any broker as the controller.
+        The other broker forwards the request, or refuses it: KRaft brokers name any broker as the controller.
         """
         if self.metadata.controller not in self.metadata.brokers:
             await self.refresh()
@@ -288,23 +288,23 @@ class Cluster:
         return response
 
     async def _find_controller(self) -> None:
-        """Ask another broker than the last time for metadata: the controller moved."""
+        """Ask another broker than last time for metadata: the controller moved."""
         with contextlib.suppress(KafkaConnectionError, KafkaTimeoutError, BrokerError):
             await self.refresh(at_once=True, elsewhere=True)
 
     def hasten(self) -> None:
-        """Have the next refresh, one that is waited for already too, wait for the first step of its backoff at most.
+        """Shorten the backoff of the next refresh to its first step, even of one already waited for.
 
-        For who has a cause to ask that was not there before.
+        For callers with a new reason to refresh.
         """
         self._refresher.hasten()
 
     async def refresh(self, topics: Iterable[str] = (), *, at_once: bool = False, elsewhere: bool = False) -> None:
-        """Fetch metadata, of all topics this client has asked for; concurrent calls share one request.
+        """Fetch metadata of all topics this client has asked for; concurrent calls share one request.
 
-        Requests that bring no news come with an exponential backoff, which all callers share; topics that were never
-        asked for do not wait for it. `at_once`: neither does the caller, who needs the answer to a request sent after
-        this call, and paces himself. `elsewhere`: another broker is asked first than the last time, which may lag less.
+        Requests without news are repeated with an exponential backoff that all callers share; new topics do not wait
+        for it. `at_once`: this caller does not wait for it either, needs the response to a request sent after this
+        call, and limits its own rate. `elsewhere`: first ask another broker than last time, as it may lag less.
         """
         self._elsewhere |= elsewhere
         new = set(topics) - self._wanted
@@ -314,7 +314,7 @@ class Cluster:
         await self._refresher.refresh(at_once=at_once or bool(new))
 
     async def _refresh(self) -> bool:
-        """One request; whether its answer was news."""
+        """Send one metadata request; True if the response had news."""
         asked = set(self._wanted)
         elsewhere, self._elsewhere = self._elsewhere, False
         topics = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(asked)]
@@ -324,7 +324,9 @@ class Cluster:
         return self._take_in(response, asked - self._wanted)
 
     async def look_up_ids(self, topic_ids: Iterable[uuid.UUID]) -> None:
-        """Take in the topics with these ids, as far as a broker shows them; the next call asks another broker first.
+        """Add the topics with these ids to the metadata, if a broker shows them.
+
+        The next call asks another broker first.
 
         Raises `KafkaConnectionError`, `BrokerError`.
         """
@@ -335,9 +337,9 @@ class Cluster:
         self._take_in(response)
 
     def _take_in(self, response: Any, forgotten: Iterable[str] = ()) -> bool:
-        """Believe an answer, but for what was `forgotten` since it was asked for, and tell who listens what changed.
+        """Apply a metadata response, except topics `forgotten` since its request, and notify the listeners of changes.
 
-        Returns whether anything did.
+        Returns True if there were any.
         """
         errors, brokers = dict(self.metadata.errors), self.metadata.brokers
         changed = self.metadata.update(response, self.engine.now_ms())
@@ -353,7 +355,7 @@ class Cluster:
         return bool(changed) or brokers != self.metadata.brokers
 
     def _ask_again_in_doubt(self) -> None:
-        """Refresh once it may be decided which of two ids is that of a topic."""
+        """Schedule a refresh for the time when a topic's doubtful id can be decided."""
         if self._doubting is not None:
             self._doubting.cancel()
             self._doubting = None
@@ -364,27 +366,27 @@ class Cluster:
             self._doubting = asyncio.get_running_loop().call_later(wait / 1000, begin)
 
     async def _ask_metadata(self, request: Any, *, elsewhere: bool = False) -> Any:
-        """The answer of a known broker; at last, that of a bootstrap server.
+        """Return the response of a known broker, or at last of a bootstrap server.
 
-        Bootstrap servers are believed whatever they tell, as the user named them. Known brokers are not: their
-        addresses may have come to belong to another cluster.
+        Bootstrap servers are trusted in any case, as the user named them. Known brokers are not: their addresses may
+        now belong to another cluster.
         """
         now = self.engine.now_ms()
         trigger_ms = self.config.metadata_recovery_rebootstrap_trigger_ms
-        if self._failing_since_ms is None or now - self._failed_ms > trigger_ms:  # nobody has asked for so long
+        if self._failing_since_ms is None or now - self._failed_ms > trigger_ms:  # no request was made for so long
             self._failing_since_ms = self._failed_ms = now
         left_s = (self._failing_since_ms + trigger_ms - now) / 1000
 
         async def ask_known(connection: BrokerConnection) -> Any:
             response = await connection.call(request)
             if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._may_rebootstrap:
-                self._leave_all(f"{connection.where} said so")
-                raise KafkaConnectionError(f"{connection.where} wants its clients to bootstrap again")
+                self._leave_all(f"{connection.where} required it")
+                raise KafkaConnectionError(f"{connection.where} requires its clients to bootstrap again")
             if response.error_code:
                 raise broker_error(response.error_code, f"asking {connection.where} for metadata", api="Metadata")
             if not self.metadata.is_of(response):
-                connection.fail(f"it answers for cluster {response.cluster_id}, not {self.metadata.cluster_id}")
-                raise KafkaConnectionError(f"{connection.where} belongs to another cluster now, {response.cluster_id}")
+                connection.fail(f"it belongs to cluster {response.cluster_id}, not {self.metadata.cluster_id}")
+                raise KafkaConnectionError(f"{connection.where} now belongs to another cluster, {response.cluster_id}")
             self._responses[connection.node] = max(self._responses.values(), default=0) + 1
             return response
 
@@ -420,14 +422,14 @@ class Cluster:
     async def _ask_seed(self, request: Any, connection: BrokerConnection) -> Any:
         response = await connection.call(request)
         if response.error_code:
-            # Behind the same name may be others that know more.
-            connection.fail("it has no metadata to give")
+            # Other servers behind the same name may know more.
+            connection.fail("it has no metadata")
             raise KafkaConnectionError(
                 str(broker_error(response.error_code, f"asking {connection.where} for metadata", api="Metadata"))
             )
         if not self.metadata.is_of(response):
             log.warning(
-                "kafwire: %s is of cluster %s now, no longer of %s: what was known is forgotten",
+                "kafwire: %s now belongs to cluster %s, no longer to %s: the old metadata is dropped",
                 connection.where,
                 response.cluster_id,
                 self.metadata.cluster_id,
@@ -436,7 +438,7 @@ class Cluster:
         return response
 
     def _leave_all(self, why: str, *, but: BrokerConnection | None = None) -> None:
-        """Forget where brokers are, and close every connection; bootstrap servers are looked up and asked next."""
+        """Forget all broker addresses, and close every connection; the next request uses the bootstrap servers."""
         log.info("kafwire: bootstrapping again from %s: %s", self.bootstrap, why)
         self.metadata.brokers.clear()
         nodes, self._nodes = self._nodes, {}
@@ -447,22 +449,22 @@ class Cluster:
                 seed.fail("the client bootstraps again")
 
     def _cluster_to_name(self) -> str | None:
-        """The cluster that connections name to its brokers; None: they name none."""
+        """The cluster id that connections send to their brokers; None: none."""
         is_checked = self._may_rebootstrap and self.config.metadata_cluster_check_enable
         return self.metadata.cluster_id if is_checked else None
 
     def _on_misdirected(self, connection: BrokerConnection) -> None:
-        """A known broker's address leads to another broker (KIP-1242): the known addresses are out of date."""
+        """Bootstrap again: a broker's address leads to another broker (KIP-1242), so the addresses are outdated."""
         if self._closed or connection.node not in self.metadata.brokers:
             return
-        self._leave_all(f"{connection.where} is another broker now")
+        self._leave_all(f"{connection.where} is now another broker")
         self._refresher.begin()
 
     def on_change(self, callback: OnChange) -> Callable[[], None]:
-        """Have `callback` called after each refresh with the names of topics that changed; returns what ends that.
+        """Call `callback` after each refresh with the names of changed topics; return a function that ends that.
 
-        Changed are new partitions, leaders, replicas and ids, and whether the brokers have the topic at all (see
-        `metadata.errors`). What `metadata.update_leader` takes in is not told: its caller knows.
+        Changes are new partitions, leaders, replicas and ids, and whether the brokers have the topic at all (see
+        `metadata.errors`). Changes by `metadata.update_leader` are not reported: its caller knows them.
         """
         key = object()
         self._listeners[key] = callback
@@ -473,9 +475,7 @@ class Cluster:
         return stop
 
     def on_overdue(self, callback: Callable[[BrokerConnection], object]) -> Callable[[], None]:
-        """Have `callback` called with a connection that owes an answer for long, again and again; returns what ends
-        that.
-        """
+        """Call `callback` repeatedly with a connection whose response is overdue; return a function that ends that."""
         self._on_overdue.append(callback)
 
         def stop() -> None:
@@ -485,9 +485,9 @@ class Cluster:
         return stop
 
     def _watch_over(self, connection: BrokerConnection) -> None:
-        """A broker that owes an answer for long may hang, and others may lead its partitions by now.
+        """Refresh metadata while a response is overdue: the broker may hang, and others may lead its partitions.
 
-        Nothing else says so before the request's time is up.
+        Nothing else would show that before the request times out.
         """
         if self._watching is None and self._wanted and not self._closed:
             self._watching = asyncio.ensure_future(self._watch())
@@ -510,14 +510,15 @@ class Cluster:
             try:
                 callback(set(changed))
             except Exception:
-                # One listener's defect must not keep the news from the others, nor from who waits for the refresh.
+                # One listener's defect must not keep the news from the others, nor from callers that wait for the
+                # refresh.
                 log.exception("kafwire: a change of topics %s could not be handled", sorted(changed))
 
     def keep_fresh(self, topics: Iterable[str]) -> None:
-        """Refresh these topics each `metadata_max_age_ms` from now on, and forget those kept fresh so far.
+        """Refresh these topics every `metadata_max_age_ms` from now on, and forget those kept fresh so far.
 
-        A refresh that fails is tried again with backoff. Nothing is asked at once, unless the metadata is stale. No
-        topics end it, and so does the client's end.
+        A failed refresh is retried with backoff. No request is sent at once, unless the metadata is stale. An empty set
+        ends it, and so does closing the client.
         """
         kept = set(topics)
         self.forget(self._kept - kept)
@@ -527,7 +528,7 @@ class Cluster:
             self._keeping = asyncio.ensure_future(self._keep_fresh())
 
     def forget(self, topics: Iterable[str]) -> None:
-        """Ask for these topics no more, and drop what is known of them."""
+        """Stop refreshing these topics, and drop their metadata."""
         names = set(topics)
         self._kept -= names
         self._wanted -= names
@@ -539,7 +540,7 @@ class Cluster:
     async def _keep_fresh(self) -> None:
         while True:
             wait = self._refreshed_ms + self.config.metadata_max_age_ms - self.engine.now_ms()
-            if wait > 0:  # somebody else may refresh meanwhile
+            if wait > 0:  # another caller may refresh meanwhile
                 await asyncio.sleep(wait / 1000)
                 continue
             try:
@@ -548,10 +549,10 @@ class Cluster:
                 log.debug("kafwire: metadata could not be refreshed: %s", error)
 
     def _leave_departed(self) -> None:
-        """Close the idle connections of brokers that left the cluster, or listen elsewhere now.
+        """Close the idle connections of brokers that left the cluster, or moved to another address.
 
-        What is in flight may still be answered: a broker can be missing from the news of one that lags. Those
-        connections are looked at again after the next refresh.
+        Requests in flight may still get a response: a lagging broker may omit a live one. Those connections are checked
+        again after the next refresh.
         """
         for number, node in list(self._nodes.items()):
             address = self.metadata.brokers.get(number)
@@ -560,7 +561,7 @@ class Cluster:
                 del self._nodes[number]
 
     def _adopt_seeds(self) -> None:
-        """A bootstrap connection goes on as the control connection of the broker that it turned out to be."""
+        """Reuse a bootstrap connection as the control connection of the broker it turned out to be."""
         for index, seed in enumerate(self._seeds):
             for number, address in self.metadata.brokers.items():
                 if seed.is_ready and seed.is_to(address) and self._node(number).find("control") is None:
@@ -570,7 +571,7 @@ class Cluster:
 
     @property
     def is_stale(self) -> bool:
-        """Whether `metadata_max_age_ms` has passed since the last refresh."""
+        """True if `metadata_max_age_ms` has passed since the last refresh."""
         return self.engine.now_ms() - self._refreshed_ms > self.config.metadata_max_age_ms
 
     async def topic(
@@ -582,7 +583,7 @@ class Cluster:
         fresh: bool = False,
         create: bool = False,
     ) -> TopicInfo:
-        """One topic; see `topics`."""
+        """Return one topic; see `topics`."""
         (info,) = await self.topics([name], timeout_ms=timeout_ms, patient=patient, fresh=fresh, create=create)
         return info
 
@@ -595,12 +596,12 @@ class Cluster:
         fresh: bool = False,
         create: bool = False,
     ) -> list[TopicInfo]:
-        """Topics with at least one partition each.
+        """Return topics with at least one partition each.
 
-        An unknown one may have been made a moment ago: it is asked for again for 3 s, or, if `patient`, until the time
-        is up. With `patient` or `fresh`, doubts which of two topics of that name is the newer one are waited out.
-        With `create` the first request has the broker create those that this client has never seen, and they are waited
-        for as long, unless the broker says that it creates none.
+        An unknown topic may have been created a moment ago: it is asked for again for 3 s, or, if `patient`, until the
+        time is up. With `patient` or `fresh`, the call waits until it is decided which of two topics of a name is the
+        newer one. With `create`, the first request makes the broker create topics that this client has never seen; the
+        call waits for them as long, unless the broker reports that it creates none.
         """
         search = TopicSearch(self, names, patient=patient, fresh=fresh, create=create)
         what = f"finding topic {names[0]!r}" if len(names) == 1 else f"finding {len(names)} topics"
@@ -608,10 +609,10 @@ class Cluster:
             return await self.retrying(search.attempt, what, timeout_ms)
         except UnknownTopic as error:
             for name in error.names - self._kept:
-                self._wanted.discard(name)  # or each name that was ever mistaken would be asked for again and again
+                self._wanted.discard(name)  # else every mistyped name would be refreshed forever
             raise broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error.message) from None
         except BrokerError as error:
-            if not error.retriable:  # neither would one that must not be described
+            if not error.retriable:  # a topic without the Describe permission must not be refreshed either
                 self._wanted -= {n for n in names if n in self.metadata.errors and n not in self.metadata.topics}
                 self._wanted |= self._kept
             raise
@@ -624,9 +625,9 @@ class Cluster:
             raise
 
     async def create_missing(self, names: Collection[str]) -> None:
-        """One request for these topics alone, which has a broker create those that do not exist.
+        """Send one request that makes a broker create those of these topics that do not exist.
 
-        No other request asks for that, and this one names no topic that was seen before: what somebody deletes stays
+        No other request creates topics, and this one names no topic that was seen before: a deleted topic stays
         deleted.
         """
         for name in names:
@@ -636,15 +637,15 @@ class Cluster:
         self._take_in(await self._ask_metadata(MetadataRequest(topics=topics, allow_auto_topic_creation=True)))
 
     def has_seen(self, name: str) -> bool:
-        """Whether this client ever learnt of a topic of that name."""
+        """True if this client ever saw a topic of that name."""
         return name in self._seen
 
     async def partitions(self, name: str) -> set[int]:
-        """The partitions of a topic, by metadata that are asked for now: some may have been added."""
+        """Return the partitions of a topic, by a new metadata request: some may have been added."""
         return set((await self.topic(name, fresh=True)).partitions)
 
     async def leader(self, topic: str, partition: int) -> int:
-        """The broker that leads a partition; waits for an election to end."""
+        """Return the broker that leads a partition; wait for an election to end."""
 
         async def attempt() -> int:
             leader = self.metadata.leader(topic, partition)
@@ -663,11 +664,11 @@ class Cluster:
         return ",".join(host_and_port(host, port) for host, port in self.config.bootstrap_servers)
 
     async def close(self) -> None:
-        """`shut`, for who can await."""
+        """Like `shut`, as a coroutine."""
         self.shut()
 
     def shut(self) -> None:
-        """Close every connection; what is pending fails."""
+        """Close every connection; pending requests fail."""
         self._closed = True
         self._listeners.clear()
         self._on_overdue.clear()
@@ -686,7 +687,7 @@ def _unreachable(problems: Iterable[str]) -> KafkaConnectionError:
 
 
 def _only_reads(message: Any) -> bool:
-    """Whether a request may go to several brokers at once, as it changes nothing; an unused producer id is nothing."""
+    """True if a request may be sent to several brokers: it changes nothing. An unused producer id counts as nothing."""
     name = type(message).__name__
     if name == "InitProducerIdRequest":
         return message.transactional_id is None
@@ -694,7 +695,7 @@ def _only_reads(message: Any) -> bool:
 
 
 def _check_name(topic: str) -> None:
-    """Refuse a name that no request can carry: it would spoil those of all other topics too."""
+    """Raise for a name that no request can carry: it would break the requests for all topics."""
     try:
         size = len(topic.encode())
     except UnicodeEncodeError:

@@ -1,9 +1,9 @@
-"""Requests that only the controller of a cluster with ZooKeeper executes, and its refusal by any other broker. Pure.
+"""Requests that only the controller of a ZooKeeper cluster executes, and other brokers' refusal of them. Pure.
 
-Brokers with KRaft forward such requests, and name any of the brokers as the controller in their metadata (KIP-590).
+KRaft brokers forward such requests, and name any broker as the controller in their metadata (KIP-590).
 
-The list is that of Java's `KafkaAdminClient` (as of Kafka 4.0): the calls with a `ControllerNodeProvider`. That asks
-the broker which the metadata names, and after NOT_CONTROLLER, anywhere in a response, the one that the next metadata
+The list is that of Java's `KafkaAdminClient` (as of Kafka 4.0): the calls with a `ControllerNodeProvider`. It asks the
+broker that the metadata names, and after NOT_CONTROLLER, anywhere in a response, the broker that the next metadata
 names. Two rules differ: Java does not retry ElectLeaders, and waits for a controller that does not respond, where
 `Cluster.call` asks another broker, which forwards the request or refuses it.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from kafwire.error_codes import ErrorCode
 
-# Any broker executes what concerns configurations, ACLs, quotas and delegation tokens.
+# Any broker executes requests about configurations, ACLs, quotas and delegation tokens.
 CONTROLLER_REQUESTS = frozenset(
     f"{name}Request"
     for name in (
@@ -27,12 +27,12 @@ CONTROLLER_REQUESTS = frozenset(
 
 
 def needs_controller(message: Any) -> bool:
-    """Whether a request is for the controller."""
+    """True if only the controller executes a request."""
     return type(message).__name__ in CONTROLLER_REQUESTS
 
 
 def is_refused(response: Any) -> bool:
-    """Whether a broker refused the request because it is not the controller."""
+    """True if a broker refused the request because it is not the controller."""
     if getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
         return True
     return any(part.error_code == ErrorCode.NOT_CONTROLLER for part in _parts(response))

@@ -1,4 +1,4 @@
-"""The coordinator of a group (or of another kind of key): which broker it is, and when to look again (KIP-699)."""
+"""The coordinator of a group or another key: finding its broker, and when to look again (KIP-699)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kafwire.cluster.hedging import first_answer
 from kafwire.error_codes import ErrorCode
 from kafwire.errors import KafkaConnectionError, KafkaTimeoutError, ProtocolError, broker_error
 
-# The role of the connection to a coordinator. A broker responds to the requests of one connection in their order: a
-# heartbeat waits behind nothing but other requests to the coordinator, and not behind slow Metadata.
+# The role of the connection to a coordinator. A broker handles the requests of one connection in order: here a
+# heartbeat waits only behind other requests to the coordinator, not behind a slow Metadata request.
 COORDINATOR = "coordinator"
 GROUP = 0
-# What says that the coordinator is somewhere else now. One that is loading its state (14) is the right one: ask again.
+# These mean that the coordinator has moved. A broker that is loading its state (14) is the right one: retry.
 COORDINATOR_ERRORS = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 FIRST_VERSION_WITH_LISTS = 4
 
@@ -34,14 +34,13 @@ class Coordinator:
 
     @property
     def node(self) -> int | None:
-        """The broker that it was last found on; None: to be looked for."""
+        """The coordinator's broker, as last found; None: unknown."""
         return self._cluster.coordinators.get(self._place)
 
     async def connection(self) -> BrokerConnection:
-        """The open connection of role `COORDINATOR`; with `single_socket`, the broker's only connection.
+        """Return the open connection of role `COORDINATOR`; with `single_socket`, the broker's only connection.
 
-        Raises `BrokerError` (retriable while there is no coordinator yet), `KafkaConnectionError`,
-        `KafkaTimeoutError`.
+        Raises `BrokerError` (retriable while there is no coordinator yet), `KafkaConnectionError`, `KafkaTimeoutError`.
         """
         async with self._finding:
             node = self.node
@@ -52,12 +51,12 @@ class Coordinator:
             await connection.open()
         except (KafkaConnectionError, KafkaTimeoutError):
             self.forget(node)
-            await self._cluster.refresh()  # it may listen elsewhere by now
+            await self._cluster.refresh()  # the broker may have a new address
             raise
         return connection
 
     def forget(self, node: int) -> None:
-        """It is not `node` any more, or cannot be reached there; news about an earlier one changes nothing."""
+        """Forget the coordinator if it is `node`, which moved or cannot be reached; an earlier one changes nothing."""
         if self.node == node:
             self._cluster.coordinators.pop(self._place, None)
 
@@ -68,18 +67,18 @@ class Coordinator:
         problems: list[str] = []
         found = await first_answer(cluster.known(), self._ask, problems)
         if found is None:
-            await cluster.refresh()  # the brokers may all have moved; the next attempt asks those of today
+            await cluster.refresh()  # all brokers may have moved; the next attempt asks the current ones
             reasons = "; ".join(dict.fromkeys(problems))
             raise KafkaConnectionError(f"no broker knows the coordinator of {self._key!r}: {reasons}")
         node, host, port = found
         if not cluster.listens(node, host, port):
-            cluster.hasten()  # it has joined, or moved
+            cluster.hasten()  # the broker has joined, or moved
             await cluster.refresh()
             cluster.believe(node, host, port)
         return node
 
     async def _ask(self, connection: BrokerConnection) -> tuple[int, str, int]:
-        """Its broker, host and port."""
+        """Ask one broker; return the coordinator's id, host and port."""
         await connection.open()
         request: Any = protocol.FindCoordinatorRequest
         version = connection.version_of(request)
@@ -88,13 +87,13 @@ class Coordinator:
         elif self._key_type:
             message = request(key_type=self._key_type, key=self._key)
         else:
-            message = request(key=self._key)  # version 0 has groups only
+            message = request(key=self._key)  # version 0 supports only groups
         answer = await connection.call(message, version=version)
         if version >= FIRST_VERSION_WITH_LISTS:
             found = [entry for entry in answer.coordinators if entry.key == self._key]
             if not found:
                 raise ProtocolError(
-                    f"{connection.where} answered, but not for {self._key!r}",
+                    f"{connection.where} sent a response without {self._key!r}",
                     api="FindCoordinatorResponse",
                     version=version,
                 )

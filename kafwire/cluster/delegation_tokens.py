@@ -1,6 +1,6 @@
-"""Delegation tokens (KIP-48): what clients ask their cluster for. The engine's side of both clients.
+"""Delegation token requests (KIP-48) of `Client` and `AsyncClient`.
 
-Each method checks its arguments in the thread of the caller, and returns what the engine is to call.
+Each method checks its arguments in the caller's thread, and returns the function that the engine calls.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafwire.secret import Secret
 from kafwire.types import DelegationToken
 
 USER = "User"
-UNLIMITED = -1  # as long as the broker lets it be
+UNLIMITED = -1  # as long as the broker allows
 AT_ONCE = -1
 
 
@@ -29,7 +29,7 @@ class DelegationTokens:
         self._cluster = cluster
 
     def create(self, renewers: Iterable[str], max_lifetime_ms: int | None, owner: str | None) -> Work[DelegationToken]:
-        """A new token."""
+        """Create a token."""
         request: Any = protocol.CreateDelegationTokenRequest
         may_renew = [_principal("renewers", name) for name in _names("renewers", renewers)]
         message = request(
@@ -56,7 +56,7 @@ class DelegationTokens:
         return create
 
     def renew(self, hmac: Secret | str, period_ms: int | None) -> Work[int]:
-        """Put off the end of a token; when it is."""
+        """Extend a token's lifetime; return its expiry time."""
         message = protocol.RenewDelegationTokenRequest(
             hmac=_decoded(hmac), renew_period_ms=_period("period_ms", period_ms, 1, UNLIMITED)
         )
@@ -69,7 +69,7 @@ class DelegationTokens:
         return renew
 
     def expire(self, hmac: Secret | str, period_ms: int | None) -> Work[int]:
-        """End a token early; when that is."""
+        """Expire a token early; return its expiry time."""
         message = protocol.ExpireDelegationTokenRequest(
             hmac=_decoded(hmac), expiry_time_period_ms=_period("period_ms", period_ms, 0, AT_ONCE)
         )
@@ -82,7 +82,7 @@ class DelegationTokens:
         return expire
 
     def describe(self, owners: Iterable[str] | None) -> Work[list[DelegationToken]]:
-        """The tokens of these owners that the asker may see; None: of all."""
+        """List the tokens of these owners that the user may see; None: of all owners."""
         request: Any = protocol.DescribeDelegationTokenRequest
         named = None
         if owners is not None:
@@ -118,7 +118,7 @@ def _made(
         token_id=answer.token_id,
         hmac=Secret(base64.b64encode(answer.hmac).decode()),
         owner=owner,
-        # Before version 3 nobody could ask for the token of another.
+        # Before version 3 a token's requester was always its owner.
         requester=requester if answer.token_requester_principal_name else owner,
         issued_at_ms=issued_at_ms,
         expires_at_ms=expires_at_ms,
@@ -133,20 +133,20 @@ def _check(answer: Any, context: str, api: str, user: str | None = None) -> None
 
 
 def _text(kind: str, name: str) -> str:
-    """A principal as Kafka writes it."""
+    """Format a principal as Kafka does."""
     return f"{kind}:{name}"
 
 
 def _principal(what: str, name: Any) -> tuple[str, str]:
-    """Type and name of a principal."""
+    """Return type and name of a principal."""
     if not isinstance(name, str) or not name.removeprefix(f"{USER}:"):
-        raise ConfigError(f"{what}: {name!r} is no principal: give a user's name, or User:<name>")
+        raise ConfigError(f"{what}: {name!r} is not a principal: give a user's name, or User:<name>")
     return USER, name.removeprefix(f"{USER}:")
 
 
 def _names(what: str, names: Iterable[str]) -> list[str]:
     if isinstance(names, str):
-        raise ConfigError(f"{what}={names!r}: a list of principals is needed")
+        raise ConfigError(f"{what}={names!r}: it must be a list of principals")
     return list(names)
 
 
@@ -155,16 +155,16 @@ def _period(what: str, value: int | None, least: int, default: int) -> int:
         return default
     number = integer(value)
     if number is None or not least <= number < 1 << 63:
-        raise ConfigError(f"{what}={value!r}: a number of milliseconds from {least} is needed, or None")
+        raise ConfigError(f"{what}={value!r}: it must be a number of milliseconds from {least} on, or None")
     return number
 
 
 def _decoded(hmac: Secret | str) -> bytes:
-    """What identifies the token to a broker."""
+    """Decode the HMAC, which identifies the token to a broker."""
     try:
         found = base64.b64decode(Secret(hmac).reveal(), validate=True)
     except (TypeError, ValueError):
         found = b""
     if not found:
-        raise ConfigError("hmac: the HMAC of a delegation token is needed, in base64, as token.hmac has it")
+        raise ConfigError("hmac must be a delegation token's HMAC in base64, as in token.hmac")
     return found

@@ -1,7 +1,7 @@
-"""A group's offsets, fetched and committed from outside its membership (OffsetFetch, OffsetCommit).
+"""A group's offsets, fetched and committed with or without a membership (OffsetFetch, OffsetCommit).
 
-The coordinator is looked up when it is needed and again when it moved. What a broker refuses for good is raised at once
-with the partitions that it is about; everything else is tried again with backoff until the time is up.
+The coordinator is looked up when needed, and again after it moved. An error that no retry mends is raised at once with
+its partitions; all others are retried with backoff until the time is up.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kafwire.errors import (
 )
 from kafwire.types import ConsumerGroupMetadata
 
-# What a coordinator says to a stranger's commit while the group has members (which of these depends on its protocol).
+# Codes for a non-member's commit while the group has members; which one depends on the group's protocol.
 MEMBERS_ONLY = (
     *(ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.REBALANCE_IN_PROGRESS),
     *(ErrorCode.FENCED_INSTANCE_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH),
@@ -49,7 +49,7 @@ Code = tuple[Partition, int]
 
 
 class OffsetToCommit(NamedTuple):
-    """`offset` is that of the next record to read; `leader_epoch` of the last one read (-1: unknown, KIP-320)."""
+    """The `offset` of the next record to read; `leader_epoch` of the last one read (-1: unknown, KIP-320)."""
 
     offset: int
     leader_epoch: int = -1
@@ -57,7 +57,7 @@ class OffsetToCommit(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What a group has committed for a partition."""
+    """A group's committed offset of a partition."""
 
     offset: int
     leader_epoch: int
@@ -65,45 +65,45 @@ class Committed(NamedTuple):
 
 
 class CommittingMember(Protocol):
-    """The member in whose name offsets are committed."""
+    """The group member that commits offsets."""
 
     def metadata(self) -> ConsumerGroupMetadata:
-        """Who it is now."""
+        """Return its current group metadata."""
 
     def metadata_of_read(self) -> ConsumerGroupMetadata:
-        """The member that commits in a transaction what was read (see `TransactionMember`)."""
+        """Return the metadata for a transaction that commits the records read (see `TransactionMember`)."""
 
     def fenced(self, code: int, sent_as: ConsumerGroupMetadata) -> None:
         """The coordinator refused a commit of the member `sent_as` with this error code."""
 
 
 class GroupOffsets:
-    """The committed offsets of one group. Lives on the engine."""
+    """The committed offsets of one group. Runs on the engine."""
 
     def __init__(self, cluster: Cluster, group_id: str, member: CommittingMember | None = None) -> None:
-        """Fetching waits for transactions that are about to change an offset (KIP-447), as in Kafka's own consumer.
+        """Make the access; `member` commits, None: a client that is not in the group.
 
-        `member` is who commits; without one it is nobody of the group.
+        A fetch waits for transactions that are about to change an offset (KIP-447), as in Kafka's own consumer.
         """
         self.group_id = group_id
         self._cluster = cluster
         self.member = member
         self.coordination = Coordinator(cluster, group_id)
         self._committing = asyncio.Lock()
-        self._commits = 0  # that hold the lock or wait for it
+        self._commits = 0  # calls of `commit` that hold the lock or wait for it
 
     @property
     def coordinator(self) -> int | None:
-        """The broker that coordinates the group, if it is known."""
+        """The broker that coordinates the group, if known."""
         return self.coordination.node
 
     async def fetch(
         self, partitions: Iterable[Partition], *, timeout_ms: float | None = None
     ) -> dict[Partition, Committed | None]:
-        """What is committed for each of `partitions`, None where nothing is.
+        """Return the committed offset of each partition, None where there is none.
 
-        An offset that an open transaction is about to change is waited for (UNSTABLE_OFFSET_COMMIT). Tried again for
-        `timeout_ms` (default: `default_api_timeout_ms`). Raises `BrokerError` for what no retry mends,
+        Waits for an offset that an open transaction is about to change (UNSTABLE_OFFSET_COMMIT). Retries for
+        `timeout_ms` (default: `default_api_timeout_ms`). Raises `BrokerError` for an error that no retry mends,
         `KafkaTimeoutError`, `KafkaConnectionError`.
         """
         wanted = list(dict.fromkeys((topic, partition) for topic, partition in partitions))
@@ -121,10 +121,11 @@ class GroupOffsets:
     async def fetch_available(
         self, partitions: Iterable[Partition], topic_ids: Mapping[str, uuid.UUID], *, patience_ms: float
     ) -> tuple[dict[Partition, Committed | None], dict[Partition, KafkaError]]:
-        """Fetch the committed offset of each partition, or its error: an open transaction holds no other partition.
+        """Fetch the committed offset of each partition, or its error.
 
-        Errors that may pass are retried for `patience_ms` after the coordinator's first response. An error of the
-        coordinator concerns all partitions: it is retried for `default_api_timeout_ms`, and raised as `fetch` does.
+        An open transaction delays only its own partitions. Retriable errors are retried for `patience_ms` after the
+        coordinator's first response. An error of the coordinator concerns all partitions: it is retried for
+        `default_api_timeout_ms`, and raised as `fetch` does.
         """
         found: dict[Partition, Committed | None] = {}
         failed: dict[Partition, KafkaError] = {}
@@ -143,7 +144,7 @@ class GroupOffsets:
             )
             for where in missing:
                 if where not in found and where not in failed:
-                    text = f"{connection.where} responded, but not for {_names([where])}"
+                    text = f"{connection.where} sent a response without {_names([where])}"
                     failed[where] = ProtocolError(text, api="OffsetFetchResponse")
 
         cluster, failures, deadline = self._cluster, 0, 0.0
@@ -168,25 +169,25 @@ class GroupOffsets:
         is_owned: Callable[[Partition], bool] = lambda _: True,
         timeout_ms: float | None = None,
     ) -> None:
-        """Commit `offsets`; returns when the coordinator has them all.
+        """Commit `offsets`; return when the coordinator has them all.
 
-        Those that are not owned any more (`is_owned`) when they are to be sent, or sent again, are refused with
+        Partitions that are no longer owned (`is_owned`) when the request is sent, or sent again, fail with
         `CommitFailedError`, once the others are committed.
 
-        `topic_ids` are those of the topics that were read: one of the same name that was made since has other records,
-        and gets none of these offsets.
+        `topic_ids` are those of the topics that were read: a topic recreated under the same name has other records, and
+        must not get these offsets.
 
-        Commits happen in the order of the calls: a later one is sent once the earlier one is settled, so that what an
-        earlier one tries again cannot undo it. (A coordinator that executes a request of a connection long given up
-        can: nothing in the protocol forbids it to.) After an error other partitions of the same call may be committed.
-        Tried again for `timeout_ms` (default: `default_api_timeout_ms`), the wait for earlier ones included. Raises
-        `ConfigError` for an impossible offset, `BrokerError` for what no retry mends (the group has members; a text
-        that is too long; no permission), `KafkaTimeoutError`, `KafkaConnectionError`.
+        Commits happen in the order of the calls: a later one is sent once the earlier one is settled, so that a retry
+        of the earlier one cannot undo it. (A coordinator that executes a request of a connection long given up can:
+        nothing in the protocol forbids it.) After an error, other partitions of the same call may be committed. Retries
+        for `timeout_ms` (default: `default_api_timeout_ms`), including the wait for earlier commits. Raises
+        `ConfigError` for an impossible offset, `BrokerError` for an error that no retry mends (the group has members;
+        the metadata is too long; no permission), `KafkaTimeoutError`, `KafkaConnectionError`.
         """
         wanted = {(topic, partition): OffsetToCommit(*value) for (topic, partition), value in offsets.items()}
         for (topic, partition), value in wanted.items():
             if not 0 <= value.offset < 1 << 63:
-                raise ConfigError(f"the offset to commit for {topic}-{partition} is {value.offset}: from 0 is needed")
+                raise ConfigError(f"the offset to commit for {topic}-{partition} is {value.offset}: it must be >= 0")
         done: set[Partition] = set()
         known = {
             topic: info.topic_id for topic in _topics(wanted) if (info := self._cluster.metadata.topics.get(topic))
@@ -196,7 +197,8 @@ class GroupOffsets:
             missing = {where: value for where, value in wanted.items() if where not in done}
             if connection.version_of(protocol.OffsetCommitRequest) >= FIRST_VERSION_WITH_TOPIC_IDS:
                 known.update(await self._topic_ids(topic for topic in _topics(missing) if topic not in known))
-            # From here on nothing is awaited before the request is made: its generation is of a member that owns these.
+            # From here on, no await before the request is made: the generation in it is that of a member that owns
+            # these.
             lost = [where for where in missing if not is_owned(where)]
             if lost == list(missing):
                 raise _Final(lost_to_others(lost, self.group_id))
@@ -211,8 +213,8 @@ class GroupOffsets:
             if others and not failed:
                 raise _Final(
                     KafkaError(
-                        f"topic {min(others)!r} was deleted and made again: the offsets to commit for group "
-                        f"{self.group_id!r} are those of the old one"
+                        f"topic {min(others)!r} was deleted and recreated: the offsets to commit for group "
+                        f"{self.group_id!r} belong to the old one"
                     )
                 )
             return failed
@@ -231,7 +233,7 @@ class GroupOffsets:
             self._commits -= 1
 
     async def _take_turn(self, wanted: Iterable[Partition], limit_ms: float) -> None:
-        """Take the lock of commits, behind all earlier commits."""
+        """Take the lock of commits, after all earlier commits."""
         if self._commits == 1:  # the lock is free: no timer is needed
             await self._committing.acquire()
             return
@@ -252,7 +254,7 @@ class GroupOffsets:
         attempt: Callable[[BrokerConnection], Awaitable[list[Code]]],
         timeout_ms: float | None,
     ) -> None:
-        """Run `attempt`, which returns the partitions that failed and why, until all that is wanted is done."""
+        """Run `attempt`, which returns failed partitions with codes, until all `wanted` are done."""
         wanted = list(wanted)
         if not wanted:
             return
@@ -271,7 +273,7 @@ class GroupOffsets:
                 raise self._explained(worst, api, failed, connection, sent_as)
             left_out = [where for where in wanted if where not in done]
             if left_out:
-                raise ProtocolError(f"{connection.where} answered {doing}, but not for {_names(left_out)}")
+                raise ProtocolError(f"{connection.where} sent a response to {doing} without {_names(left_out)}")
 
         try:
             await self._cluster.retrying(once, f"{doing} {self._what(wanted)}", timeout_ms)
@@ -301,7 +303,7 @@ class GroupOffsets:
 
     @staticmethod
     def _worst(codes: list[Code]) -> int:
-        """The error to report: one that no retry mends before all others."""
+        """Return the code to report: one that no retry mends before all others."""
         return min((code for _, code in codes), key=lambda code: code in ERROR_CODES and ERROR_CODES[code].retriable)
 
     def _explained(
@@ -329,13 +331,13 @@ class GroupOffsets:
                 f"the group has members, and only they may commit for it: stop them, or take another group_id [{what}]",
             )
         if code == ErrorCode.GROUP_ID_NOT_FOUND:
-            # A group that does not exist has no offsets, and a commit creates it: one of another type has the id.
-            text = f"a group that keeps no offsets has the id: take another group_id [{what}]"
+            # A group that does not exist has no offsets, and a commit creates it: a group of another type has this id.
+            text = f"a group without offsets has this id: use another group_id [{what}]"
             return BrokerError(error.code, error.name, False, text)
         return error
 
     async def _check_exist(self, partitions: list[Partition], unknown: UnknownAnswers) -> None:
-        """The coordinator knows no such topic or partition: either it lags behind, or there is none."""
+        """Check whether a topic or partition exists that the coordinator does not know: the coordinator may lag."""
         await self._cluster.refresh(_topics(partitions))
         metadata = self._cluster.metadata
         for topic, partition in partitions:
@@ -346,7 +348,7 @@ class GroupOffsets:
                 raise _Final(broker_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
 
     def _is_another(self, topic: str, known: Mapping[str, uuid.UUID]) -> bool:
-        """Whether a topic was made anew, as far as the metadata tells."""
+        """True if a topic was recreated, by the current metadata."""
         info = self._cluster.metadata.topics.get(topic)
         return (
             info is not None
@@ -360,7 +362,7 @@ class GroupOffsets:
             try:
                 ids[topic] = (await self._cluster.topic(topic)).topic_id
             except BrokerError as error:
-                raise _Final(error) from None  # it has been tried again already
+                raise _Final(error) from None  # its retries are over
         return ids
 
     async def _fetch(
@@ -395,7 +397,7 @@ class GroupOffsets:
             groups = [group for group in answer.groups if group.group_id == self.group_id]
             if not groups:
                 raise ProtocolError(
-                    f"{connection.where} answered, but not for group {self.group_id!r}",
+                    f"{connection.where} sent a response without group {self.group_id!r}",
                     api="OffsetFetchResponse",
                     version=version,
                 )
@@ -467,25 +469,25 @@ class GroupOffsets:
 
 
 def lost_to_others(partitions: Sequence[Partition], group_id: str) -> CommitFailedError:
-    """The error of who commits what is not his: not any more, or not at all."""
+    """Return the error of a commit for partitions that the member no longer owns, or never owned."""
     return CommitFailedError(
-        f"{_names(partitions)} of group {group_id!r} is not assigned to this member now: what was not committed before "
-        "is processed again by the one that has it",
+        f"{_names(partitions)} of group {group_id!r} is not assigned to this member now: another member will process "
+        "the records that were not committed",
         partitions=tuple(partitions),
     )
 
 
 def came_back(partition: Partition, group_id: str) -> CommitFailedError:
-    """The error of who commits what he read before his partition was taken away and given back."""
+    """Return the error of a commit for records read before the partition was revoked and assigned again."""
     return CommitFailedError(
-        f"{_names([partition])} of group {group_id!r} was another member's since this batch was read: what follows its "
-        "last commit is read again here",
+        f"{_names([partition])} of group {group_id!r} was another member's after this batch was read: this consumer "
+        "reads the records after its last commit again",
         partitions=(partition,),
     )
 
 
 def went_meanwhile(partitions: Sequence[Partition], group_id: str) -> CommitFailedError:
-    """The error of a transaction that may hold records of partitions which went after they were read."""
+    """Return the error of a transaction that may hold records of partitions revoked after the records were read."""
     return CommitFailedError(
         f"{_names(partitions)} of group {group_id!r} went to another member since this transaction began: it may hold "
         "records that the other member processes again",
@@ -513,6 +515,6 @@ def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
 
 
 def _names(partitions: Iterable[Partition]) -> str:
-    """Partitions as errors name them: all of a few, else the first and how many more."""
+    """List partitions for errors: all of a few, else the first four and the number of others."""
     names = [f"{topic}-{partition}" for topic, partition in partitions]
     return ", ".join(names) if len(names) <= 5 else f"{', '.join(names[:4])} and {len(names) - 4} more"

@@ -1,4 +1,4 @@
-"""Asking whichever broker answers first: a broker that hangs holds up nobody who could have asked another."""
+"""Hedged requests: the first broker to respond wins, so that a broker that hangs delays no call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafwire.errors import KafkaConnectionError, KafkaTimeoutError
 
 _T = TypeVar("_T")
 
-# A broker that has not answered by then may hang: the next one is asked as well.
+# A broker without a response by then may hang: the next one is asked too.
 PATIENCE_S = 0.3
 
 
@@ -22,10 +22,10 @@ async def first_answer(
     *,
     patience_s: float = PATIENCE_S,
 ) -> _T | None:
-    """What `ask` brings of the first connection to answer; None when none did, and `problems` has got the reasons.
+    """Return the result of `ask` for the first connection that responds; None if none did, with reasons in `problems`.
 
-    They are asked in their order, each `patience_s` after the one before, or as soon as one cannot be reached. `ask`
-    may be cancelled at any time. What it raises beside `KafkaConnectionError` and `KafkaTimeoutError` ends it all.
+    Connections are asked in order, each `patience_s` after the one before, or as soon as one cannot be reached. `ask`
+    may be cancelled at any time. Any error other than `KafkaConnectionError` and `KafkaTimeoutError` ends the call.
     """
     waiting = list(connections)
     asked: set[asyncio.Future[_T]] = set()

@@ -1,4 +1,4 @@
-"""Error codes of partitions that a new look at the metadata may mend: the broker asked does not lead them. Pure."""
+"""Partition error codes that a metadata refresh may mend: the broker asked does not lead the partition. Pure."""
 
 from kafwire.error_codes import ErrorCode
 

@@ -1,7 +1,7 @@
-"""Offsets by time (ListOffsets) and by epoch (OffsetForLeaderEpoch), asked of leaders, again while they move.
+"""Offsets by time (ListOffsets) and by epoch (OffsetForLeaderEpoch), requested from leaders, with retries.
 
-`ask_leaders` is one attempt, and has an outcome for each partition. `list_offsets` repeats it until all are found;
-`list_available` goes on without the partitions that stay unavailable.
+`ask_leaders` is one attempt, with an outcome for each partition. `list_offsets` repeats it until all are found;
+`list_available` continues without the partitions that stay unavailable.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LogEnd(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Milliseconds since the epoch, from 0: no record is earlier. It is never an end of the log."""
+    """Milliseconds since the epoch, 0 or more: no record is earlier. Never an end of the log."""
 
     ms: int
 
@@ -48,20 +48,20 @@ class Time:
             raise ValueError(f"{self.ms} ms is before 1970")
 
 
-# A place that ListOffsets finds.
+# A place whose offset ListOffsets finds.
 Place = LogEnd | Time
 EARLIEST, LATEST = LogEnd.EARLIEST, LogEnd.LATEST
 
-# The time that a lookup of several partitions gives those that are not available, before it goes on without them.
+# How long a lookup of several partitions waits for unavailable ones before it continues without them.
 PATIENCE_MS = 2_000
-NAMED = 10  # partitions that one error names
+NAMED = 10  # how many partitions an error names
 
 Partition = tuple[str, int]
 Problem = TypeVar("Problem", bound=BaseException)
 
 
 async def log_ends(cluster: Cluster, where: Partition) -> tuple[int, int]:
-    """The high watermark and the last stable offset of a partition, from two requests at the same time."""
+    """Return the high watermark and the last stable offset of a partition, from two simultaneous requests."""
     levels = (0, 1)
     found = await asyncio.gather(
         *(list_offsets(cluster, {where: LATEST}, isolation_level=level, warns=not level) for level in levels)
@@ -79,16 +79,16 @@ async def list_offsets(
     on_found: Callable[[Partition, int], object] | None = None,
     warns: bool = True,
 ) -> dict[Partition, int]:
-    """For each partition, the first offset whose timestamp is at or after the wanted time, -1 when there is none.
+    """Return, for each partition, the first offset with a timestamp at or after the wanted time; -1: there is none.
 
-    `EARLIEST` and `LATEST` ask for the ends; with `isolation_level` 1 the latest is the last stable offset (KIP-98).
-    `on_found` is told of each at once, whatever becomes of the others. A partition that is not available is named by a
-    warning after `PATIENCE_MS`, unless another lookup of the same partitions `warns`, and by the error at the end.
+    `EARLIEST` and `LATEST` stand for the ends; with `isolation_level` 1 the latest is the last stable offset (KIP-98).
+    `on_found` is called at once for each, even if others fail. An unavailable partition is named by a warning after
+    `PATIENCE_MS`, unless another lookup of the same partitions `warns`, and by the error at the end.
     """
     found: dict[Partition, int] = {}
     problems: dict[Partition, KafkaError] = {}
     limit_ms = cluster.config.default_api_timeout_ms if timeout_ms is None else timeout_ms
-    # What does not exist is told at once; further down, a missing leader may just be an election that goes on.
+    # A missing topic or partition is reported at once; later, a missing leader may be an election in progress.
     for topic, partition in wanted:
         await _check_exists(cluster, topic, [partition], timeout_ms)
 
@@ -105,7 +105,7 @@ async def list_offsets(
             return
         where = next(iter(missing()))
         why = problems.get(where) or not_responding(cluster, where, PATIENCE_MS)
-        log.warning("no offset yet of %s: %s; this is tried again for %g s", _names(missing()), why, limit_ms / 1000)
+        log.warning("no offset yet of %s: %s; retrying for %g s", _names(missing()), why, limit_ms / 1000)
 
     async def attempt() -> None:
         problems.clear()
@@ -127,7 +127,7 @@ async def list_offsets(
 async def list_available(
     cluster: Cluster, wanted: Mapping[Partition, Place], *, isolation_level: int = 0
 ) -> tuple[dict[Partition, int], dict[Partition, KafkaError]]:
-    """The offsets that leaders give within `PATIENCE_MS`, and the last error of each other partition.
+    """Return the offsets found within `PATIENCE_MS`, and the last error of each other partition.
 
     A partition without a leader, or whose leader does not respond, delays the others by no more than that.
     """
@@ -168,20 +168,20 @@ async def list_available(
 
 
 def not_responding(cluster: Cluster, where: Partition, waited_ms: float) -> KafkaTimeoutError:
-    """The error of a partition whose leader owes a response."""
+    """Return the error of a partition whose leader does not respond."""
     leader, name = cluster.metadata.leader(*where), "{}-{}".format(*where)
     what = f"broker {leader}, the leader of {name}, has not responded" if leader >= 0 else f"{name} has had no leader"
     return KafkaTimeoutError(f"{what} for {waited_ms / 1000:g} s")
 
 
 def may_pass(problem: BaseException) -> bool:
-    """Whether a later attempt may succeed."""
+    """True if a retry may succeed."""
     passes = isinstance(problem, KafkaConnectionError | KafkaTimeoutError)
     return passes or (isinstance(problem, BrokerError) and problem.retriable)
 
 
 async def refresh_after(cluster: Cluster, partitions: Iterable[Partition], failures: int) -> None:
-    """Refresh the metadata of partitions whose lookup failed, and wait until the next attempt is due."""
+    """Refresh the metadata of partitions whose lookup failed, and wait for the back-off."""
     with contextlib.suppress(KafkaConnectionError, KafkaTimeoutError, BrokerError):
         await cluster.refresh({topic for topic, _ in partitions})
     config, randomness = cluster.config, cluster.engine.random.random()
@@ -189,13 +189,13 @@ async def refresh_after(cluster: Cluster, partitions: Iterable[Partition], failu
 
 
 def lookup_group(cluster: Cluster, topic: str, partition: int) -> tuple[int, str]:
-    """The broker that one request asks for a partition, or -1 and the topic: absent topics delay no other."""
+    """Return the broker to ask for a partition; without a leader, -1 and the topic: absent topics delay no other."""
     leader = cluster.metadata.leader(topic, partition)
     return leader, "" if leader >= 0 else topic
 
 
 def number_of(place: Place) -> int:
-    """The timestamp that stands for a place in ListOffsets."""
+    """Return the timestamp that stands for a place in ListOffsets."""
     return place.ms if isinstance(place, Time) else place.value
 
 
@@ -237,7 +237,7 @@ async def ask_leaders(
                 else:
                     on_found(where, part.offset)
         if left:
-            text = f"broker {leader} responded, but not for {_names(left)}"
+            text = f"broker {leader} sent a response without {_names(left)}"
             failed.update(dict.fromkeys(left, ProtocolError(text, api="ListOffsetsResponse")))
 
     await asyncio.gather(*(ask(leader, group) for (leader, _), group in _groups(cluster, wanted).items()))
@@ -245,7 +245,7 @@ async def ask_leaders(
 
 
 async def _explain_leaderless(cluster: Cluster, partitions: Iterable[Partition]) -> dict[Partition, KafkaError]:
-    """Why partitions have no leader: an election, or the topic does not exist."""
+    """Return why partitions have no leader: an election, or the topic does not exist."""
     failed: dict[Partition, KafkaError] = {}
     topics: dict[str, list[int]] = {}
     for topic, partition in partitions:
@@ -271,10 +271,10 @@ async def _check_exists(cluster: Cluster, topic: str, partitions: Iterable[int],
 async def _missing(
     cluster: Cluster, topic: str, partitions: Iterable[int], timeout_ms: float | None
 ) -> dict[int, ConfigError]:
-    """The error of each partition that the topic does not have; raises `BrokerError` for an unknown topic."""
+    """Return an error for each partition that the topic lacks; raise `BrokerError` for an unknown topic."""
     info = await cluster.topic(topic, timeout_ms=timeout_ms)
     if not info.partitions.keys() >= set(partitions):
-        await cluster.refresh([topic], at_once=True)  # once for each call: others' backoff would delay it in vain
+        await cluster.refresh([topic], at_once=True)  # once per call, without the back-off that other callers caused
         info = cluster.metadata.topics[topic]
     text = f"topic {topic!r} has partitions 0 to {max(info.partitions)}, not "
     return {number: ConfigError(f"{text}{number!r}") for number in partitions if number not in info.partitions}
@@ -301,16 +301,16 @@ def _names(partitions: Iterable[Partition]) -> str:
 
 
 def _worst(problems: list[Problem]) -> Problem | None:
-    """The one to report: what no retry mends before all others."""
+    """Return the problem to report: one that no retry mends before all others."""
     return min(problems, key=lambda problem: getattr(problem, "retriable", True), default=None)
 
 
 async def end_of_epoch(
     cluster: Cluster, topic: str, partition: int, epoch: int, *, timeout_ms: float | None = None
 ) -> tuple[int, int]:
-    """The greatest leader epoch up to `epoch` and the offset after its last record, as the leader knows (KIP-320).
+    """Return the greatest leader epoch up to `epoch` and the offset after its last record, from the leader (KIP-320).
 
-    (-1, -1) where it does not know the epoch. Raises what `Cluster.retrying` does.
+    (-1, -1) if the leader does not know the epoch. Raises the errors of `Cluster.retrying`.
     """
     request: Any = protocol.OffsetForLeaderEpochRequest(replica_id=-1)
 
@@ -329,6 +329,6 @@ async def end_of_epoch(
                 what = f"the end of epoch {epoch} of {topic}-{partition}"
                 raise broker_error(part.error_code, what, api="OffsetForLeaderEpoch", topic=topic)
             return part.leader_epoch, part.end_offset
-        raise ProtocolError(f"the leader answered, but not for {topic}-{partition}", api="OffsetForLeaderEpochResponse")
+        raise ProtocolError(f"the leader's response lacks {topic}-{partition}", api="OffsetForLeaderEpochResponse")
 
-    return await cluster.retrying(attempt, f"finding where {topic}-{partition} was cut", timeout_ms)
+    return await cluster.retrying(attempt, f"finding where {topic}-{partition} was truncated", timeout_ms)

@@ -1,4 +1,4 @@
-"""What a client knows of its cluster: brokers, topics, leaders; and which news of them to believe."""
+"""A client's view of its cluster: brokers, topics, leaders; and the rules which news to believe."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from kafwire.protocol.api.metadata import MetadataResponse
 
 NO_TOPIC_ID = uuid.UUID(int=0)
-# Brokers that lag show a topic that was made anew as it was before. Nothing in an answer tells which of two ids is the
-# older one, but lag is short: another id is believed once it has been told for so long without the known one between.
+# Lagging brokers show a recreated topic in its old state. A response does not show which of two ids is older, but lag
+# is short: another id is believed once brokers have reported it for so long without the known one in between.
 ANOTHER_ID_MS = 1_000
-# An id that was replaced by another most likely stays so, however long a broker lags.
+# A replaced id most likely stays replaced, even if a broker lags for long.
 REPLACED_ID_MS = 60_000
-REPLACED_IDS = 4  # so many are remembered of each topic
-# A response with one of these does not show the topic, whether it exists or not.
+REPLACED_IDS = 4  # how many replaced ids are remembered per topic
+# A response with one of these does not show the topic, even if it exists.
 HIDES_TOPIC = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """Where a broker listens."""
+    """The address of a broker."""
 
     host: str
     port: int
@@ -35,9 +35,9 @@ class BrokerAddress:
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition's leader: broker id (-1: none now) and leader epoch (-1: the broker does not tell).
+    """One partition's leader: broker id (-1: none now) and leader epoch (-1: the broker does not report it).
 
-    `replicas` are the ids of the brokers that hold it, the preferred leader's first.
+    `replicas` are the ids of the brokers that have a replica, the preferred leader's first.
     """
 
     leader: int
@@ -68,7 +68,7 @@ class TopicInfo:
 
 
 def info_of(topic: MetadataResponse.MetadataResponseTopic) -> TopicInfo:
-    """A topic as a response has it, by name."""
+    """Convert a topic of a response."""
     assert topic.name is not None
     partitions = {
         p.partition_index: PartitionInfo(p.leader_id, p.leader_epoch, p.error_code, tuple(p.replica_nodes))
@@ -86,23 +86,23 @@ class Metadata:
     brokers: dict[int, BrokerAddress] = field(default_factory=dict)
     topics: dict[str, TopicInfo] = field(default_factory=dict)
     errors: dict[str, int] = field(default_factory=dict)
-    names: dict[uuid.UUID, str] = field(default_factory=dict)  # of topics, by their ids
-    # Topics of which another id is told than the one believed: that id, and since when. Without ids, fewer partitions
-    # say that a topic is another one: the id is zero, and their number stands beside it.
+    names: dict[uuid.UUID, str] = field(default_factory=dict)  # topic names by topic id
+    # Topics for which brokers report another id than the believed one: that id, and since when. Without ids, fewer
+    # partitions show that a topic was recreated: the id is zero, and the number of partitions follows it.
     doubts: dict[str, tuple[tuple[uuid.UUID, int], float]] = field(default_factory=dict)
-    replaced: dict[str, list[uuid.UUID]] = field(default_factory=dict)  # ids believed before, the latest first
-    lacked_ms: dict[str, float] = field(default_factory=dict)  # the last response without a topic came at this time
+    replaced: dict[str, list[uuid.UUID]] = field(default_factory=dict)  # replaced ids, the latest first
+    lacked_ms: dict[str, float] = field(default_factory=dict)  # when the last response without the topic came
 
     def is_of(self, response: MetadataResponse) -> bool:
-        """Whether an answer tells of the cluster that is known, as far as either says which it is."""
+        """True unless a response is known to be of another cluster."""
         return self.cluster_id is None or response.cluster_id in {None, self.cluster_id}
 
     def update(self, response: MetadataResponse, now_ms: float) -> set[str]:
-        """Take in an answer; returns the names of topics that changed, those that were forgotten among them.
+        """Apply a response; return the names of topics that changed, including forgotten ones.
 
-        A broker that lags may name a leader of an older epoch: such news never replaces newer of the same topic id. Nor
-        is another id believed at once (see `ANOTHER_ID_MS`), nor, where topics have none, that partitions are gone. Of
-        another cluster's topics nothing was known: what was known of this one's is forgotten.
+        A lagging broker may name a leader of an older epoch: it never replaces a newer one of the same topic id.
+        Another id is not believed at once either (see `ANOTHER_ID_MS`), nor, without ids, fewer partitions. A response
+        of another cluster clears all topics first.
         """
         changed: set[str] = set()
         if not self.is_of(response):
@@ -145,9 +145,9 @@ class Metadata:
         return changed
 
     def _believes(self, known: TopicInfo, topic_id: uuid.UUID, now_ms: float, shrunk_to: int) -> bool:
-        """Whether the topic of a name is believed to have that id from now on; the one replaced is remembered.
+        """True if a topic is believed to have that id from now on; a replaced id is remembered.
 
-        `shrunk_to`: the partitions of one without an id, if they are fewer than those known, else 0.
+        `shrunk_to`: the number of partitions of a topic without an id, if lower than the known number, else 0.
         """
         name = known.name
         if topic_id == known.topic_id and not shrunk_to:
@@ -170,7 +170,7 @@ class Metadata:
         return REPLACED_ID_MS if topic_id in self.replaced.get(name, ()) else ANOTHER_ID_MS
 
     def doubted_until_ms(self) -> float | None:
-        """When the next doubt about a topic's id ends, if brokers still tell the same then; None without doubts."""
+        """When the next doubt about a topic's id ends, if brokers report the same until then; None without doubts."""
         ends = (since_ms + self._doubted_ms(name, told[0]) for name, (told, since_ms) in self.doubts.items())
         return min(ends, default=None)
 
@@ -182,11 +182,11 @@ class Metadata:
         leader_epoch: int,
         endpoints: Iterable[tuple[int, str, int, str | None]] = (),
     ) -> bool:
-        """Take in the leader that an answer to Fetch or Produce names (KIP-951); returns whether it is news.
+        """Apply the leader that a Fetch or Produce response names (KIP-951); return True if it is news.
 
-        `topic` is a name or an id; `endpoints` are the (node id, host, port, rack) that came with the hint. News is a
-        newer epoch of a partition that is known, led by a broker whose address is known or comes along. Whoever tells
-        of that epoch has heard where its leader listens, so that address is believed as well.
+        `topic` is a name or an id; `endpoints` are the (node id, host, port, rack) in the hint. News is a newer epoch
+        of a known partition, with a leader whose address is known or included. A broker that knows this epoch also
+        knows the leader's address, so that is used as well.
         """
         name = self.names.get(topic) if isinstance(topic, uuid.UUID) else topic
         info = self.topics.get(name) if name is not None else None
@@ -205,7 +205,7 @@ class Metadata:
         return True
 
     def forget(self, topics: Iterable[str]) -> None:
-        """Drop what is known of topics, as nobody asks for them any more."""
+        """Drop the metadata of topics that are no longer needed."""
         for name in topics:
             info = self.topics.pop(name, None)
             for state in (self.errors, self.doubts, self.replaced, self.lacked_ms):
@@ -214,7 +214,7 @@ class Metadata:
                 self.names.pop(info.topic_id, None)
 
     def leader(self, topic: str, partition: int) -> int:
-        """The broker id to ask for a partition, or -1 when none is known."""
+        """Return the broker id to ask for a partition, -1 if none is known."""
         info = self.topics.get(topic)
         if info is None or partition not in info.partitions:
             return -1
@@ -222,7 +222,7 @@ class Metadata:
         return leader if leader in self.brokers else -1
 
     def leader_epoch(self, topic: str, partition: int) -> int:
-        """The newest leader epoch known of a partition, or -1."""
+        """Return the newest known leader epoch of a partition, or -1."""
         info = self.topics.get(topic)
         known = info.partitions.get(partition) if info is not None else None
         return -1 if known is None else known.leader_epoch

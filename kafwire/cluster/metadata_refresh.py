@@ -1,4 +1,4 @@
-"""When metadata is asked for: one request at a time for all who wait, with one backoff for all of them."""
+"""The timing of metadata requests: one at a time for all callers, with one shared backoff."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kafwire.runtime.interfaces import Engine
 
 
 class Refresher:
-    """Refreshes for whoever asks. Between two requests `retry_backoff_ms` pass, and more while they bring no news.
+    """Refreshes metadata for any caller. Requests are `retry_backoff_ms` apart, and more while they bring no news.
 
-    Lives on the engine.
+    Runs on the engine.
     """
 
     def __init__(self, engine: Engine, config: ClientConfig, ask: Callable[[], Awaitable[bool]]) -> None:
-        """`ask` sends one request, and says whether the answer was news."""
+        """`ask` sends one request, and returns True if the response was news."""
         self._engine = engine
         self._config = config
         self._ask = ask
@@ -29,13 +29,13 @@ class Refresher:
         self._ended_ms = self._not_before_ms = -1.0e12
 
     async def refresh(self, *, at_once: bool = False) -> None:
-        """Wait for the next answer; `at_once`: not for the backoff, nor for that to a request that has been sent."""
+        """Wait for the next response; `at_once`: without backoff, and to a request sent after this call."""
         if at_once and self._task is not None and self._is_asking:
             await asyncio.wait([self._task])
         await asyncio.shield(self.begin(at_once=at_once))
 
     def hasten(self) -> None:
-        """There is a cause to ask that was not there before: what others ask for in vain is not waited for."""
+        """End the growth of the backoff: there is a new reason to refresh."""
         self._in_vain = 0
         self._hasten(self._ended_ms + self._config.retry_backoff_ms)
 
@@ -44,16 +44,16 @@ class Refresher:
         self._hastened.set()
 
     def begin(self, *, at_once: bool = False) -> asyncio.Task[None]:
-        """Have a request sent as soon as one may be, or `at_once`, unless one is on its way."""
+        """Schedule a request for the end of the backoff, or `at_once`, unless one is pending."""
         if at_once:
             self._hasten(-1.0e12)
-        if self._task is None or self._task.done():  # one that has just ended answers nobody any more
+        if self._task is None or self._task.done():  # a finished task delivers no response to new callers
             self._task = asyncio.ensure_future(self._run())
             self._task.add_done_callback(_retrieve)
         return self._task
 
     def stop(self) -> None:
-        """Keep nobody waiting for the backoff: nothing can be asked any more."""
+        """End the waits for the backoff: no more requests are sent."""
         self._hasten(-1.0e12)
 
     async def _run(self) -> None:
@@ -76,6 +76,6 @@ class Refresher:
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:
-    """Whoever waited may have been cancelled: nobody else may ask what it raised."""
+    """Retrieve the task's error: all callers that waited may have been cancelled."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""One broker, as a client knows it: its connections, whether it hangs, and which of its addresses failed."""
+"""One broker from a client's view: its connections, whether it hangs, and its failed addresses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class AddressBlame:
-    """The addresses of a host that failed. Others are tried before them (KIP-302).
+    """The failed addresses of a host. Other addresses are tried before them (KIP-302).
 
     A connection that opens ends the back-off of the host's other connections (`reached`).
     """
@@ -23,35 +23,35 @@ class AddressBlame:
     def __init__(self) -> None:
         self.openings = 0
         self._opened = asyncio.Event()
-        self._turns: dict[SocketAddress, int] = {}  # of those that failed, in the order in which they did
+        self._turns: dict[SocketAddress, int] = {}  # failed addresses, numbered in the order of failure
         self._last_turn = 0
 
     def blame(self, address: SocketAddress) -> None:
-        """It refused, hung, or broke off while a response was owed; closing an idle connection is what brokers do."""
+        """Note an address that refused, hung, or closed with a response pending; brokers may close idle connections."""
         self._last_turn += 1
         self._turns[address] = self._last_turn
 
     def reached(self) -> None:
-        """A connection to the host has opened."""
+        """Note that a connection to the host opened."""
         self.openings += 1
         self._opened.set()
         self._opened.clear()
 
     async def back_off(self, seconds: float) -> None:
-        """Wait, unless a connection to the host opens before."""
+        """Wait, but only until a connection to the host opens."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._opened.wait()
 
     def order(self, found: Iterable[tuple[int, SocketAddress]]) -> list[tuple[int, SocketAddress]]:
-        """What a host resolves to now: addresses that never failed, then the others, the latest to fail last."""
+        """Sort a host's current addresses: those that never failed, then the others, the latest to fail last."""
         addresses = list(found)
         self._turns = {address: turn for _, address in addresses if (turn := self._turns.get(address))}
         return sorted(addresses, key=lambda each: self._turns.get(each[1], 0))
 
 
 class Node:
-    """The connections of one broker, by role. What one of them learns of an address, the others know too."""
+    """The connections of one broker, by role, which share their knowledge of failed addresses."""
 
     def __init__(self, number: int, make: Callable[[Node, BrokerAddress, str], BrokerConnection]) -> None:
         self.number = number
@@ -61,20 +61,20 @@ class Node:
 
     @property
     def connections(self) -> list[BrokerConnection]:
-        """All of them, in the order in which they were asked for."""
+        """All connections, in the order of creation."""
         return list(self._connections.values())
 
     @property
     def is_overdue(self) -> bool:
-        """Whether it owes a response for so long that it may hang."""
+        """True if a response is overdue for so long that the broker may hang."""
         return any(connection.is_overdue for connection in self._connections.values())
 
     def find(self, role: str) -> BrokerConnection | None:
-        """The connection for `role`, if there is one."""
+        """Return the connection for `role`, or None."""
         return self._connections.get(role)
 
     def connection(self, role: str, address: BrokerAddress) -> BrokerConnection:
-        """The connection for `role`; a new one, which is not opened yet, where the broker listens elsewhere now."""
+        """Return the connection for `role`; a new one, not opened yet, if there is none or the broker moved."""
         connection = self._connections.get(role)
         if connection is not None and not connection.is_to(address):
             connection.close(f"broker {self.number} has moved")
@@ -84,7 +84,7 @@ class Node:
         return connection
 
     def adopt(self, connection: BrokerConnection) -> None:
-        """A connection to this broker, made before it was known to be this one."""
+        """Take over a connection that turned out to lead to this broker."""
         connection.node = self.number
         self.blame = connection.blame
         for other in self._connections.values():
@@ -92,20 +92,20 @@ class Node:
         self._connections[connection.role] = connection
 
     def release(self, role: str) -> None:
-        """Close one connection and forget it; what is pending on it fails."""
+        """Close and forget one connection; its pending requests fail."""
         connection = self._connections.pop(role, None)
         if connection is not None:
             connection.close(f"the {role} connection was released")
 
     def leave_departed(self, address: BrokerAddress | None) -> None:
-        """Close the idle connections to where the broker, which listens at `address` now, is not any more."""
+        """Close the idle connections to former addresses; the broker is at `address` now (None: it left)."""
         for role, connection in list(self._connections.items()):
             if not connection.in_flight and (address is None or not connection.is_to(address)):
                 del self._connections[role]
                 connection.close(f"broker {self.number} has {'left the cluster' if address is None else 'moved'}")
 
     def close(self, reason: str) -> None:
-        """Close all, and forget them; what is pending fails."""
+        """Close and forget all connections; pending requests fail."""
         connections, self._connections = self._connections, {}
         for connection in connections.values():
             connection.close(reason)

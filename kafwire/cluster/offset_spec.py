@@ -1,4 +1,4 @@
-"""Where reading begins or ends, as users say it: checked, and made what ListOffsets understands."""
+"""The start or end of reading as users give it: checks, and the conversion for ListOffsets."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from kafwire.types import Offset, Tail, TopicPartition
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 LOWEST, HIGHEST = -(1 << 63), (1 << 63) - 1
 
-# Where in time: a name, a datetime with a time zone, or milliseconds since the epoch.
+# A time: a name, a datetime with a time zone, or milliseconds since the epoch.
 OffsetSpec = str | int | dt.datetime
-# A range of time [from, to) for records; None leaves a side open.
+# A range of time [from, to) for records; None: no limit.
 Timestamps = tuple[int | dt.datetime | None, int | dt.datetime | None]
-# Where reading begins or ends: "earliest", "latest", a datetime with a time zone, an offset, or so many before the end.
+# Start or end of reading: "earliest", "latest", a datetime with a time zone, an offset, or a count before the end.
 Point = str | dt.datetime | Offset | Tail
-# That of all partitions, or of each, where a number is an offset: nothing else has a partition.
+# One point for all partitions, or one each; only there a number is an offset, as it belongs to a partition.
 Bound = Point | Mapping[TopicPartition, Point | int]
-# A `Point`, checked.
+# A checked `Point`.
 ResolvedOffset = Offset | Tail | Place
 
 
 def partition_of(where: Any) -> TopicPartition:
-    """A partition, checked; `ConfigError` for anything else."""
+    """Return a checked partition; raise `ConfigError` for any other value."""
     number = integer(where[1]) if isinstance(where, tuple) and len(where) == 2 else None
     if number is None or not isinstance(where[0], str):
-        raise ConfigError(f"a TopicPartition(topic, partition) is needed, not {where!r}")
+        raise ConfigError(f"a partition must be a TopicPartition(topic, partition), not {where!r}")
     return TopicPartition(where[0], number)
 
 
 def milliseconds_of(when: dt.datetime) -> int:
-    """Return the first millisecond from 1970 on that is not before a datetime; `ConfigError` for one without a zone."""
+    """Return a datetime as milliseconds, rounded up, 0 at least; raise `ConfigError` without a time zone."""
     if when.tzinfo is None:
-        raise ConfigError(f"{when!r} has no time zone: say datetime(..., tzinfo=timezone.utc)")
-    # What lies before that millisecond lies before the moment itself. No record has a time before 1970.
+        raise ConfigError(f"{when!r} has no time zone: use datetime(..., tzinfo=timezone.utc)")
+    # A record before that millisecond is before the datetime itself. No record has a time before 1970.
     return max(0, -((_EPOCH - when) // dt.timedelta(milliseconds=1)))
 
 
 def place_of(when: OffsetSpec) -> Place:
-    """Return the place of the log that a name or a time stands for; `ConfigError` for anything else."""
+    """Return the place in the log for a name or a time; raise `ConfigError` for any other value."""
     if when == "earliest":
         return EARLIEST
     if when == "latest":
@@ -56,7 +56,7 @@ def place_of(when: OffsetSpec) -> Place:
 
 
 def resolve_offset(point: Any, name: str) -> ResolvedOffset:
-    """The checked form of `point`, the argument `name`; `ConfigError` for anything else, and for a number alone."""
+    """Return the checked form of `point`, the argument `name`; raise `ConfigError` for a bad value or a bare number."""
     if isinstance(point, Offset | Tail):
         return point
     if not isinstance(point, bool | float) and (number := integer(point)) is not None:
@@ -78,17 +78,17 @@ def resolve_offset(point: Any, name: str) -> ResolvedOffset:
 
 
 def resolve_offset_in(where: TopicPartition | Partition, point: Any, name: str) -> ResolvedOffset:
-    """The same for one partition, of which a number is an offset."""
+    """Check `point` for one partition, where a number is an offset."""
     name = f"{name}[{where[0]}-{where[1]}]"
     if (number := integer(point)) is not None:
         if number < 0:
-            raise ConfigError(f"{name}={number}: an offset from 0 is needed, or kafwire.Tail({-number})")
+            raise ConfigError(f"{name}={number}: it must be an offset of 0 or more, or kafwire.Tail({-number})")
         return Offset(number)
     return resolve_offset(point, name)
 
 
 def window_of(timestamps: Timestamps | None) -> tuple[int, int] | None:
-    """The milliseconds [from, to) of a filter; None for no filter. `ConfigError` for what is none."""
+    """Return the milliseconds [from, to) of a filter; None for no filter. Raises `ConfigError`."""
     if timestamps is None:
         return None
     if (
@@ -97,7 +97,7 @@ def window_of(timestamps: Timestamps | None) -> tuple[int, int] | None:
         or any(isinstance(each, str) for each in timestamps)
     ):
         raise ConfigError(
-            f"timestamps: a pair (from, to) of datetimes, milliseconds or None is needed, not {timestamps!r}"
+            f"timestamps must be a pair (from, to) of datetimes, milliseconds or None, not {timestamps!r}"
         )
     low, high = timestamps
     first = LOWEST if low is None else _milliseconds(low)
@@ -108,7 +108,7 @@ def window_of(timestamps: Timestamps | None) -> tuple[int, int] | None:
 
 
 def _milliseconds(when: int | dt.datetime) -> int:
-    """A time in milliseconds; `ConfigError` for anything else."""
+    """Return a time in milliseconds; raise `ConfigError` for any other value."""
     place = place_of(when)
     if not isinstance(place, Time):
         raise ConfigError(f"{when!r} is not a datetime or milliseconds since the epoch")

@@ -1,8 +1,8 @@
 """Transactions of other producers, by handle: EndTxn, DescribeTransactions and ListTransactions.
 
 The version of EndTxn follows the finalised level of `transaction.version`, not ApiVersions: version 5 is for level 2,
-and raises the epoch on any other. Requests go to all coordinators in parallel. Each of them gets the EndTxn requests of
-its transactions over `LANES` connections.
+and raises the epoch on any other. Requests are sent to all coordinators in parallel. Each coordinator gets the EndTxn
+requests of its transactions on `LANES` connections.
 """
 
 from __future__ import annotations
@@ -19,25 +19,28 @@ from kafwire.error_codes import ErrorCode
 from kafwire.errors import ERROR_CODES, BrokerError, KafkaConnectionError, broker_error
 from kafwire.types import TransactionHandle
 
-TRANSACTION = 1  # the coordinator's kind of key
+TRANSACTION = 1  # key_type of a transaction coordinator
 # Connections to a coordinator for EndTxn. A broker handles one request of a connection at a time, and an EndTxn waits
 # until the transaction log is replicated.
 LANES = 4
 FEATURE = "transaction.version"
 FIRST_LEVEL_WITH_EPOCHS = 2
-LAST_END_TXN = 4  # before that level
+LAST_END_TXN = 4  # highest version before that level
 FIRST_WITH_PATTERN = 2
 _SPECIAL = "\\.+*?()|[]{}^$"
 
 
 class PreparedTransactions:
-    """The transactions of a cluster, from outside of their producers. Lives on the engine."""
+    """The transactions of a cluster's producers, seen from another client. Runs on the engine."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     async def end(self, handles: Sequence[TransactionHandle], *, commit: bool) -> list[int]:
-        """EndTxn of each handle. Returns error codes; passing errors are retried until `default_api_timeout_ms`."""
+        """Send EndTxn for each handle; return error codes.
+
+        Retriable errors are retried until `default_api_timeout_ms`.
+        """
         names = [handle.transactional_id for handle in handles]
         by_node = await self._cluster.retrying(lambda: self._by_node(names), "FindCoordinator")
         lanes = {name: number % LANES for each in by_node.values() for number, name in enumerate(each)}
@@ -45,7 +48,7 @@ class PreparedTransactions:
         return list(await asyncio.gather(*ends))
 
     async def describe(self, transactional_ids: Sequence[str]) -> dict[str, Any]:
-        """The states of those transactional ids that exist, by id. Raises `BrokerError`."""
+        """Return the states of the existing transactional ids, by id. Raises `BrokerError`."""
         found: dict[str, Any] = {}
         missing = list(dict.fromkeys(transactional_ids))
 
@@ -57,9 +60,9 @@ class PreparedTransactions:
         return {name: state for name, state in found.items() if state is not None}
 
     async def ongoing(self, prefix: str) -> list[str]:
-        """The transactional ids with this prefix that have an open transaction, of all brokers. Raises `BrokerError`.
+        """List the transactional ids with this prefix and an open transaction, on all brokers. Raises `BrokerError`.
 
-        Brokers before Kafka 4.1 list all open transactions, and the prefix is compared here.
+        Brokers before Kafka 4.1 list all open transactions; their ids are filtered here.
         """
         if not self._cluster.metadata.brokers or self._cluster.is_stale:
             await self._cluster.refresh()
@@ -126,7 +129,7 @@ class PreparedTransactions:
         return await self._cluster.retrying(attempt, "ListTransactions")
 
     def _retry(self, code: int, name: str, api: str) -> None:
-        """Raise for a code that another attempt may not get."""
+        """Raise for a retriable code."""
         if code in COORDINATOR_ERRORS:
             self._forget(name)
         known = ERROR_CODES.get(code)
@@ -150,7 +153,7 @@ class PreparedTransactions:
         self._cluster.coordinators.pop((TRANSACTION, name), None)
 
     async def _find(self, names: Sequence[str]) -> None:
-        """Look up the coordinators of transactional ids. Every broker that describes transactions takes lists."""
+        """Look up the coordinators of transactional ids. Every broker that describes transactions accepts lists."""
         if not names:
             return
         request: Any = protocol.FindCoordinatorRequest
@@ -169,7 +172,7 @@ class PreparedTransactions:
 
 
 def pattern_of(prefix: str) -> str:
-    """The RE2 pattern of all names with a prefix."""
+    """Return the RE2 pattern of all names with a prefix."""
     return "".join(f"\\{each}" if each in _SPECIAL else each for each in prefix) + ".*"
 
 

@@ -1,23 +1,23 @@
-"""When a client reports an address that cannot be reached. Pure; `reachability_hints` has the texts."""
+"""Decides when a client reports an unreachable address. Pure; `reachability_hints` has the texts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-# So long nobody is told that a connection takes its time.
+# No report before a connection has taken this long.
 PATIENCE_MS = 1_000.0
-# Attempts that lie further apart than this are not one wait.
+# Attempts further apart than this are separate waits.
 PAUSE_MS = 10_000.0
 
-NO_ANSWER = "no answer"
+NO_ANSWER = "no response"
 
 
 class Watch:
-    """What was said of one address. `begin` and `fail` enclose each attempt; each returns what is to be said now."""
+    """The reports on one address. `begin` and `fail` enclose each attempt; each returns the text to report now."""
 
     def __init__(self) -> None:
-        self.reached = False  # ever
-        self.served = False  # a connection to it got a response to more than ApiVersions
+        self.reached = False  # at any time
+        self.served = False  # a connection to it got a response other than to ApiVersions
         self._since_ms: float | None = None
         self._ended_ms = 0.0
         self._attempts = 0
@@ -27,23 +27,23 @@ class Watch:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether an attempt is under way."""
+        """True if an attempt is running."""
         return self._attempts > 0
 
     @property
     def last(self) -> str:
-        """What the last attempt failed by."""
+        """The error of the last attempt."""
         return self._text
 
     def begin(self, now_ms: float) -> str | None:
-        """An attempt begins."""
+        """Begin an attempt."""
         if self._since_ms is None or (not self._attempts and now_ms - self._ended_ms > PAUSE_MS):
             self._since_ms = now_ms
         self._attempts += 1
         return self._due(now_ms) if self._causes else None
 
     def look(self, now_ms: float, text: str) -> str | None:
-        """Time has passed; `text` is said of an attempt that has not failed yet."""
+        """Check a running attempt after some time; `text` describes it."""
         if not self._attempts:
             return None
         if not self._causes:
@@ -51,7 +51,7 @@ class Watch:
         return self._due(now_ms)
 
     def fail(self, now_ms: float, causes: Iterable[str], text: str) -> str | None:
-        """An attempt has failed: `causes` tell it from others, `text` is for people."""
+        """End an attempt that failed; `causes` identify the failure, `text` describes it to users."""
         self._attempts -= 1
         self._ended_ms = now_ms
         self._causes = frozenset(NO_ANSWER if cause.startswith(NO_ANSWER) else cause for cause in causes)
@@ -59,12 +59,12 @@ class Watch:
         return self._due(now_ms)
 
     def leave(self, now_ms: float) -> None:
-        """An attempt was given up by whoever made it."""
+        """End an attempt that its caller gave up."""
         self._attempts -= 1
         self._ended_ms = now_ms
 
     def succeed(self, now_ms: float) -> float | None:
-        """The address is connected; returns for how long it was not, in seconds, if somebody was told of that."""
+        """End an attempt that connected; return the outage in seconds if it was reported, else None."""
         self._attempts -= 1
         self.reached = True
         since_ms, self._since_ms = self._since_ms, None

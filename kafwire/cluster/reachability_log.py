@@ -1,4 +1,4 @@
-"""What the log says of addresses that a client is still connecting to."""
+"""Log messages about addresses that a client is still connecting to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Reach:
-    """The addresses of one client. Each cause is told once, until the address is connected."""
+    """The addresses of one client. Each cause is reported once, until the address is connected."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -24,16 +24,16 @@ class Reach:
         self._connections: weakref.WeakSet[BrokerConnection] = weakref.WeakSet()
 
     def watch(self, connection: BrokerConnection) -> Watch:
-        """What is known of a connection's address."""
+        """Return the watch of a connection's address."""
         return self._watches.setdefault((connection.host, connection.port), Watch())
 
     def serves(self, connection: BrokerConnection) -> bool:
-        """True if any connection to the same address got a response to more than what opens it."""
+        """True if any connection to the same address got a response to more than the opening requests."""
         watch = self.watch(connection)
         return watch.served or any(each.serves and self.watch(each) is watch for each in self._connections)
 
     def begin(self, connection: BrokerConnection) -> None:
-        """A connection begins to connect."""
+        """Note that a connection begins to connect."""
         self._connections.add(connection)
         watch = self.watch(connection)
         first = not watch.is_waiting
@@ -42,18 +42,18 @@ class Reach:
             asyncio.get_running_loop().call_later(PATIENCE_MS / 1000, self._look, connection)
 
     def _look(self, connection: BrokerConnection) -> None:
-        _warn(self.watch(connection).look(self._engine.now_ms(), f"{connection.at_address}: no answer yet"))
+        _warn(self.watch(connection).look(self._engine.now_ms(), f"{connection.at_address}: no response yet"))
 
     def fail(self, connection: BrokerConnection, causes: Iterable[str], text: str) -> None:
-        """It could not."""
+        """Note that a connection failed to connect."""
         _warn(self.watch(connection).fail(self._engine.now_ms(), causes, text))
 
     def leave(self, connection: BrokerConnection) -> None:
-        """It was told not to go on."""
+        """Note that a connection's attempt was cancelled."""
         self.watch(connection).leave(self._engine.now_ms())
 
     def succeed(self, connection: BrokerConnection) -> None:
-        """It has."""
+        """Note that a connection connected."""
         waited_s = self.watch(connection).succeed(self._engine.now_ms())
         if waited_s is not None:
             log.info("kafwire: connected to %s after %.1f s", connection.at_address, waited_s)

@@ -1,4 +1,4 @@
-"""Looking for topics: how often they are asked for, which the broker is asked to create, and when to give up."""
+"""Topic lookup: how often topics are asked for, which ones the broker must create, and when to give up."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kafwire.runtime.log import log
 if TYPE_CHECKING:
     from kafwire.cluster.cluster import Cluster
 
-# A topic made a moment ago is not known to every broker yet. A broker that shares its cores has been seen to take more
-# than 0.7 s. (librdkafka waits 30 s, `topic.metadata.propagation.max.ms`; Java's producer all of `max.block.ms`.)
+# Not every broker knows a new topic yet. A broker that shares its cores has been seen to take more than 0.7 s.
+# (librdkafka waits 30 s, `topic.metadata.propagation.max.ms`; Java's producer all of `max.block.ms`.)
 UNKNOWN_TOPIC_ANSWERS = 4
 UNKNOWN_TOPIC_MS = 3_000
 BROKER_RESOURCE = 4
@@ -23,7 +23,7 @@ AUTO_CREATE = "auto.create.topics.enable"
 
 
 class UnknownAnswers:
-    """Answers that there is no such topic or partition: one is believed after several, over some time."""
+    """Responses that a topic or partition is unknown: believed after several, over some time."""
 
     def __init__(self) -> None:
         self._number = 0
@@ -31,7 +31,7 @@ class UnknownAnswers:
         self._last_ms = 0.0
 
     def count(self, now_ms: float) -> None:
-        """One more answer."""
+        """Count a response."""
         if not self._number:
             self._first_ms = now_ms
         self._number += 1
@@ -39,26 +39,26 @@ class UnknownAnswers:
 
     @property
     def are_believed(self) -> bool:
-        """Whether a topic made a moment ago would be known by now."""
+        """True if a new topic would be known by now."""
         return self._number >= UNKNOWN_TOPIC_ANSWERS and self._last_ms - self._first_ms >= UNKNOWN_TOPIC_MS
 
 
 class TopicSearch:
-    """What `Cluster.topics` looks for, attempt by attempt."""
+    """The search of `Cluster.topics`, one attempt at a time."""
 
     def __init__(self, cluster: Cluster, names: Sequence[str], *, patient: bool, fresh: bool, create: bool) -> None:
         self._cluster = cluster
         self._names = names
         self._patient = patient
-        self._settled = fresh or patient  # wanted without a doubt
+        self._settled = fresh or patient  # wanted without a doubtful id
         self._asked = not fresh
         self._create = {name for name in names if not cluster.has_seen(name)} if create else set()
-        self._created: set[str] = set()  # those that the broker was asked to create
-        self._absent: set[str] = set()  # and did not have then
+        self._created: set[str] = set()  # topics that the broker was asked to create
+        self._absent: set[str] = set()  # and that did not exist then
         self._unknown = UnknownAnswers()
 
     async def attempt(self) -> list[TopicInfo]:
-        """The topics; raises a `BrokerError` that may be retried until they are there."""
+        """Return the topics; raise a retriable `BrokerError` until they are all available."""
         cluster, metadata = self._cluster, self._cluster.metadata
         if not (self._asked and not self._missing()):
             if self._create:
@@ -69,8 +69,8 @@ class TopicSearch:
                 if rest := [name for name in self._names if name not in self._created]:
                     await cluster.refresh(rest)
             else:
-                # The backoff paces requests that bring no news. The first one of this caller has its own reason: a
-                # running client would wait up to `retry_backoff_max_ms` for a topic that it knows.
+                # The backoff slows requests without news. The first request of this caller has its own reason: it would
+                # wait up to `retry_backoff_max_ms` behind others, even for a topic that the client knows.
                 await cluster.refresh(self._names, at_once=not self._asked)
         self._asked = True
         codes = {name: code for name in self._names if (code := metadata.errors.get(name, 0))}
@@ -79,14 +79,14 @@ class TopicSearch:
             await self._believe({name for name, code in codes.items() if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
         problems = [broker_error(code, f"topic {name!r}", api="Metadata", topic=name) for name, code in codes.items()]
         if problems:
-            raise min(problems, key=lambda problem: problem.retriable)  # what no retry mends before all others
+            raise min(problems, key=lambda problem: problem.retriable)  # errors that no retry mends before all others
         for name in self._names:
             if not self._has_partitions(name):
                 raise broker_error(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name!r} has no partitions")
             if name in self._missing():
                 raise broker_error(
                     ErrorCode.LEADER_NOT_AVAILABLE,
-                    f"topic {name!r} was recreated, and not all brokers know the new one yet",
+                    f"topic {name!r} was recreated, and not all brokers know the new topic yet",
                 )
         for name in self._absent:
             count = len(metadata.topics[name].partitions)
@@ -94,8 +94,9 @@ class TopicSearch:
         return [metadata.topics[name] for name in self._names]
 
     async def _check_creation(self) -> None:
-        """Raise if a topic may be described, and does not exist, but must not be created: a broker calls that the same
-        as one that must not be described.
+        """Raise if a topic is missing and creating it is not permitted.
+
+        A broker reports that with the same code as a topic without the Describe permission.
         """
         errors = self._cluster.metadata.errors
         denied = [n for n in self._created if errors.get(n) == ErrorCode.TOPIC_AUTHORIZATION_FAILED]
@@ -108,7 +109,7 @@ class TopicSearch:
                 raise broker_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, what, api="CreateTopics", topic=name)
 
     def _missing(self) -> set[str]:
-        """Those that cannot be given out as they are known now."""
+        """The names whose current metadata cannot be returned."""
         metadata = self._cluster.metadata
         doubts = metadata.doubts if self._settled else ()
         return {
@@ -120,7 +121,7 @@ class TopicSearch:
         return known is not None and bool(known.partitions)
 
     async def _believe(self, unknown: set[str]) -> None:
-        """Raise if enough answers said that a topic does not exist, and nobody creates it."""
+        """Raise if enough responses said that a topic does not exist, and no broker creates it."""
         if self._patient or not self._unknown.are_believed:
             return
         name = min(unknown)
@@ -130,7 +131,7 @@ class TopicSearch:
             text = f"topic {name!r} does not exist on {self._cluster.bootstrap}: create it, or check the name"
         elif await self._creates_topics() is False:
             text += (
-                f", and the broker does not create topics ({AUTO_CREATE}=false): create it "
+                f", and brokers do not create topics ({AUTO_CREATE}=false): create it "
                 f"(kafwire topics create {name}), or check the name"
             )
         else:
@@ -140,7 +141,7 @@ class TopicSearch:
         raise UnknownTopic(text, unknown)
 
     async def _creates_topics(self) -> bool | None:
-        """Whether a broker creates topics on request, by its configuration; None when it does not tell."""
+        """True if a broker's configuration lets it create topics on request; None if it does not respond."""
         request: Any = protocol.DescribeConfigsRequest
         for connection in self._cluster.known()[:1]:
             resource = request.DescribeConfigsResource(
@@ -155,15 +156,15 @@ class TopicSearch:
         return None
 
     def not_in_time(self, name: str, within_ms: float) -> str:
-        """For an error: what became of a topic that was unknown when the time was up."""
+        """Describe, for an error, a topic that was unknown when the time was up."""
         bootstrap = self._cluster.bootstrap
         what = f"topic {name!r} does not exist on {bootstrap}: create it, or check the name"
         if name in self._created:
             what = (
-                f"topic {name!r} does not exist: {bootstrap} was asked to create it and has not done so; create it "
-                f"(kafwire topics create {name}), or look into the broker's log for why"
+                f"topic {name!r} does not exist: {bootstrap} was asked to create it but did not; create it "
+                f"(kafwire topics create {name}), or look for the cause in the broker's log"
             )
-        return f"{what}; no other answer within {round(within_ms / 1000, 2):g} s"
+        return f"{what}; no other response within {round(within_ms / 1000, 2):g} s"
 
 
 class UnknownTopic(ProtocolError):

@@ -1,4 +1,4 @@
-"""`TransactionMember`: the group metadata of a consumer, which knows whose records a transaction holds."""
+"""`TransactionMember`: a consumer's group metadata, linked to the records that its transaction holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Partition = tuple[str, int]
 
 
 class TransactionGuard(Protocol):
-    """What a consumer knows of its transactions."""
+    """A consumer's view of its transactions."""
 
     def went(self, named: Iterable[Partition]) -> list[Partition]:
         """See `TransactionMember.went`."""
@@ -25,13 +25,13 @@ class TransactionGuard(Protocol):
 
 
 class TransactionMember(ConsumerGroupMetadata):
-    """The member of a consumer as of now. A producer asks it about the partitions whose offsets it is to commit."""
+    """The current member of a consumer. A producer asks it about the partitions whose offsets it commits."""
 
     _guard: TransactionGuard
 
     @classmethod
     def of(cls, member: ConsumerGroupMetadata, guard: TransactionGuard) -> Self:
-        """Return this member, with what the consumer knows."""
+        """Return a member linked to the consumer's guard."""
         made = cls(*member)
         made._guard = guard
         return made
@@ -45,11 +45,11 @@ class TransactionMember(ConsumerGroupMetadata):
         return self._guard.went(named)
 
     def topic_ids(self, named: Iterable[Partition]) -> dict[str, uuid.UUID]:
-        """Return the ids of the topics whose records the consumer reads. A producer's own metadata may be older."""
+        """Return the ids of the topics whose records the consumer reads; a producer's own metadata may be older."""
         return self._guard.topic_ids(named)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Another process cannot ask the consumer: there, the coordinator has to refuse the member that was.
+        # Another process cannot ask the consumer: there, the coordinator has to refuse the former member.
         return ConsumerGroupMetadata, tuple(self._guard.before())
 
     def __copy__(self) -> Self:

@@ -1,6 +1,6 @@
-"""Kafka beside the user's own database, by any DB-API 2.0 connection (PEP 249): offsets, and batches of Spark.
+"""Kafka beside the user's own database, on any DB-API 2.0 connection (PEP 249): offsets, and batches of Spark.
 
-No database's driver is imported here: the user opens the connections.
+No database driver is imported here: the user opens the connections.
 """
 
 from __future__ import annotations

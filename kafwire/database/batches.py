@@ -1,4 +1,4 @@
-"""`DatabaseBatches`: which batch of a query a database holds, stored in the transaction of the batch's rows.
+"""`DatabaseBatches`: the last batch of a query in a database, stored in the transaction of the batch's rows.
 
 A batch that is delivered again, after a crash between the database's commit and the query's own, is then skipped.
 """
@@ -21,26 +21,26 @@ _TABLE = """CREATE TABLE IF NOT EXISTS {table} (
     batch_id BIGINT NOT NULL,
     PRIMARY KEY (query_id)
 )"""
-# A query that has stored no batch yet: its row is there, for others to wait at.
+# Before a query's first batch: its row exists, for transactions to lock.
 _NONE = -1
 
 
 class BatchGapError(KafkaError):
-    """A batch is not the one after the last that the database holds: database and checkpoint do not belong together.
+    """A batch does not follow the last one in the database: database and checkpoint do not belong together.
 
-    Restore both from the same moment, or delete the query's row if the rows in between are to be missing.
+    Restore both from the same time, or delete the query's row to skip the rows in between.
     """
 
 
 class DatabaseBatches:
-    """The last batch of a query, in a table of a database.
+    """The last batch of a query, in a database table.
 
     Every method takes a DB-API 2.0 connection; `begin` leaves the transaction open, and you commit.
 
     Args:
         query: names the query; it may be the query's id.
-        table: the name of the table, also with a schema.
-        paramstyle: of the connection's driver, as PEP 249 calls it; None: as the driver says.
+        table: the name of the table, optionally with a schema.
+        paramstyle: the connection's parameter style, by PEP 249; None: the driver's.
 
     Raises:
         ConfigError: an argument has a bad value.
@@ -61,7 +61,7 @@ class DatabaseBatches:
 
     def __init__(self, query: str, *, table: str = "kafka_batches", paramstyle: str | None = None) -> None:
         if not isinstance(query, str) or not query:
-            raise ConfigError(f"query={query!r}: text that is not empty is needed")
+            raise ConfigError(f"query={query!r}: it must be a non-empty str")
         self._query = query
         self._table = check_name(table)
         self._paramstyle = None if paramstyle is None else check_paramstyle(paramstyle)
@@ -79,7 +79,7 @@ class DatabaseBatches:
             >>> DatabaseBatches("billing").create_table(database)
             >>> database.close()
         """
-        # Two drivers may do so at the same time: one gets an error of a unique index, and then finds both there.
+        # Two callers may do so at the same time: one gets a unique index error, and then finds both.
         try:
             self._execute(connection, _TABLE.format(table=self._table))
             connection.commit()
@@ -98,7 +98,7 @@ class DatabaseBatches:
         connection.rollback()
 
     def begin(self, connection: Connection, batch: int) -> bool:
-        """Begin a batch: note it, in a transaction that is open then.
+        """Begin a batch: store its number, in a transaction that stays open.
 
         Another transaction that begins a batch of the query waits until this one ends.
 
@@ -107,11 +107,11 @@ class DatabaseBatches:
             batch: the batch's number.
 
         Returns:
-            True: store the batch's rows now, and commit. False: the database holds the batch already, and no
-            transaction is open.
+            True: store the batch's rows now, and commit. False: the database already has the batch, and no transaction
+            is open.
 
         Raises:
-            BatchGapError: the database holds another batch than the one before.
+            BatchGapError: the last batch in the database is not the one before.
             ConfigError: the connection commits each statement by itself, or the query has no row: call `create_table`.
 
         Example:
@@ -129,7 +129,7 @@ class DatabaseBatches:
                 "the connection commits each statement by itself: open it with autocommit off, so that the rows of a "
                 "batch and its number are one transaction"
             )
-        # The condition takes the row's lock first, and is then true of what others have committed.
+        # The condition first takes the row's lock, and then sees the commits of other transactions.
         changed = self._execute(
             connection,
             f"UPDATE {self._table} SET batch_id = ? WHERE query_id = ? AND batch_id IN (?, ?)",
@@ -146,13 +146,13 @@ class DatabaseBatches:
             raise ConfigError(f"table {self._table} has no row of query {self._query}: call create_table first")
         if last != batch:
             raise BatchGapError(
-                f"table {self._table} holds batch {last} of query {self._query}, and batch {batch} is to be stored: "
+                f"table {self._table} has batch {last} of query {self._query}, but batch {batch} is next: "
                 + (
                     f"batches {last + 1} to {batch - 1} are missing. Was the database restored? "
                     if last < batch
                     else "the query has gone back. Was its checkpoint restored, or does another query have its name? "
                 )
-                + "Restore both from the same moment, or delete that row to go on without those rows"
+                + "Restore both from the same moment, or delete that row to continue without those batches"
             )
         return False
 

@@ -1,4 +1,4 @@
-"""What kafwire needs to know of a DB-API 2.0 connection: its kind, its parameter style, its errors. It opens none."""
+"""Facts about a DB-API 2.0 connection: its kind, its parameter style, its errors. Opens no connection."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Cursor(Protocol):
         """Run a statement for each of several parameters."""
 
     def fetchall(self) -> list[Any]:
-        """The rows that are left."""
+        """Return the remaining rows."""
 
     def close(self) -> None:
-        """Give it up."""
+        """Close it."""
 
 
 class Connection(Protocol):
@@ -52,7 +52,7 @@ class Connection(Protocol):
 
 
 def driver_of(connection: object) -> str:
-    """The module of DB-API 2.0 that a connection comes from: it has a `paramstyle`; "" if there is none."""
+    """Return the DB-API 2.0 module of a connection, found by its `paramstyle`; "" if there is none."""
     for kind in type(connection).__mro__:
         parts = kind.__module__.split(".")
         for length in range(len(parts), 0, -1):
@@ -63,15 +63,15 @@ def driver_of(connection: object) -> str:
 
 
 def kind_of(connection: object) -> Kind:
-    """Which database a connection leads to, by its driver."""
+    """Return the kind of database of a connection, by its driver."""
     return _KINDS.get(driver_of(connection), "other")
 
 
 def paramstyle_of(connection: object) -> str:
-    """How a connection's statements mark their parameters, as PEP 249 calls it.
+    """Return the parameter style of a connection's statements, by PEP 249.
 
     Raises:
-        ConfigError: nothing says so.
+        ConfigError: the driver has none.
     """
     name = driver_of(connection)
     if not name:
@@ -83,7 +83,7 @@ def paramstyle_of(connection: object) -> str:
 
 
 def check_paramstyle(style: object) -> str:
-    """A parameter style.
+    """Return a valid parameter style.
 
     Raises:
         ConfigError: it is none of PEP 249's.
@@ -94,18 +94,18 @@ def check_paramstyle(style: object) -> str:
 
 
 def check_name(name: object) -> str:
-    """The name of a table or of a channel, which becomes part of statements: an identifier, also with a schema.
+    """Return the name of a table or channel, which becomes part of statements: an identifier, optionally with a schema.
 
     Raises:
-        ConfigError: it would have to be quoted.
+        ConfigError: it would need quotes.
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ConfigError(f"{name!r}: a name of letters, digits and _ is needed, which may follow a schema and a dot")
+        raise ConfigError(f"{name!r}: a name must have only letters, digits and _, optionally after a schema and a dot")
     return name
 
 
 def marked(statement: str, style: str) -> str:
-    """A statement whose parameters are written as `?`, in another style. It has no other `?`, and no `%`."""
+    """Convert a statement with `?` parameters to another style. It has no other `?`, and no `%`."""
     first, *rest = statement.split("?")
     marks = {
         "qmark": "?",
@@ -118,24 +118,23 @@ def marked(statement: str, style: str) -> str:
 
 
 def bound(parameters: Sequence[object], style: str) -> Any:
-    """The parameters of a statement in the form in which its style takes them."""
+    """Return the parameters of a statement in the form of its style."""
     if style == "named":
         return {f"p{number}": value for number, value in enumerate(parameters, start=1)}
     return tuple(parameters)
 
 
 def execute(connection: Connection, style: str, statement: str, *parameters: object) -> tuple[list[Any], int]:
-    """Run a statement whose parameters are written as `?`: the rows that a SELECT returns, and how many it changed.
+    """Run a statement with `?` parameters; return the rows of a SELECT, and how many rows it changed.
 
-    Rows are tuples, whatever the user's connection makes of them. Raises `ConfigError` for a connection whose calls
-    have to be awaited.
+    Rows are tuples, even if the user's connection makes other objects. Raises `ConfigError` for an async connection.
     """
     cursor: Cursor = _not_awaitable(connection.cursor(), connection)
     given = (marked(statement, style), bound(parameters, style)) if parameters else (statement,)
-    _not_awaitable(cursor.execute(*given), connection)  # an async cursor is not closed either: that would be awaited
+    _not_awaitable(cursor.execute(*given), connection)  # an async cursor is not closed: that would need an await
     try:
         rows = cursor.fetchall() if statement.startswith("SELECT") else []
-        if rows and type(rows[0]) is not tuple:  # all of them have one shape, and thousands are asked for
+        if rows and type(rows[0]) is not tuple:  # all rows have one form, and there are thousands
             rows = [tuple(row.values() if isinstance(row, Mapping) else row) for row in rows]
         return rows, cursor.rowcount
     finally:
@@ -152,29 +151,29 @@ def _not_awaitable(result: Any, connection: object) -> Any:
 
 
 def commits_by_itself(connection: Any) -> bool:
-    """Whether the next statement would be committed at once, as far as is known of the connection's kind."""
+    """True if the next statement would be committed at once, as far as the connection's kind shows it."""
     kind = kind_of(connection)
     if kind == "sqlite":
-        mode = getattr(connection, "autocommit", -1)  # before Python 3.12, and with -1 there, the isolation level says
+        mode = getattr(connection, "autocommit", -1)  # before Python 3.12, or if -1, the isolation level decides
         by_itself = mode is True or (mode == -1 and connection.isolation_level is None)
         return by_itself and not connection.in_transaction
     return kind == "postgresql" and bool(connection.autocommit) and connection.info.transaction_status == 0
 
 
 def all_errors(connection: object) -> tuple[type[Exception], ...]:
-    """What a connection raises, as PEP 249 has it: the driver's `Error`."""
+    """Return the driver's base class of errors, PEP 249's `Error`."""
     found = getattr(sys.modules.get(driver_of(connection)), "Error", None)
     return (found,) if isinstance(found, type) else ()
 
 
 def is_missing_table(connection: object, error: Exception) -> bool:
-    """Return whether a connection raised this error because a table, or a column, does not exist."""
+    """Return True if a connection raised this error because a table, or a column, does not exist."""
     programming = getattr(sys.modules.get(driver_of(connection)), "ProgrammingError", None)
     return (isinstance(programming, type) and isinstance(error, programming)) or "no such table" in str(error)
 
 
 def passing_errors(connection: object) -> tuple[type[Exception], ...]:
-    """What a connection raises when the database cannot be reached, or is busy: trying again may help."""
+    """Return the errors of a database that cannot be reached, or is busy: a retry may help."""
     module = sys.modules.get(driver_of(connection))
     found = (getattr(module, name, None) for name in ("OperationalError", "InterfaceError"))
     return tuple(error for error in found if isinstance(error, type))

@@ -1,7 +1,7 @@
 """`DatabaseOffsets`: positions of consumers in a table of the user's own database, stored with the results.
 
-What a consumer makes of records, and how far it has read, are committed together in one transaction of the database. So
-after any crash both are there, or neither, and each record counts once. Kafka's own committed offsets are not needed.
+A consumer's results and its position are committed together in one transaction of the database. So after any crash both
+are there, or neither, and each record counts once. Kafka's own committed offsets are not needed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS {table} (
 )"""
 
 
-# The ids that a topic had before it was recreated: a reader with one of them is a zombie.
+# The ids of a topic before it was recreated: a reader with one of them is a zombie.
 _FORMER_TABLE = """CREATE TABLE IF NOT EXISTS {table}_former_topics (
     group_id VARCHAR(249) NOT NULL,
     topic VARCHAR(249) NOT NULL,
@@ -59,34 +59,34 @@ class _Stored(NamedTuple):
     topic_id: str
 
     def is_of(self, topic_id: str) -> bool:
-        """Return whether the row may be of a topic with this id; "" is an id that is not known."""
+        """Return True if the row may belong to a topic with this id; "" is an unknown id."""
         return "" in (topic_id, self.topic_id) or topic_id == self.topic_id
 
     def is_unchanged_by(self, new: _Stored, first: int | None) -> bool:
-        """Whether a row would be as it is after what was read from `first` on; None: from anywhere."""
+        """Return True if storing a batch that begins at `first` leaves the row unchanged; None: any beginning."""
         is_there = new.topic_id in ("", self.topic_id) and new[:2] == self[:2]
         return is_there and (first is None or first >= self.next_offset)
 
 
 class DatabaseOffsets:
-    """Where the consumers of a group go on, in a table of a database: for results that are stored there, too.
+    """The positions of a group's consumers, in a database table: for results that are stored there, too.
 
-    Every method takes the connection, uses the transaction that is open on it or begins one, and ends none: you commit.
-    Any DB-API 2.0 connection will do, such as sqlite3's, psycopg's or psycopg2's.
+    Every method takes the connection, uses its open transaction or begins one, and ends none: you commit. Any DB-API
+    2.0 connection will do, such as sqlite3's, psycopg's or psycopg2's.
 
-    A zombie is a consumer that goes on with a partition which another one has taken over. It cannot store anything:
-    a batch has to begin at the stored offset or after it, a generation may not fall, and an offset may not either.
-    `store` raises `OffsetsFencedError` then; roll back, and stop reading the partition. After a rollback for another
-    reason store the same batch again, or seek to `positions`: the next batch would be stored without it.
+    A zombie is a consumer that still reads a partition which another one has taken over. It cannot store anything: a
+    batch must begin at the stored offset or after it, and neither a generation nor an offset may decrease. `store` then
+    raises `OffsetsFencedError`; roll back, and stop reading the partition. After a rollback for another reason, store
+    the same batch again, or seek to `positions`: otherwise the next batch would be stored without it.
 
     Args:
         group: names the readers that share these offsets; a database may have several groups.
-        table: the name of the table, also with a schema.
-        topic_ids: the ids of topics, as `Client.topic(name).topic_id` has them. Where an offset was stored for another
-            id, the topic was deleted and recreated since: it counts as not stored, and readers with that id are
-            zombies from the first `store` with the new one on. Ask Kafka for the ids, and then make the
-            `DatabaseOffsets` and call `start` or `positions`, in this order.
-        paramstyle: of the connection's driver, as PEP 249 calls it; None: as the driver says.
+        table: the name of the table, optionally with a schema.
+        topic_ids: the ids of topics, from `Client.topic(name).topic_id`. If an offset was stored for another id, the
+            topic was recreated since: it counts as not stored, and readers with that id are zombies from the first
+            `store` with the new one on. Ask Kafka for the ids, then make the `DatabaseOffsets` and call `start` or
+            `positions`, in this order.
+        paramstyle: the connection's parameter style, by PEP 249; None: the driver's.
 
     Raises:
         ConfigError: an argument has a bad value.
@@ -113,17 +113,17 @@ class DatabaseOffsets:
         paramstyle: str | None = None,
     ) -> None:
         if not isinstance(group, str) or not group:
-            raise ConfigError(f"group={group!r}: text that is not empty is needed")
+            raise ConfigError(f"group={group!r}: it must be a non-empty str")
         self._group = group
         self._table = check_name(table)
         self._topic_ids = {topic: str(number) for topic, number in (topic_ids or {}).items()}
         self._paramstyle = None if paramstyle is None else check_paramstyle(paramstyle)
-        self._first_seen: dict[TopicPartition, str] = {}  # the topic ids that were stored when `positions` first looked
+        self._first_seen: dict[TopicPartition, str] = {}  # the stored topic ids when `positions` first read them
 
     def create_table(self, connection: Connection) -> None:
-        """Create the tables, unless they are there: offsets, and the ids of former topics beside them.
+        """Create the tables, unless they exist: one for offsets, and one for the ids of former topics.
 
-        A table of offsets that is there keeps its rows.
+        An existing table of offsets keeps its rows.
 
         Args:
             connection: a connection to the database.
@@ -187,10 +187,10 @@ class DatabaseOffsets:
         return found
 
     def _may_replace(self, connection: Connection, where: TopicPartition, stored: _Stored) -> bool:
-        """Return whether this reader's topic is newer than the stored one.
+        """Return True if this reader's topic is newer than the stored one.
 
         Topic ids have no order, so a reader's id is newer if it was never replaced, and if the stored id is the one
-        that this reader found when it began. A reader that has not looked cannot tell the latter.
+        that this reader found when it began. A reader that has not called `positions` cannot know the latter.
         """
         if self._first_seen.get(where, stored.topic_id) != stored.topic_id:
             return False
@@ -214,7 +214,7 @@ class DatabaseOffsets:
         return OffsetsFencedError(
             f"group {self._group!r}, {where.topic}-{where.partition}: offset {stored.next_offset} was stored for topic "
             f"id {stored.topic_id}, and this reader has {self._topic_ids[where.topic]}: the topic was recreated. Roll "
-            "back, and stop reading it. To go on, ask Kafka for the topic's id, and make a new DatabaseOffsets",
+            "back, and stop reading it. To continue, ask Kafka for the topic's id, and make a new DatabaseOffsets",
             topic=where.topic,
             partition=where.partition,
             offset=stored.next_offset,
@@ -224,13 +224,13 @@ class DatabaseOffsets:
     def start(
         self, connection: Connection, partitions: Iterable[tuple[str, int]], *, otherwise: str = "earliest"
     ) -> dict[TopicPartition, int | str]:
-        """Say where to begin reading, for `Consumer(assign=..., start=...)`.
+        """Return where to begin reading, for `Consumer(assign=..., start=...)`.
 
         Args:
             connection: a connection to the database.
             partitions: the partitions.
-            otherwise: where a partition without a stored offset begins: "earliest" or "latest". Until something is
-                stored, each start with "latest" skips what came since the one before.
+            otherwise: where a partition without a stored offset begins: "earliest" or "latest". Until an offset is
+                stored, each start with "latest" skips the records since the start before.
 
         Returns:
             For each partition the stored offset, or `otherwise`.
@@ -253,29 +253,29 @@ class DatabaseOffsets:
         leader_epochs: Mapping[TopicPartition, int] | None = None,
         rewind: bool = False,
     ) -> None:
-        """Store how far was read, in the transaction that stores what came of it.
+        """Store the position, in the transaction that stores the results.
 
-        Give the batches that were processed: then a second reader of the same partition is found out even if both have
-        the same generation. A mapping, such as `Consumer.processed()` has, is checked by generation and offset only.
+        Give the processed batches: then a second reader of the same partition is detected even if both have the same
+        generation. A mapping, such as the one of `Consumer.processed()`, is checked only by generation and offset.
 
         Args:
             connection: the connection with the open transaction; you commit it.
             done: a batch, several, or the offset of the next record to read of each partition.
-            generation: a number that rises with each assignment of the partition. What was stored under a higher one is
-                not overwritten. A group's generation begins at 1 again when Kafka has deleted the group.
+            generation: a number that increases with each assignment of the partition. Offsets of a higher generation
+                are not overwritten. A group's generation begins at 1 again when Kafka has deleted the group.
             leader_epochs: the leader epochs of the last records, where they are known.
-            rewind: let offsets go back, to read records again.
+            rewind: let offsets decrease, to read records again.
 
         Raises:
             OffsetsFencedError: another reader has stored more, or under a later generation, or for a topic that was
                 recreated since. Roll back.
             ConfigError: an offset or the generation is not valid; the connection commits each statement by itself, or
-                does not tell how many rows a statement has changed; or the topic was recreated, and the table of
+                does not report how many rows a statement has changed; or the topic was recreated, and the table of
                 former topics is missing: call `create_table`.
         """
         number = natural(generation)
         if number is None:
-            raise ConfigError(f"generation={generation!r}: a whole number from 0 is needed")
+            raise ConfigError(f"generation={generation!r}: it must be a whole number of 0 or more")
         if commits_by_itself(connection):
             raise ConfigError(
                 "this connection commits each statement by itself, so the offsets would be stored without the results "
@@ -284,7 +284,7 @@ class DatabaseOffsets:
         for where, (first, last) in sorted(_progress(done).items()):
             epoch = integer(given := (leader_epochs or {}).get(where, -1))
             if epoch is None:
-                raise ConfigError(f"leader_epochs[{where[0]}-{where[1]}]={given!r}: a whole number is needed")
+                raise ConfigError(f"leader_epochs[{where[0]}-{where[1]}]={given!r}: it must be a whole number")
             self._store(connection, where, first, last, generation=number, epoch=epoch, rewind=rewind)
 
     def _store(
@@ -298,7 +298,10 @@ class DatabaseOffsets:
         epoch: int,
         rewind: bool,
     ) -> None:
-        """Update the row of a partition if it permits; the database locks it until the user's transaction ends."""
+        """Update the row of a partition if the conditions hold.
+
+        The database locks it until the user's transaction ends.
+        """
         topic_id = self._topic_ids.get(where.topic, "")
         condition, limits = _condition(first, topic_id, rewind=rewind)
         learnt, ids = (", topic_id = ?", (topic_id,)) if topic_id else ("", ())
@@ -320,13 +323,13 @@ class DatabaseOffsets:
             self._replace(connection, where, stored, first, new, epoch)
             return
         elif stored.is_unchanged_by(new, None if rewind else first):
-            return  # MySQL counts the rows that are different afterwards
+            return  # MySQL counts only rows whose values changed
         raise self._fenced(where, stored or new, first, new)
 
     def _insert(self, connection: Connection, where: TopicPartition, new: _Stored, epoch: int) -> bool:
-        """Insert the first row of a partition, and return whether that was done.
+        """Insert the first row of a partition; return True if that was done.
 
-        Of two first readers the database has the second one wait, and refuses it.
+        Of two first readers, the database makes the second one wait, and refuses its row.
         """
         ignored = _ignored(connection)
         inserted = self._execute(
@@ -341,7 +344,7 @@ class DatabaseOffsets:
     def _replace(
         self, connection: Connection, where: TopicPartition, stored: _Stored, first: int, new: _Stored, epoch: int
     ) -> None:
-        """Replace the row of a former topic, and keep that topic's id, so that its readers are refused."""
+        """Replace the row of a former topic, and store that topic's id, so that its readers are refused."""
         if not self._may_replace(connection, where, stored):
             raise self._former(where, stored)
         changed = self._execute(
@@ -361,15 +364,15 @@ class DatabaseOffsets:
         )
 
     def _is_counted(self, changed: int) -> bool:
-        """Return whether a statement has changed its row.
+        """Return True if a statement has changed its row.
 
         Raises:
-            ConfigError: the driver does not say.
+            ConfigError: the driver does not report it.
         """
         if changed < 0:
             raise ConfigError(
-                "the driver does not tell how many rows an UPDATE has changed (its rowcount is negative), which is how "
-                "another reader of the partition is found out. Roll back"
+                "the driver does not report how many rows an UPDATE has changed (its rowcount is negative), which "
+                "is needed to detect another reader of the partition. Roll back"
             )
         return changed > 0
 
@@ -406,17 +409,17 @@ class DatabaseOffsets:
 
 
 def _text(value: Any) -> str:
-    """Text of a column, which some connections give as bytes."""
+    """Return a column as text; some connections return bytes."""
     return value if isinstance(value, str) else bytes(value).decode()
 
 
 def _ignored(connection: Connection) -> str:
-    """The end of an INSERT that does nothing if the row is there, where the database is known to have it."""
+    """Return the end of an INSERT that ignores an existing row, if the database is known to support it."""
     return " ON CONFLICT DO NOTHING" if kind_of(connection) != "other" else ""
 
 
 def _condition(first: int, topic_id: str, *, rewind: bool) -> tuple[str, tuple[object, ...]]:
-    """The condition that what was read begins at the stored offset or after it, and is of the same topic."""
+    """Return the condition that a batch begins at the stored offset or after it, and has the same topic."""
     of_topic = " AND topic_id IN ('', ?)" if topic_id else ""
     not_back = "" if rewind else " AND next_offset <= ?"
     return of_topic + not_back, (*((topic_id,) if topic_id else ()), *(() if rewind else (first,)))
@@ -425,19 +428,19 @@ def _condition(first: int, topic_id: str, *, rewind: bool) -> tuple[str, tuple[o
 def _progress(
     done: Batch | Iterable[Batch] | Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, tuple[int, int]]:
-    """Of each partition the offset of the first record that was processed, and that of the next one to read."""
+    """Return for each partition the offset of the first processed record, and of the next one to read."""
     found: dict[TopicPartition, tuple[int, int]] = {}
     if isinstance(done, Mapping):
         for (topic, number), offset in done.items():
             position, partition = natural(offset), natural(number)
             if position is None or partition is None:
-                raise ConfigError(f"the offset {offset!r} of {topic}-{number}: a whole number from 0 is needed")
+                raise ConfigError(f"the offset {offset!r} of {topic}-{number} must be a whole number of 0 or more")
             found[TopicPartition(topic, partition)] = position, position
         return found
     batches: Any = (done,) if hasattr(done, "next_offset") else done
     for batch in batches:
         where = TopicPartition(batch.topic or "", -1 if batch.partition is None else batch.partition)
-        # A wire batch may begin before the position: its first record counts.
+        # A batch on the wire may begin before the position: its first record counts.
         begin = batch[0].offset if len(batch) else batch.next_offset
         first, last = found.get(where, (begin, begin))
         found[where] = min(first, begin), max(last, batch.next_offset)

@@ -1,1 +1,1 @@
-"""Pooled buffers: what every other package's bytes lie in."""
+"""Pooled buffers, which hold the bytes of all other packages."""

@@ -35,7 +35,7 @@ cdef extern from "kafwire/memory/native/buf.h" nogil:
         KW_OVER_BUDGET
 
 
-# How numbers and text lie in bytes. What takes no `end` or `left` checks nothing.
+# Numbers and text as bytes. Functions without `end` or `left` check nothing.
 cdef extern from "kafwire/memory/native/bytes.h" nogil:
     void kw_copy16(uint8_t *to, const uint8_t *source)
     void kw_copy32(uint8_t *to, const uint8_t *source)
@@ -48,7 +48,7 @@ cdef extern from "kafwire/memory/native/bytes.h" nogil:
     uint32_t kw_le32(const uint8_t *p)
     uint64_t kw_zigzag(int64_t value)
     int64_t kw_unzigzag(uint64_t value)
-    # the byte behind the varint, or NULL
+    # Returns the byte after the varint, or NULL.
     const uint8_t *kw_uvarint(const uint8_t *p, const uint8_t *end, uint32_t *out)
     const uint8_t *kw_uvarlong(const uint8_t *p, const uint8_t *end, uint64_t *out)
     const uint8_t *kw_varint(const uint8_t *p, const uint8_t *end, int32_t *out)
@@ -72,11 +72,11 @@ cdef class Buffer:
 
 
 cdef enum:
-    DISCARD_STEP = 4194304  # how much of a large buffer is read before its memory is given back
+    DISCARD_STEP = 4194304  # how much of a large buffer is read before its memory is released
 
 
 cdef inline void move_out(uint8_t *to, const uint8_t *source, size_t size, kw_buf *owner) noexcept nogil:
-    """Copy bytes that lie in `owner`, whose memory goes back on the way: never both copies are there as a whole."""
+    """Copy bytes out of `owner`, and release its memory in steps: both copies never exist completely."""
     cdef size_t piece
     while size > DISCARD_STEP:
         piece = DISCARD_STEP
@@ -89,7 +89,7 @@ cdef inline void move_out(uint8_t *to, const uint8_t *source, size_t size, kw_bu
 
 
 # A reader over bytes it does not own. Every read checks the bytes that are left; after a failed one `failed` stays set
-# and all further reads give 0, so a parser may look once at its end.
+# and all further reads return 0, so a parser may check once at its end.
 cdef struct Reader:
     const uint8_t *at
     const uint8_t *end
@@ -132,14 +132,14 @@ cdef inline int64_t read_i64(Reader *r) noexcept nogil:
 
 
 cdef inline uint32_t read_uvarint(Reader *r) noexcept nogil:
-    """An unsigned varint of at most 32 bits; a longer one is a failure."""
+    """Read an unsigned varint of at most 32 bits; a longer one is a failure."""
     cdef uint32_t value
     cdef const uint8_t *behind
     if r.failed:
         return 0
     behind = kw_uvarint(r.at, r.end, &value)
     if behind is NULL:
-        r.at += min(<ptrdiff_t>5, r.end - r.at)  # behind what is wrong
+        r.at += min(<ptrdiff_t>5, r.end - r.at)  # skip the invalid bytes
         r.failed = True
         return 0
     r.at = behind
@@ -147,7 +147,7 @@ cdef inline uint32_t read_uvarint(Reader *r) noexcept nogil:
 
 
 cdef inline const uint8_t *read_bytes(Reader *r, size_t n) noexcept nogil:
-    """A pointer to the next n bytes, or NULL."""
+    """Return a pointer to the next n bytes, or NULL."""
     if not has(r, n):
         return NULL
     r.at += n
@@ -155,7 +155,7 @@ cdef inline const uint8_t *read_bytes(Reader *r, size_t n) noexcept nogil:
 
 
 cdef inline void skip_tags(Reader *r) noexcept nogil:
-    """Pass over a tagged-field section."""
+    """Skip a tagged-field section."""
     cdef uint32_t count = read_uvarint(r)
     while count and not r.failed:
         read_uvarint(r)

@@ -43,14 +43,14 @@ cdef extern from "Python.h":
 
 @staticmethod
 def _made_by_calling(cls, *arguments, **names):
-    raise TypeError(f"{cls.__name__}.__new__ makes nothing: its objects are made by calling it, or by kafwire itself")
+    raise TypeError(f"{cls.__name__}.__new__ cannot be used: call the class, or get its objects from kafwire")
 
 
 def seal_types(*types):
-    """Take `__new__` away from extension types: an object that `__init__` never saw has pointers to nothing.
+    """Disable `__new__` of extension types: an object without `__init__` would have invalid pointers.
 
-    Calling a sealed type still works if its `__init__` lets it, and so does compiled code's own `__new__`. What Python
-    classes derive from cannot be sealed.
+    Calling a sealed type still works if its `__init__` permits it, and so does compiled code's own `__new__`. A base
+    class of Python classes cannot be sealed.
     """
     cdef type cls
     for cls in types:
@@ -68,7 +68,7 @@ cdef list _descriptions = []  # descriptors point into these
 
 
 def describe_fields(type cls, dict texts):
-    """Give `cdef readonly` fields of an extension type their docstrings, which Cython has no place for."""
+    """Set the docstrings of `cdef readonly` fields of an extension type; Cython has no syntax for them."""
     for name, text in texts.items():
         descriptor = cls.__dict__[name]
         _descriptions.append(text)
@@ -86,10 +86,10 @@ cdef class Buffer:
         self.buf = NULL
 
     def __init__(self, data=None):
-        """A buffer that holds a copy of `data` (bytes-like)."""
+        """Make a buffer with a copy of `data` (bytes-like)."""
         cdef const uint8_t[::1] view
         if self.buf is not NULL:
-            raise TypeError("a Buffer is filled once")
+            raise TypeError("a Buffer can be filled only once")
         if data is None:
             raise TypeError("Buffer needs bytes-like data")
         view = memoryview(data).cast("B")
@@ -126,33 +126,35 @@ seal_types(Buffer)
 
 
 def pool_bytes():
-    """(live, idle): bytes in buffers that are in use, and bytes kept for reuse, in this process."""
+    """Return (live, idle): bytes in used buffers, and bytes kept for reuse, in this process."""
     return kw_pool_live_bytes(_pool), kw_pool_idle_bytes(_pool)
 
 
 def pool_limit():
-    """How many idle bytes the pool keeps now: 32 MiB and what the clients of this process claim, 256 MiB at most."""
+    """Return the pool's limit of idle bytes: 32 MiB plus the claims of this process's clients, 256 MiB at most."""
     return kw_pool_limit(_pool)
 
 
 def trim_pool(size_t keep=0):
-    """Give idle buffers back to the allocator until at most `keep` idle bytes remain."""
+    """Free idle buffers until at most `keep` idle bytes remain."""
     with nogil:
         kw_pool_trim(_pool, keep)
 
 
 def set_budget(size_t limit):
-    """What the scratch memory of all decompression in this process may come to."""
+    """Set the limit of the scratch memory of all decompression in this process."""
     with nogil:
         kw_pool_set_budget(_pool, limit)
 
 
 def budget():
-    """(limit, charged): the budget, and what decompression holds of it at this moment."""
+    """Return (limit, charged): the budget, and the bytes that decompression holds now."""
     return kw_pool_budget(_pool), kw_pool_charged(_pool)
 
 
 def fail_after(long count):
-    """For tests: the pool gives out `count` buffers and then fails once; negative: it never does. Returns what was left
-    of the count before, negative if the failure has happened."""
+    """For tests: the pool returns `count` buffers and then fails once; negative: it never fails.
+
+    Returns the rest of the previous count, negative if the failure has happened.
+    """
     return kw_pool_fail_after(_pool, count)

@@ -1,6 +1,6 @@
-"""A transactional outbox: rows that transactions of a database write become records, each once.
+"""A transactional outbox: rows written by database transactions become records, each once.
 
-See docs/outbox.md. No database's driver is imported here: the user opens the connections.
+See docs/outbox.md. No database driver is imported here: the user opens the connections.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Dead letters of an outbox: where the rows go that Kafka refuses, and the record that such a row becomes. Pure.
+"""Dead letters of an outbox: the table or topic for rows that Kafka refuses, and their records. Pure.
 
 | header | value |
 |---|---|
-| `kafwire.origin.topic` | the topic that the row was for |
+| `kafwire.origin.topic` | the row's topic |
 | `kafwire.outbox.id` | the row's id, as text |
 | `kafwire.outbox.headers` | the column `headers`, if it is neither a JSON object nor a list of pairs |
 | `kafwire.error.class` | the error's class, with its module |
@@ -24,7 +24,7 @@ REASON_CHARACTERS = 1000
 
 
 class DeadLetters(NamedTuple):
-    """Where refused rows go: into a table, or a topic; if neither is given, the relay stops at them."""
+    """The table or the topic for refused rows; if neither is given, the relay stops at such a row."""
 
     table: str | None
     topic: str | None
@@ -32,18 +32,18 @@ class DeadLetters(NamedTuple):
     def check(self, outbox: str) -> None:
         """Raise ConfigError if both are given, or the table is the outbox itself."""
         if self.table is not None and self.topic is not None:
-            raise ConfigError("dead_letter_table and dead_letter_topic: a refused row goes to one of them; give one")
+            raise ConfigError("dead_letter_table and dead_letter_topic: only one of them can be set")
         if self.table is not None and self.table.lower() == outbox.lower():
-            raise ConfigError(f"dead_letter_table={self.table!r}: the outbox itself; give another table")
+            raise ConfigError(f"dead_letter_table={self.table!r}: this is the outbox itself; give another table")
 
 
 def reason_of(error: KafkaError) -> str:
-    """The error's text, as databases and headers take it: without NUL and surrogates, which errors escape."""
+    """Return the error's text for databases and headers: NUL and surrogates are escaped in it."""
     return f"{error}"[:REASON_CHARACTERS]
 
 
 def letter_of(row: OutboxRow, error: KafkaError) -> OutboxRow:
-    """The row as its dead letter: the record as it was, and in headers its topic and the reason."""
+    """Return the row as its dead letter: the unchanged record, with its topic and the reason in headers."""
     kind = type(error)
     added = {
         ORIGIN_TOPIC: row.topic.encode("utf-8", "backslashreplace"),

@@ -1,15 +1,15 @@
-"""Failures in a row of one relay: how long the relay waits, and which of them it reports. Pure."""
+"""Consecutive failures of a relay: how long the relay waits, and which failures it reports. Pure."""
 
 from __future__ import annotations
 
 from kafwire.cluster.backoff import Backoff
 
-# A cause that lasts is reported again after so many seconds.
+# A persistent cause is reported again after so many seconds.
 AGAIN_S = 60.0
 
 
 class Outage:
-    """Counts failures until a whole round succeeds, and chooses those that are worth a WARNING.
+    """Counts failures until a whole round succeeds, and selects those for a WARNING.
 
     Args:
         base_ms: the wait after the first failure.
@@ -18,7 +18,7 @@ class Outage:
 
     def __init__(self, base_ms: float, max_ms: float) -> None:
         self._backoff = Backoff(base_ms, max(base_ms, max_ms))
-        self._reported: dict[str, float] = {}  # by cause: when
+        self._reported: dict[str, float] = {}  # cause: when it was reported
 
     @property
     def failures(self) -> int:

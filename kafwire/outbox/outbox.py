@@ -1,4 +1,4 @@
-"""`Outbox`: the rows of an outbox table to topics, each once, in the order of commits for each aggregate key."""
+"""`Outbox`: relays the rows of an outbox table to topics, each once, per aggregate key in the order of commits."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from kafwire.sync.producer import Producer
 
 log = logging.getLogger("kafwire")
 
-# Between looks at what is old: rows that are kept, and transactions that keep deleted rows from being vacuumed.
+# How often the relay checks for old data: kept rows, and transactions that keep deleted rows from being vacuumed.
 _LOOK_S = 60.0
-# What a relay decides itself.
+# Options that a relay sets itself.
 _NOT_OPTIONS = ("key_serializer", "value_serializer", "acks", "enable_idempotence")
 
 
 class _WaitFailedError(Exception):
-    """The wait for rows failed; the next round of the relay opens a connection."""
+    """The wait for rows failed; the next round of the relay opens a new connection."""
 
 
 @dataclass(slots=True)
@@ -49,37 +49,37 @@ class _Metrics:
 
 
 class Outbox:
-    """A relay: sends the rows of an outbox table to topics, each once, in the order of commits for each aggregate key.
+    """A relay: sends the rows of an outbox table to topics, each once, per aggregate key in the order of commits.
 
-    Rows are chosen by whether they were relayed, not by the last id: so a row is seen that is committed after one with
-    a higher id. Records, and the ids of their rows, are committed in one Kafka transaction; then the rows are deleted.
-    A relay that takes over reads those ids, and deletes what is left of them. docs/outbox.md has the table, the
-    guarantees and what they require.
+    The relay chooses rows that were not relayed, not rows after the last id: so it sees a row that is committed after
+    one with a higher id. Records, and the ids of their rows, are committed in one Kafka transaction; then the rows are
+    deleted. A relay that takes over reads those ids, and deletes the rows that are left. docs/outbox.md has the table,
+    the guarantees and their requirements.
 
-    The option `transactional_id` names the relay: two outboxes have two. A new relay fences the one before it. `run`
-    and `relay` are for one thread, the other methods may be called from any. In a program with asyncio, run it in a
-    thread: `await asyncio.to_thread(outbox.run)`.
+    The option `transactional_id` names the relay: each outbox needs its own. A new relay fences the one before it. Call
+    `run` and `relay` from one thread, and the other methods from any. In a program with asyncio, run it in a thread:
+    `await asyncio.to_thread(outbox.run)`.
 
     Args:
         connect: a function that opens a new connection of DB-API 2.0 (sqlite3, psycopg, psycopg2). It is called in the
             thread of `run` or `relay`, and again when a connection is lost.
         bootstrap_servers: `host:port`, several of them separated by commas, or a list of them.
-        table: the name of the table, also with a schema.
-        topics: topics by what stands in the column `topic`, such as the type of an aggregate; None: it is the topic.
-        state_topic: the compacted topic for progress; it is made if it is missing.
+        table: the name of the table, optionally with a schema.
+        topics: maps the column `topic`, such as the type of an aggregate, to topics; None: the column has the topic.
+        state_topic: the compacted topic for progress; it is created if missing.
         state_replication_factor: of that topic; -1: the broker's default.
-        batch_rows: how many rows go into a Kafka transaction at most.
-        poll_interval: seconds between looks for new rows, unless something wakes the relay.
-        channel: a channel of PostgreSQL that is notified of new rows (LISTEN), its case as `pg_notify` has it; None:
-            polling alone.
+        batch_rows: how many rows a Kafka transaction has at most.
+        poll_interval: seconds between checks for new rows, unless something wakes the relay.
+        channel: a PostgreSQL channel that is notified of new rows (LISTEN), in the same case as for `pg_notify`; None:
+            polling only.
         keep_s: how many seconds relayed rows stay in the table, with the time in `relayed_at`; None: they are deleted.
         long_transaction_s: warn of database transactions that are open for so many seconds; PostgreSQL only.
         dead_letter_table: a table for rows that Kafka refuses, such as one of `kafwire.outbox.dead_letter_schema`.
-        dead_letter_topic: a topic for them instead. Without either of both, the relay stops at such a row.
+        dead_letter_topic: a topic for them instead. Without either, the relay stops at such a row.
         on_step: called with each `Step`, in the relay's thread.
-        database: "postgresql" or "sqlite"; None: as the connection's driver says.
-        paramstyle: of the connection's driver, as PEP 249 calls it; None: as the driver says.
-        engine: what it runs on; the process's own without one.
+        database: "postgresql" or "sqlite"; None: by the connection's driver.
+        paramstyle: the connection's parameter style, by PEP 249; None: the driver's.
+        engine: the engine to run on; None: the process's own.
         options: `transactional_id`, and other fields of `kafwire.config.ProducerConfig`.
 
     Raises:
@@ -125,8 +125,8 @@ class Outbox:
         engine: Engine | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
-        if not callable(connect) or hasattr(connect, "cursor"):  # sqlite3's connections can be called
-            raise ConfigError("connect: a function that opens a connection is needed, not a connection")
+        if not callable(connect) or hasattr(connect, "cursor"):  # sqlite3's connections are callable
+            raise ConfigError("connect must be a function that opens a connection, not a connection")
         transactional_id = options.get("transactional_id")
         if transactional_id is None:
             raise ConfigError("an outbox needs a transactional_id, which names its relay")
@@ -139,7 +139,7 @@ class Outbox:
             _seconds("keep_s", keep_s)
         refused = [name for name in _NOT_OPTIONS if name in options]
         if refused:
-            raise ConfigError(f"{refused[0]}: an outbox has none; rows are sent as they are, with acks=all")
+            raise ConfigError(f"{refused[0]}: an outbox has no such option; it sends rows unchanged, with acks=all")
         made: Any = {"bootstrap_servers": bootstrap_servers, **options}
         config = ProducerConfig.build(made)
         if dead_letter_table is not None:
@@ -157,7 +157,7 @@ class Outbox:
             paramstyle=paramstyle,
         )
         if channel is not None:
-            listen_statement(channel)  # which checks the name
+            listen_statement(channel)  # checks the name
         self._channel = channel
         self._poll_interval = poll_interval
         self._long_transaction_s = long_transaction_s
@@ -190,16 +190,16 @@ class Outbox:
     def run(self) -> None:
         """Relay rows until `stop` is called.
 
-        What may pass is tried again, with a WARNING on the logger `kafwire`: a database or a broker that cannot be
+        Errors that may pass are retried, with a WARNING on the logger `kafwire`: a database or a broker that cannot be
         reached, a Kafka transaction that could not be committed. At the end the database connection is closed.
 
         Raises:
             ProducerFencedError: another relay has this `transactional_id` now.
-            ConfigError: a row cannot be sent, or the table is no outbox.
+            ConfigError: a row cannot be sent, or the table is not an outbox.
             BrokerError: a topic refuses a record, or does not exist. A note names the row, as it does for ConfigError;
                 all rows before it were relayed.
-            TransactionAbortableError: the same, where the broker refused the record. Its `__cause__` says why.
-            KafkaError: anything else that does not pass by itself. Rows that were not relayed stay in the table.
+            TransactionAbortableError: the same, if the broker refused the record. Its `__cause__` is the reason.
+            KafkaError: any other error that does not pass by itself. Rows that were not relayed stay in the table.
         """
         self._check()
         try:
@@ -229,16 +229,16 @@ class Outbox:
             raise
 
     def _back_off(self, error: Exception) -> None:
-        """Wait before the next try; `stop` ends the wait, and `wake` does not."""
+        """Wait before the next attempt; `stop` ends the wait, `wake` does not."""
         self._metrics.retries += 1
         now = self._engine.clock.monotonic()
         wait_s, is_due = self._outage.failed(f"{error}", now, self._engine.random.random())
         level = logging.WARNING if is_due else logging.DEBUG
-        log.log(level, "outbox %s: tried again in %.1f s: %s", self._table.name, wait_s, error)
+        log.log(level, "outbox %s: retrying in %.1f s: %s", self._table.name, wait_s, error)
         self._wakeup.pause(wait_s, lambda: self._stopped)
 
     def relay(self) -> int:
-        """Relay the rows that are there, up to `batch_rows`; fewer after a Kafka transaction was aborted.
+        """Relay the available rows, up to `batch_rows`; fewer after a Kafka transaction was aborted.
 
         Rows before one that Kafka refuses are relayed without it. The next call raises its error, or makes it a dead
         letter.
@@ -247,8 +247,8 @@ class Outbox:
             How many rows were relayed, or became dead letters. 0: there were no more.
 
         Raises:
-            KafkaError: as `run` does, and also where trying again may help.
-            Exception: what the database's driver raises. The connection is opened anew by the next call.
+            KafkaError: as `run` does, and also for errors that a retry may help.
+            Exception: the database driver's errors. The next call opens a new connection.
         """
         self._check()
         try:
@@ -265,7 +265,7 @@ class Outbox:
             raise
 
     def _opened(self) -> None:
-        """There is a new connection."""
+        """Set up a new connection."""
         self._metrics.reconnects += 1
         if self._channel is not None and self._table.connection is not None:
             self._table.listen(self._channel)
@@ -276,13 +276,13 @@ class Outbox:
         self._table.drop()
 
     def _is_passing(self, error: Exception) -> bool:
-        """Whether trying again may help."""
+        """True if a retry may help."""
         if isinstance(error, KafkaError):
             return is_passing(error)
         return isinstance(error, _WaitFailedError) or self._table.is_passing(error)
 
     def _look_after(self) -> None:
-        """Now and then: delete what was kept long enough, and look for long transactions."""
+        """Periodically delete rows that were kept long enough, and check for long transactions."""
         now = self._engine.clock.monotonic()
         if self._looked_at is not None and now - self._looked_at < _LOOK_S:
             return
@@ -297,23 +297,23 @@ class Outbox:
         if found is not None and found[0] > self._long_transaction_s:
             log.warning(
                 "outbox %s: process %d of the database has had a transaction open for %.0f s: deleted rows cannot be "
-                "vacuumed meanwhile, and looking for rows becomes slow",
+                "vacuumed meanwhile, and choosing rows becomes slow",
                 self._table.name,
                 found[1],
                 found[0],
             )
 
     def stop(self) -> None:
-        """Let `run` return when the batch in hand is done; from any thread, or from a signal handler.
+        """Make `run` return after the current batch; from any thread, or from a signal handler.
 
-        In PostgreSQL a statement waits at most a second for a lock of another transaction. `run` returns then, and the
+        In PostgreSQL a statement waits at most a second for a lock of another transaction. `run` then returns, and the
         next relay removes the rows that are in Kafka.
         """
         self._stopped = True
         self._wakeup.wake()
 
     def wake(self) -> None:
-        """Have `run` look for rows at once; from any thread, for example after a commit in this process."""
+        """Make `run` check for rows at once; from any thread, for example after a commit in this process."""
         self._wakeup.wake()
 
     def metrics(self) -> dict[str, Any]:
@@ -323,8 +323,8 @@ class Outbox:
             `rows` and `transactions` that were relayed; `leftovers`: rows that had been relayed before a crash or a
             lost connection, and were removed after it; `aborted` Kafka transactions; `batch_rows`: how many rows the
             next one has at most; `dead_letters`: refused rows that went to their table or topic; `retries` of `run`;
-            `connections` that were opened; `purged` rows that had been kept; `longest_transaction_s`, of the database,
-            as it was within the last minute of `run`.
+            `connections` that were opened; `purged` rows that had been kept; `longest_transaction_s`: the database's
+            longest transaction within the last minute of `run`.
         """
         return {
             "rows": self._relay.rows,
@@ -340,12 +340,12 @@ class Outbox:
         }
 
     def close(self, timeout: float | None = None) -> None:
-        """Close all connections. An open Kafka transaction is aborted; one that is being committed is completed.
+        """Close all connections. An open Kafka transaction is aborted; a commit in progress is completed.
 
-        Call `stop` first if `run` is running in another thread, and wait for it.
+        If `run` is running in another thread, call `stop` first, and wait for it.
 
         Args:
-            timeout: seconds for that; None: no limit but the producer's own.
+            timeout: seconds for that; None: only the producer's own limit.
         """
         if self._closed:
             return
@@ -371,7 +371,7 @@ class Outbox:
 
 
 def _nobody(_: Step) -> None:
-    """Who is told of steps where nobody asked."""
+    """Ignore a step: the user gave no `on_step`."""
 
 
 def _check(name: str, check: Callable[[Any], object], value: object) -> None:
@@ -384,4 +384,4 @@ def _check(name: str, check: Callable[[Any], object], value: object) -> None:
 def _seconds(name: str, value: object) -> None:
     seconds = real(value)
     if seconds is None or not 0 <= seconds < 1e9:
-        raise ConfigError(f"{name}={value!r}: a number of seconds from 0 is needed")
+        raise ConfigError(f"{name}={value!r}: it must be a number of seconds, 0 or more")

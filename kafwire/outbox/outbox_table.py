@@ -1,4 +1,4 @@
-"""An outbox's table over a connection: choose rows, and remove those that were relayed."""
+"""An outbox's table on a connection: chooses rows, and removes relayed ones."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ log = logging.getLogger("kafwire")
 
 
 class OutboxTable:
-    """The table of a relay. Its connection is opened when it is first needed, in the thread that needs it.
+    """The table of a relay. Its connection is opened on first use, in the using thread.
 
     Args:
         connect: opens a connection of DB-API 2.0.
         table: the table's name.
         keep_s: how many seconds relayed rows stay in the table; None: they are deleted at once.
         dead_letter_table: the table of refused rows, if there is one.
-        database: which database it is; None: as the connection's driver says.
-        paramstyle: of the connection's driver, by PEP 249; None: as the driver says.
+        database: the kind of database; None: by the connection's driver.
+        paramstyle: the connection's parameter style, by PEP 249; None: the driver's.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class OutboxTable:
         self.connection: Connection | None = None
 
     def open(self) -> bool:
-        """Connect, if there is no connection: whether there was none."""
+        """Connect if not connected; True if a connection was opened."""
         if self.connection is not None:
             return False
         connection = self._connect()
@@ -82,27 +82,27 @@ class OutboxTable:
         return True
 
     def _learn(self, connection: Connection) -> None:
-        """Learn from the first connection which database it is."""
+        """Find out the kind of database from the first connection."""
         self._style = self._style or paramstyle_of(connection)
         self._kind = self._database or kind_of(connection)
         self._errors = passing_errors(connection)
         self._statements = statements(self._kind, self.name, keeps=self._keep_s is not None)
 
     def _check(self, connection: Connection) -> None:
-        """Check the tables, once: their columns, and that no id is given twice."""
+        """Check the tables once: their columns, and that no id is used twice."""
         hint = "kafwire.outbox.sqlite_schema() and postgresql_schema() make one"
-        self._check_columns(connection, self._known.exists, f"table {self.name!r} is not there, or is no outbox", hint)
+        self._check_columns(connection, self._known.exists, f"table {self.name!r} is missing, or not an outbox", hint)
         if self._kind == "sqlite":
             is_careless = not gives_ids_once(partial(self._select, connection), self.name)
         else:
             is_careless = bool(self._select(connection, self._known.careless_ids, self.name))
         if is_careless:
             raise ConfigError(
-                f"the ids of table {self.name!r} may come out of order, or twice: in SQLite the id has to be INTEGER "
-                "PRIMARY KEY AUTOINCREMENT, in PostgreSQL its sequence may have no CACHE"
+                f"the ids of table {self.name!r} may come out of order, or twice: in SQLite the id must be INTEGER "
+                "PRIMARY KEY AUTOINCREMENT, in PostgreSQL its sequence must have no CACHE"
             )
         if self._letters is not None:
-            what = f"dead_letter_table={self._letters!r}: the table is not there, or has other columns"
+            what = f"dead_letter_table={self._letters!r}: the table does not exist, or has other columns"
             exists = letter_statements(self.name, self._letters).exists
             self._check_columns(connection, exists, what, "kafwire.outbox.dead_letter_schema() makes one")
         connection.rollback()
@@ -112,29 +112,29 @@ class OutboxTable:
         try:
             execute(connection, self._style, exists)
         except Exception as error:
-            # SQLite reports a missing table as it does a database that is busy.
+            # SQLite reports a missing table with the same error class as a busy database.
             if self.is_passing(error) and "no such" not in str(error):
                 raise
             raise ConfigError(f"{what}: {error}; {hint}") from error
 
     def is_passing(self, error: Exception) -> bool:
-        """Whether a connection that is opened anew may not have this error."""
+        """True if a new connection may not have this error."""
         return isinstance(error, self._errors)
 
     def drop(self) -> None:
-        """Give the connection up; what is open in it is rolled back."""
+        """Close the connection; its open transaction is rolled back."""
         connection, self.connection = self.connection, None
         if connection is None:
             return
         try:
             connection.close()
-        except all_errors(connection) as error:  # it was lost, or is another thread's, as SQLite's are
+        except all_errors(connection) as error:  # it was lost, or belongs to another thread, as SQLite's do
             log.debug("a connection of the outbox could not be closed: %s", error)
 
     def choose(self, limit: int) -> list[OutboxRow]:
-        """The rows with the lowest ids among those that were not relayed and that a committed transaction wrote.
+        """Return committed rows that were not relayed, lowest ids first.
 
-        Rows that no record can be made of are among them, with their `problem`.
+        Rows that cannot become a record are included, with their `problem`.
         """
         rows = self._ask(self._known.choose, limit)
         self._open.rollback()
@@ -146,18 +146,18 @@ class OutboxTable:
             self._ask(self._known.remove, low, high)
 
     def set_aside(self, ids: Iterable[int], letter: Letter) -> None:
-        """Move rows into a table of dead letters, in a transaction, which `commit` ends."""
+        """Move rows to a dead letter table in a transaction, which `commit` ends."""
         known = letter_statements(self.name, letter.table)
         for number in ids:
             self._ask(known.insert, letter.reason, number)
             self._ask(known.remove, number)
 
     def commit(self) -> None:
-        """Commit what `remove` or `set_aside` did."""
+        """Commit the changes of `remove` or `set_aside`."""
         self._open.commit()
 
     def leftovers(self, progress: Progress) -> tuple[list[int], list[int]]:
-        """Of rows that were relayed those that are still there, and the ids of others that have the same ids."""
+        """List the ids of relayed rows that still exist, and those of other rows that reuse such an id."""
         same: list[int] = []
         others: list[int] = []
         for low, high in ranges(progress.rows):
@@ -167,13 +167,13 @@ class OutboxTable:
         return same, others
 
     def purge(self) -> int:
-        """Delete rows that were relayed long enough ago, and were kept: how many."""
+        """Delete kept rows that were relayed long enough ago; return how many."""
         _, count = execute(self._open, self._style, self._known.purge, self._keep_s or 0)
         self._open.commit()
         return count
 
     def longest_transaction(self) -> tuple[float, int] | None:
-        """The age in seconds of the oldest transaction of the database that writes or reads, and its process."""
+        """Return the age in seconds and the process of the oldest database transaction that writes or reads."""
         if not self._known.longest_transaction:
             return None
         rows = self._ask(self._known.longest_transaction)
@@ -181,7 +181,7 @@ class OutboxTable:
         return (float(rows[0][0]), int(rows[0][1])) if rows else None
 
     def listen(self, channel: str) -> None:
-        """Have the connection notified of a channel.
+        """Listen to a channel.
 
         Raises:
             ConfigError: the connection's driver has no notifications that a relay can wait for.
@@ -189,8 +189,8 @@ class OutboxTable:
         driver = driver_of(self._open)
         if driver not in LISTENING:
             raise ConfigError(
-                f"channel={channel!r}: only PostgreSQL by {' or '.join(LISTENING)} notifies a relay, and this driver "
-                f"is {driver or type(self._open).__name__}; leave channel out, and call wake() after a commit"
+                f"channel={channel!r}: only PostgreSQL with {' or '.join(LISTENING)} notifies a relay, but this driver "
+                f"is {driver or type(self._open).__name__}; remove channel, and call wake() after a commit"
             )
         self._ask(listen_statement(channel))
         self._open.commit()

@@ -1,8 +1,8 @@
-"""What a relay writes down with each Kafka transaction: the rows whose records are in it. Pure.
+"""The progress that a relay stores with each Kafka transaction: the rows whose records are in it. Pure.
 
-It is the value of a record of the state topic, whose key is the transactional id: JSON, so that people can read it.
-The rows are known by their ids, and by a CRC-32 of what was in them: another row that got the same id later, because
-the table was emptied, restored or made anew, is not taken for the one that was relayed.
+It is the value of a record of the state topic, with the transactional id as key, and human-readable JSON. Rows are
+identified by their ids, and by a CRC-32 of their columns: another row that gets the same id later, because the table
+was emptied, restored or recreated, is not mistaken for the relayed one.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from kafwire.database.connections import check_name
 from kafwire.errors import ProtocolError
 
 VERSION = 1
-# With a row that goes into a table of dead letters: a relay that knows version 1 alone would delete that row.
+# For a row that goes to a dead letter table: a relay that knows only version 1 would delete that row.
 LETTER_VERSION = 2
 
 
 class Letter(NamedTuple):
-    """Where the rows of a Kafka transaction go, if Kafka has refused them.
+    """The destination of the refused rows of a Kafka transaction.
 
     Args:
-        table: the table of dead letters.
+        table: the dead letter table.
         reason: the text of the error.
     """
 
@@ -39,9 +39,9 @@ class Progress:
     """The rows of one Kafka transaction.
 
     Args:
-        number: how many transactions the relay has committed with this one.
-        rows: the CRC-32 of each row by its id, in the order in which they were sent.
-        letter: where the rows go; None: their records are in the transaction, and the rows are removed.
+        number: how many transactions the relay has committed, including this one.
+        rows: the CRC-32 of each row by its id, in the order of sending.
+        letter: the destination of refused rows; None: their records are in the transaction, and the rows are removed.
     """
 
     number: int
@@ -49,7 +49,7 @@ class Progress:
     letter: Letter | None = None
 
     def encode(self) -> bytes:
-        """The value of the state topic's record."""
+        """Return the value of the state topic's record."""
         ids = ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges(self.rows))
         checks = struct.pack(f">{len(self.rows)}I", *(check for _, check in sorted(self.rows.items())))
         made: dict[str, Any] = {
@@ -64,7 +64,7 @@ class Progress:
 
     @classmethod
     def decode(cls, value: bytes) -> Progress:
-        """What was written down.
+        """Decode a value of the state topic.
 
         Raises:
             ProtocolError: the value is not one of `encode`.
@@ -72,7 +72,7 @@ class Progress:
         try:
             found = json.loads(value)
             if found["version"] not in (VERSION, LETTER_VERSION):
-                raise ValueError(f"its version is {found['version']}, and {VERSION} and {LETTER_VERSION} are known")
+                raise ValueError(f"its version is {found['version']}, but {VERSION} and {LETTER_VERSION} are known")
             ids = list(_ids(found["ids"]))
             checks = struct.unpack(f">{len(ids)}I", base64.b64decode(found["crc32"], validate=True))
             letter = None
@@ -80,11 +80,11 @@ class Progress:
                 letter = Letter(check_name(found["letter"]["table"]), str(found["letter"]["reason"]))
             return cls(int(found["number"]), dict(zip(ids, checks, strict=True)), letter)
         except (ValueError, KeyError, TypeError, struct.error) as error:
-            raise ProtocolError(f"a relay's state that cannot be read: {error}: {value[:200]!r}") from None
+            raise ProtocolError(f"the relay's state cannot be read: {error}: {value[:200]!r}") from None
 
 
 def ranges(ids: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Ids as (first, last) of consecutive ones, ascending."""
+    """Join consecutive ids to (first, last), ascending."""
     first = last = None
     for number in sorted(ids):
         if last is not None and number == last + 1:

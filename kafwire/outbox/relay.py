@@ -1,13 +1,13 @@
-"""One relay: the steps from rows that are committed in a database to records that are committed in Kafka.
+"""One relay: the steps from rows committed in a database to records committed in Kafka.
 
-Each batch of rows goes through the same steps, and after a crash at any of them the next relay goes on exactly:
+Each batch of rows goes through the same steps, and after a crash at any of them the next relay continues exactly there:
 
     choose       read committed rows that were not relayed, lowest ids first
     send         their records, and the progress (the rows' ids) to the state topic, in one Kafka transaction
     commit       that transaction
     remove       the rows, in a transaction of the database
 
-Before the commit nothing has happened: the next relay fences the producer, which aborts what it left open, and chooses
+Before the commit nothing is visible: the next relay fences the producer, which aborts its open transaction, and chooses
 the rows again. After it the next relay reads in the state topic which rows have been relayed, and removes them before
 it chooses. At most one batch is ever in this state, as no batch begins before the last one is removed.
 
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire")
 
-# Whoever is interrupted wants to end, and not to wait for a coordinator that cannot be reached.
+# An interrupted caller wants to exit, not to wait for an unreachable coordinator.
 INTERRUPTED_S = 5.0
 
 
 class Step(StrEnum):
-    """What a relay has just done, as `Outbox(on_step=...)` is told. The order is the one in which they come.
+    """A completed step of a relay, reported to `Outbox(on_step=...)`. The members are in the order of the steps.
 
     Example:
         >>> from kafwire.outbox import Step
@@ -62,13 +62,13 @@ class Step(StrEnum):
 
     TAKEN_OVER = "taken_over"  # the transactional id is this relay's: older relays are fenced
     PROGRESS_READ = "progress_read"  # from the state topic
-    LEFTOVERS_REMOVED = "leftovers_removed"  # rows that an older relay has relayed, in an open database transaction
+    LEFTOVERS_REMOVED = "leftovers_removed"  # rows that an older relay relayed, in an open database transaction
     LEFTOVERS_GONE = "leftovers_gone"  # that transaction is committed
     CHOSEN = "chosen"  # rows are read
     BEGUN = "begun"  # a Kafka transaction
-    SENT = "sent"  # the records are given to the producer
-    RECORDED = "recorded"  # the progress, too
-    ACKNOWLEDGED = "acknowledged"  # the brokers have all of it
+    SENT = "sent"  # the producer has the records
+    RECORDED = "recorded"  # and the progress
+    ACKNOWLEDGED = "acknowledged"  # the brokers have acknowledged everything
     COMMITTED = "committed"  # the Kafka transaction
     REMOVED = "removed"  # the rows, in an open database transaction
     DONE = "done"  # that transaction is committed
@@ -76,16 +76,16 @@ class Step(StrEnum):
 
 @dataclass(slots=True)
 class _Transaction:
-    """A Kafka transaction of the relay: what is in it, and what came of each record."""
+    """A Kafka transaction of the relay: its contents, and the outcome of each record."""
 
     progress: Progress
-    rows: list[OutboxRow]  # whose records are in it
+    rows: list[OutboxRow]  # the rows whose records are in it
     is_letter: bool = False
-    deliveries: list[Delivery] = field(default_factory=list)  # of the rows, as far as they were sent
-    sending: OutboxRow | None = None  # the row that the producer is given
+    deliveries: list[Delivery] = field(default_factory=list)  # of the rows sent so far
+    sending: OutboxRow | None = None  # the row being sent
 
     def refused(self) -> list[tuple[OutboxRow, KafkaError]]:
-        """The rows whose batches a broker has refused, each with the error of its own record."""
+        """List the rows whose batches a broker refused, each with the error of its own record."""
         found = []
         for row, delivery in zip(self.rows, self.deliveries, strict=False):
             error = delivery.exception() if delivery.done() else None
@@ -100,18 +100,18 @@ class _RefusedError(Exception):
 
 
 class Relay:
-    """The steps of a relay, and what it knows between them.
+    """The steps of a relay, and its state between them.
 
     Args:
         table: the outbox's table.
         producer: one with `transactional_id`.
         client: reads the state topic.
         transactional_id: the producer's.
-        state_topic: where progress is written.
-        topics: topics by what stands in the column `topic`; None: it is the topic.
+        state_topic: the topic of the progress.
+        topics: maps the column `topic` to topics; None: the column has the topic.
         limit: how many rows a transaction has at most.
-        on_step: told of each step.
-        dead_letters: where refused rows go.
+        on_step: called with each step.
+        dead_letters: the destination of refused rows.
     """
 
     def __init__(
@@ -138,12 +138,12 @@ class Relay:
         self._letters = dead_letters
         self._suspects = Suspects()
         self._taken_over = False
-        self._aborting = False  # an abort was not answered in time
-        self._sent: _Transaction | None = None  # one that is open, or whose commit was not answered
-        self._relayed: Progress | None = None  # committed in Kafka; its rows may be there still
+        self._aborting = False  # an abort got no response in time
+        self._sent: _Transaction | None = None  # open, or its commit got no response
+        self._relayed: Progress | None = None  # committed in Kafka; its rows may still exist
         self._number = 0
-        self.batch_rows = limit  # for rows in the next transaction: half of the last one's where that was aborted
-        self.has_more = False  # rows, perhaps: the last transaction was full
+        self.batch_rows = limit  # most rows of the next transaction: half of the last one's if that was aborted
+        self.has_more = False  # probably: the last transaction was full
         self.rows = 0
         self.transactions = 0
         self.leftovers = 0
@@ -151,10 +151,10 @@ class Relay:
         self.dead_letters = 0
 
     def relay(self) -> int:
-        """Relay one batch: how many rows. After an error it may be called again, where the error says so or is passing.
+        """Relay one batch; return the number of rows. May be called again after an error that passes or says so.
 
         If Kafka refuses a row, the batch is the rows before it. If the row is the first one, it becomes a dead letter,
-        or its error is raised. The table's connection is open.
+        or its error is raised. The table's connection must be open.
         """
         while True:
             try:
@@ -188,7 +188,7 @@ class Relay:
         return Progress(self._number + 1, {row.id: row.check for row in rows}, letter)
 
     def _finish(self, made: _Transaction) -> None:
-        """Take the steps from a transaction to rows that are removed."""
+        """Do the steps from a transaction to removed rows."""
         self._send(made)
         self._commit(made)
         self._remove(made.progress, made.progress.rows)
@@ -199,14 +199,14 @@ class Relay:
         self._step(Step.DONE)
 
     def _remove(self, progress: Progress, ids: Iterable[int]) -> None:
-        """Remove rows of a committed transaction, in an open transaction of the database."""
+        """Remove rows of a committed transaction, in an open database transaction."""
         if progress.letter is None:
             self._table.remove(ids)
         else:
             self._table.set_aside(ids, progress.letter)
 
     def _set_aside(self, row: OutboxRow, refusal: Refusal) -> None:
-        """Make a refused row a dead letter; it is the first one that is left. Raise its error if there is no way to."""
+        """Make a refused row, the first one left, a dead letter. Raise its error if there is no destination."""
         self._suspects.forget()
         topic = (self._topics or {}).get(row.topic, row.topic)
         table, letters = self._letters
@@ -227,11 +227,11 @@ class Relay:
                 letter = letter_of(row._replace(topic=topic), refusal.cause)
                 self._finish(_Transaction(self._progress([row]), [letter], is_letter=True))
         except KafkaError as error:
-            error.add_note(f"row {row.id} of the outbox was to go to {where}, as it was refused: {refusal.cause}")
+            error.add_note(f"row {row.id} of the outbox was refused, and is meant for {where}: {refusal.cause}")
             raise
 
     def _take_over(self) -> None:
-        """Fence older relays first: only then is what they have committed all that they ever will."""
+        """Fence older relays first: only then is their committed progress final."""
         self._producer.init_transactions()
         self._step(Step.TAKEN_OVER)
         self._relayed = last_progress(self._client, self._state_topic, self._transactional_id)
@@ -240,12 +240,12 @@ class Relay:
         self._step(Step.PROGRESS_READ)
 
     def _remove_leftovers(self, progress: Progress) -> None:
-        """Remove rows that are relayed, as far as they are there: an older relay died, or a connection broke."""
+        """Remove relayed rows that still exist: an older relay died, or a connection broke."""
         same, others = self._table.leftovers(progress)
         if others:
             log.warning(
-                "outbox %s: rows %s have other contents than those of the same ids that were relayed: they are taken "
-                "for new ones; the table was recreated or restored, or rows were changed",
+                "outbox %s: rows %s changed since rows with the same ids were relayed: relaying them "
+                "as new; the table was recreated or restored, or rows were changed",
                 self._table.name,
                 others,
             )
@@ -280,13 +280,11 @@ class Relay:
     def _send_row(self, row: OutboxRow, *, is_letter: bool) -> Delivery:
         topic = self._letters.topic if is_letter else row.topic if self._topics is None else self._topics.get(row.topic)
         if topic is None:
-            raise ConfigError(
-                f"row {row.id} of the outbox is for {row.topic!r}, and topics= does not say which topic that is"
-            )
+            raise ConfigError(f"row {row.id} of the outbox is for {row.topic!r}, but topics= has no topic for it")
         return self._producer.send(topic, row.value, key=row.key, headers=row.headers)
 
     def _commit(self, made: _Transaction) -> None:
-        """Commit the Kafka transaction; where that is not answered in time, the next call asks again."""
+        """Commit the Kafka transaction; after a time-out, the next call commits it again."""
         try:
             self._producer.commit_transaction()
         except TransactionTimeoutError:
@@ -307,14 +305,14 @@ class Relay:
         self._step(Step.COMMITTED)
 
     def _give_up(self, made: _Transaction, error: BaseException) -> None:
-        """Abort a transaction because of `error`, which goes on, unless it refuses rows: then `_RefusedError` does."""
+        """Abort a transaction after `error`, and let that propagate; if it refuses rows, raise `_RefusedError`."""
         is_refusal = self._learn_refused(made, error)
         self._abort(error, is_refusal=is_refusal)
         if is_refusal:
             raise _RefusedError from error
 
     def _learn_refused(self, made: _Transaction, error: BaseException) -> bool:
-        """Remember which rows an error refuses, before the transaction is aborted: whether there are any."""
+        """Remember the rows that an error refuses, before the transaction is aborted; True if there are any."""
         if made.is_letter or not isinstance(error, KafkaError) or is_passing(error):
             return False
         if not isinstance(error, TransactionError):
@@ -330,20 +328,21 @@ class Relay:
         return bool(refused)
 
     def _abort(self, error: BaseException, *, is_refusal: bool) -> None:
-        """Abort because of `error`. Unless that refuses a row, the next transaction is smaller: this one may have been
-        too slow.
+        """Abort because of `error`.
+
+        Unless that refuses a row, the next transaction is smaller: this one may have been too slow.
         """
         self.aborted += 1
         if not is_refusal:
             self.batch_rows = max(1, self.batch_rows // 2)
         self._aborting = True
         if isinstance(error.__cause__, BrokerError) and error.__cause__.code in GIVEN_UP:
-            # The producer gets another id or epoch. Where an id was forgotten, other relays may have come and gone, and
-            # been forgotten too: what they have relayed is read again.
+            # The producer gets another id or epoch. If its id was forgotten, other relays may have run and been
+            # forgotten too: their progress is read again.
             self._taken_over = False
         try:
             self._end_abort(None if isinstance(error, Exception) else INTERRUPTED_S)
-        except TransactionFatalError as fatal:  # a fenced producer often learns of it by the abort
+        except TransactionFatalError as fatal:  # a fenced producer often learns of it from the abort
             raise fatal from error
         except KafkaError as problem:
             error.add_note(f"The transaction could not be aborted: {problem}")

@@ -1,4 +1,4 @@
-"""A row of an outbox table, and the record that it becomes. Pure."""
+"""A row of an outbox table, and its record. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class OutboxRow(NamedTuple):
-    """A row of an outbox table, as it is sent.
+    """A row of an outbox table, ready to be sent.
 
     Args:
         id: its id.
-        topic: what stands in the column `topic`.
+        topic: the column `topic`.
         key: the aggregate's key, or None.
         value: the payload; None: a tombstone.
         headers: the record's headers.
         check: a CRC-32 of all columns.
-        problem: why no record can be made of the row; `key`, `value` and `headers` are then the columns as they are.
+        problem: why the row cannot become a record; `key`, `value` and `headers` are then the unchanged columns.
     """
 
     id: int
@@ -35,15 +35,15 @@ class OutboxRow(NamedTuple):
     problem: ConfigError | None = None
 
 
-# The column, of a row in which it is neither a JSON object nor a list of pairs.
+# The header for a column `headers` that is neither a JSON object nor a list of pairs.
 HEADERS = "kafwire.outbox.headers"
 
 
 def read_row(columns: Sequence[Any]) -> OutboxRow:
-    """`row_of`, but a row that no record can be made of is returned with its `problem`.
+    """Like `row_of`, but return a row that cannot become a record with its `problem`.
 
     Raises:
-        ConfigError: the id is no number from 1.
+        ConfigError: the id is not a number of 1 or more.
     """
     try:
         return row_of(columns)
@@ -60,7 +60,7 @@ def read_row(columns: Sequence[Any]) -> OutboxRow:
 
 
 def _plain(column: Any) -> bytes | None:
-    """A column of any type as bytes: text and bytes as they are, others as JSON."""
+    """Convert a column of any type to bytes: text and bytes as they are, others as JSON."""
     if isinstance(column, str):
         return column.encode("utf-8", "surrogatepass")
     if column is None or isinstance(column, bytes | bytearray | memoryview):
@@ -69,17 +69,17 @@ def _plain(column: Any) -> bytes | None:
 
 
 def row_of(columns: Sequence[Any]) -> OutboxRow:
-    """A row from its columns id, topic, aggregate_key, payload, headers and created_at, the last of them as a text.
+    """Make a row from its columns id, topic, aggregate_key, payload, headers and created_at, the last one as text.
 
     Raises:
-        ConfigError: a column has what no record can have; the text names the row.
+        ConfigError: a column has a value that a record cannot have; the text names the row.
     """
     number, topic, key, value, headers, created_at = columns
     try:
         if number < 1 or int(number) != number:
-            raise ValueError("ids count from 1")
+            raise ValueError("its id is not a number of 1 or more")
         if not isinstance(topic, str) or not topic:
-            raise TypeError("its topic is not a text")
+            raise TypeError("its topic is not text")
         number = int(number)
         key = _bytes(key, "aggregate_key")
         value = _bytes(value, "payload")
@@ -95,13 +95,13 @@ def _bytes(value: Any, column: str) -> bytes | None:
         return value
     if isinstance(value, str):
         return value.encode()
-    if isinstance(value, memoryview | bytearray):  # psycopg2 has these for a bytea
+    if isinstance(value, memoryview | bytearray):  # psycopg2 returns these for a bytea
         return bytes(value)
-    raise TypeError(f"{column} is of type {type(value).__name__}, and bytes or text are needed")
+    raise TypeError(f"{column} is of type {type(value).__name__}, not bytes or text")
 
 
 def _headers(value: Any) -> Headers:
-    """Headers out of JSON: an object, or a list of pairs, of texts. A database may have decoded it already."""
+    """Parse headers from JSON: an object, or a list of pairs, of strings. The database driver may have decoded it."""
     found = json.loads(value) if isinstance(value, str | bytes) else value
     if found is None:
         return ()
@@ -111,9 +111,9 @@ def _headers(value: Any) -> Headers:
     made = []
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise TypeError(f"headers have {pair!r}, and a pair of a name and a text is needed")
+            raise TypeError(f"headers have {pair!r}, which is not a pair of a name and a text")
         if not isinstance(pair[1], str | None):
-            raise TypeError(f"header {pair[0]!r} is of type {type(pair[1]).__name__}, and a text or null is needed")
-        pair[0].encode()  # a lone surrogate is an error here, and not when the record is sent
+            raise TypeError(f"header {pair[0]!r} is of type {type(pair[1]).__name__}, not text or null")
+        pair[0].encode()  # a lone surrogate is an error here, not when the record is sent
         made.append((pair[0], None if pair[1] is None else pair[1].encode()))
     return tuple(made)

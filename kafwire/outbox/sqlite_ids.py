@@ -1,4 +1,4 @@
-"""Does SQLite give the ids of a table only once? Pure, apart from the queries that it is given."""
+"""Checks that SQLite uses the ids of a table only once. Pure, apart from the queries that it is given."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-# A comment, a text or a quoted name: none of them is a keyword.
+# A comment, a string or a quoted name: none of them contains a keyword.
 _NOT_KEYWORDS = re.compile(
     r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\]", re.DOTALL
 )
@@ -14,16 +14,16 @@ _AUTOINCREMENT = re.compile(r"\bAUTOINCREMENT\b", re.IGNORECASE)
 
 
 def gives_ids_once(ask: Callable[..., list[Any]], table: str) -> bool:
-    """Return whether `id` is the INTEGER PRIMARY KEY AUTOINCREMENT of a table.
+    """Return True if `id` is the INTEGER PRIMARY KEY AUTOINCREMENT of a table.
 
-    Without AUTOINCREMENT, SQLite gives the id of the last row again after that row was deleted.
+    Without AUTOINCREMENT, SQLite reuses the id of the last row after that row was deleted.
 
     Args:
         ask: runs a SELECT whose parameters are written as `?`, and returns its rows.
-        table: the table's name, also with a schema: that of an attached database.
+        table: the table's name, optionally with a schema: that of an attached database.
     """
     schema, _, name = table.rpartition(".")
-    # SQLite looks for a name without a schema in this order: temp, main, then attached databases.
+    # SQLite resolves a name without a schema in this order: temp, main, then attached databases.
     attached = [_text(row[0]) for row in ask("SELECT name FROM pragma_database_list ORDER BY name <> 'temp', seq")]
     for known in [schema] if schema else attached:
         quoted = known.replace('"', '""')
@@ -39,5 +39,5 @@ def gives_ids_once(ask: Callable[..., list[Any]], table: str) -> bool:
 
 
 def _text(value: str | bytes) -> str:
-    """Text of a column, which some connections give as bytes."""
+    """Return a column as text; some connections return bytes."""
     return value if isinstance(value, str) else value.decode()

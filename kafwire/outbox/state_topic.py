@@ -1,4 +1,4 @@
-"""The compacted topic in which relays write down their progress: made if it is missing, and read at the start."""
+"""The compacted topic for the progress of relays: created if missing, and read at the start."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire")
 
-# However many the topic has: a relay's progress stays in one partition when others are added.
+# Always this one: a relay's progress stays in one partition when others are added.
 PARTITION = 0
-# A relay writes a record for each transaction. Small segments are compacted soon.
+# A relay writes a record for each transaction. Small segments are soon compacted.
 CONFIG = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": "0.1"}
-# A relay's last record is near the end, unless others write much more often; then more is read, and at last everything.
+# A relay's last record is near the end, unless others write much more often; then more is read, at last everything.
 TAILS = (256, 16_384, 1 << 40)
 
 
 def ensure_topic(client: Client, topic: str, replication_factor: int) -> None:
-    """See that the topic is there, and that nothing but compaction deletes its records.
+    """Create the topic if missing, and check that only compaction deletes its records.
 
     Raises:
-        ConfigError: it is there, and its `cleanup.policy` is not "compact".
-        KafkaError: it is not there and cannot be made.
+        ConfigError: it exists, and its `cleanup.policy` is not "compact".
+        KafkaError: it does not exist and cannot be created.
     """
     try:
         client.create_topic(topic, partitions=1, replication_factor=replication_factor, config=CONFIG)
@@ -40,7 +40,7 @@ def ensure_topic(client: Client, topic: str, replication_factor: int) -> None:
     try:
         policy = client.topic_config(topic).get("cleanup.policy")
     except AuthorizationError as error:
-        log.info("whether topic %r is compacted is not known: %s", topic, error)
+        log.info("cannot check whether topic %r is compacted: %s", topic, error)
         return
     if policy != "compact":
         raise ConfigError(
@@ -57,14 +57,14 @@ def _is_there(client: Client, topic: str) -> bool:
 
 
 def last_progress(client: Client, topic: str, transactional_id: str) -> Progress | None:
-    """What the relay of this transactional id has last committed; None if it has never.
+    """Return the last progress that the relay of this transactional id committed; None if it never did.
 
-    No transaction of this id may be open: its last one has ended when another producer has taken the id over.
+    No transaction of this id may be open: its last one has ended once another producer has claimed the id.
     """
     where = TopicPartition(topic, PARTITION)
     end = client.offsets([where])[where]
     for tail in TAILS if end > 0 else ():
-        # The end is named: what other relays have open in the partition is waited for, and not taken for its end.
+        # With a named end, the scan waits for other relays' open transactions instead of stopping at them.
         with client.scan(topic, start={where: Tail(tail)}, end={where: end}, isolation_level="read_committed") as scan:
             values = [
                 record.value

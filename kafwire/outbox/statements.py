@@ -1,4 +1,4 @@
-"""The SQL of an outbox: what makes its table, and what a relay asks of it. Pure.
+"""The SQL of an outbox: the statements that create its table, and those of a relay. Pure.
 
 Parameters are written as `?` (`kafwire.database.connections.marked`). Statements for PostgreSQL have no `%`, which its
 drivers would take for a parameter.
@@ -20,30 +20,30 @@ class Statements:
     """The statements of one relay."""
 
     exists: str  # no rows of the table, or an error
-    choose: str  # (limit) -> rows that were not relayed, by their ids
-    between: str  # (first, last) -> the same, of these ids
-    remove: str  # (first, last): these have been relayed
-    purge: str  # (seconds): delete what was relayed so long ago
-    careless_ids: str  # (table) -> a row if ids could come out of order; SQLite: `sqlite_ids` asks instead
+    choose: str  # (limit) -> rows that were not relayed, ordered by id
+    between: str  # (first, last) -> the same, with these ids
+    remove: str  # (first, last): remove or mark relayed rows
+    purge: str  # (seconds): delete rows relayed so long ago
+    careless_ids: str  # (table) -> a row if ids could be out of order; SQLite: see `sqlite_ids`
     session: tuple[str, ...]  # settings of each connection
-    longest_transaction: str  # -> the age in seconds and the process id of the oldest transaction; "" if there is none
+    longest_transaction: str  # -> age in seconds and process id of the oldest transaction; "": unsupported
 
 
 def statements(kind: Kind, table: str, *, keeps: bool) -> Statements:
-    """The statements for a kind of database.
+    """Return the statements for a kind of database.
 
     Args:
-        kind: which database.
+        kind: the kind of database.
         table: the outbox's table.
-        keeps: whether relayed rows are marked, and deleted later. Those that are marked are not chosen in any case.
+        keeps: whether relayed rows are marked, and deleted later. Marked rows are never chosen.
 
     Raises:
-        ConfigError: the table's name is not valid, or outboxes do not know the database.
+        ConfigError: the table's name is not valid, or outboxes do not support the database.
     """
     if kind == "other":
         raise ConfigError(
-            "an outbox is in PostgreSQL (psycopg, psycopg2) or in SQLite (sqlite3): this connection's driver is none "
-            'of these; give database="postgresql" or "sqlite" if it leads to one'
+            "an outbox needs PostgreSQL (psycopg, psycopg2) or SQLite (sqlite3), but this connection has another "
+            'driver; give database="postgresql" or "sqlite" if it is one of these'
         )
     check_name(table)
     is_sqlite = kind == "sqlite"
@@ -66,15 +66,15 @@ def statements(kind: Kind, table: str, *, keeps: bool) -> Statements:
     )
 
 
-# A sequence with a cache gives each session ids in advance: what is written later could have a lower one.
+# A sequence with a cache reserves ids for each session: a row written later could get a lower one.
 _POSTGRESQL_IDS = (
     "SELECT cache_size FROM pg_sequences WHERE cache_size > 1 AND "
     "CAST(quote_ident(schemaname) || '.' || quote_ident(sequencename) AS regclass) = "
     "CAST(pg_get_serial_sequence(?, 'id') AS regclass)"
 )
-# A removal that a crash of the database undoes would have its rows relayed again.
+# If a crash of the database undid a removal, its rows would be relayed again.
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-# A lock of another transaction on a row holds a statement for so long: `Outbox.stop` waits no longer for it.
+# A statement waits this long for another transaction's lock on a row, and so does `Outbox.stop`.
 LOCK_TIMEOUT_MS = 1000
 _LOCK_TIMEOUT = (
     f"SELECT set_config('lock_timeout', '{LOCK_TIMEOUT_MS}', false) FROM pg_settings WHERE name = 'lock_timeout' "
@@ -88,7 +88,7 @@ _LONGEST_TRANSACTION = (
 
 
 class LetterStatements(NamedTuple):
-    """The statements that move one row into a table of dead letters."""
+    """The statements that move one row to a dead letter table."""
 
     exists: str  # no rows of that table, or an error
     insert: str  # (reason, id)
@@ -96,7 +96,7 @@ class LetterStatements(NamedTuple):
 
 
 def letter_statements(table: str, letters: str) -> LetterStatements:
-    """The statements for an outbox's table and a table of dead letters.
+    """Return the statements for an outbox's table and a dead letter table.
 
     Raises:
         ConfigError: a name is not valid.
@@ -112,26 +112,26 @@ def letter_statements(table: str, letters: str) -> LetterStatements:
 
 
 def listen_statement(channel: str) -> str:
-    """LISTEN, quoted: PostgreSQL folds the case of other names, and `pg_notify` takes its channel as it is.
+    """Return a LISTEN statement, quoted: PostgreSQL folds the case of unquoted names, but not `pg_notify`'s channel.
 
     Raises:
-        ConfigError: the name is not valid, or longer than PostgreSQL's names are.
+        ConfigError: the name is not valid, or longer than PostgreSQL's limit.
     """
     if len(check_name(channel)) > LONGEST_NAME:
         raise ConfigError(
-            f"channel={channel!r}: PostgreSQL cuts names after {LONGEST_NAME} characters; give a shorter channel"
+            f"channel={channel!r}: PostgreSQL truncates names after {LONGEST_NAME} characters; give a shorter channel"
         )
     return f'LISTEN "{channel}"'
 
 
 def sqlite_schema(table: str = "outbox") -> str:
-    """What makes an outbox's table in SQLite, for `sqlite3.Connection.executescript`.
+    """Return the SQL that creates an outbox's table in SQLite, for `sqlite3.Connection.executescript`.
 
     Args:
         table: its name.
 
     Returns:
-        SQL statements. They change nothing if the table is there.
+        SQL statements. They change nothing if the table exists.
 
     Raises:
         ConfigError: the name is not valid, or has a schema.
@@ -149,7 +149,7 @@ def sqlite_schema(table: str = "outbox") -> str:
         >>> database.close()
     """
     if "." in check_name(table):
-        raise ConfigError(f"{table!r}: in SQLite the outbox is in the main database; leave the schema out")
+        raise ConfigError(f"{table!r}: in SQLite the outbox is in the main database; remove the schema")
     return f"""CREATE TABLE IF NOT EXISTS {table} (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     topic TEXT NOT NULL,
@@ -165,14 +165,14 @@ CREATE INDEX IF NOT EXISTS {table}_waiting ON {table} (id) WHERE relayed_at IS N
 
 
 def postgresql_schema(table: str = "outbox", *, channel: str | None = "outbox", locks_keys: bool = False) -> str:
-    """What makes an outbox's table in PostgreSQL, 13 or newer.
+    """Return the SQL that creates an outbox's table in PostgreSQL, 13 or newer.
 
     Args:
-        table: its name, also with a schema.
+        table: its name, optionally with a schema.
         channel: the channel that a trigger notifies of new rows, for `Outbox(channel=...)`; None: no trigger.
-        locks_keys: have a trigger lock each row's topic and key until its transaction ends, and give the id after that:
-            then rows of a key have their ids in the order of commits, whatever else the transactions do. Without it the
-            transactions have to see to that.
+        locks_keys: True: a trigger locks each row's topic and key until its transaction ends, and assigns the id after
+            that. Then rows of a key have their ids in the order of commits, in any transaction. Otherwise the
+            transactions must ensure that themselves.
 
     Returns:
         SQL statements, separated by semicolons.
@@ -206,17 +206,17 @@ CREATE INDEX ON {table} (id) WHERE relayed_at IS NULL;
 
 
 def dead_letter_schema(table: str = "outbox_dead_letters", *, database: Literal["postgresql", "sqlite"]) -> str:
-    """What makes a table for rows that Kafka refuses, for `Outbox(dead_letter_table=...)`.
+    """Return the SQL that creates a table for rows that Kafka refuses, for `Outbox(dead_letter_table=...)`.
 
     Args:
-        table: its name, also with a schema.
-        database: which database the statement is for.
+        table: its name, optionally with a schema.
+        database: the database of the statement.
 
     Returns:
-        An SQL statement. It changes nothing if the table is there.
+        An SQL statement. It changes nothing if the table exists.
 
     Raises:
-        ConfigError: the name is not valid, or outboxes do not know the database.
+        ConfigError: the name is not valid, or outboxes do not support the database.
 
     Example:
         >>> import sqlite3
@@ -242,7 +242,7 @@ def dead_letter_schema(table: str = "outbox_dead_letters", *, database: Literal[
 """
 
 
-# The types of key, payload, headers and times, and the time that it is.
+# The types of key, payload, headers and times, and the expression for the current time.
 _LETTER_TYPES = {
     "postgresql": (" text", " bytea", "jsonb", "timestamptz", "clock_timestamp()"),
     "sqlite": ("", "", "text", "text", "(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))"),
@@ -263,7 +263,7 @@ CREATE TRIGGER {_last(table)}_{name} {when} ON {table} FOR EACH {each} EXECUTE F
 
 
 def _notifying(channel: str) -> str:
-    listen_statement(channel)  # which checks the name
+    listen_statement(channel)  # checks the name
     return f"""    PERFORM pg_notify('{channel}', '');
     RETURN NULL;"""
 

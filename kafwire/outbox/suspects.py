@@ -1,9 +1,9 @@
-"""`Suspects`: finds the row that Kafka refuses, by halves, while the rows before it are relayed. Pure.
+"""`Suspects`: finds the row that Kafka refuses, by bisection, while the rows before it are relayed. Pure.
 
 A Kafka transaction with a refused record is aborted as a whole, and a broker refuses a batch of records as a whole too.
-So the relay knows several rows of which one or more are refused. It relays the rows before the second half of them,
-and so on: a row counts as refused if it was refused alone, and no row before it is left then. Of 500 rows one is found
-by at most ten transactions that are aborted, and nine that are committed.
+So the relay only knows that one or more of several rows are refused. It relays the rows before the second half of them,
+and so on: a row counts as refused if it was refused alone, and no row before it is left. One of 500 rows is found with
+at most ten aborted transactions, and nine committed ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Refusal(NamedTuple):
     """Why a row cannot be relayed.
 
     Args:
-        error: what the relay raises.
+        error: the error that the relay raises.
         cause: the error of the row's own record.
     """
 
@@ -28,7 +28,7 @@ class Refusal(NamedTuple):
 
 
 class Suspects:
-    """What is known of refused rows between the attempts to relay them."""
+    """Remembers refused rows between the attempts to relay them."""
 
     def __init__(self) -> None:
         self._suspected: frozenset[int] = frozenset()
@@ -39,22 +39,22 @@ class Suspects:
         self._suspected = frozenset(row.id for row in rows)
 
     def blame(self, row: OutboxRow, refusal: Refusal) -> None:
-        """Remember that this very row is refused."""
+        """Remember that exactly this row is refused."""
         self._suspected = frozenset()
         self._refused = row.id, row.check, refusal
 
     def forget(self) -> None:
-        """Forget all: rows and topics may have been mended."""
+        """Forget everything: rows and topics may have been corrected."""
         self._suspected, self._refused = frozenset(), None
 
     def next_part(self, rows: list[OutboxRow]) -> tuple[list[OutboxRow], Refusal | None]:
         """Choose the rows of the next transaction.
 
         Args:
-            rows: those that are left, by their ids; at least one.
+            rows: the rows that are left, ordered by id; at least one.
 
         Returns:
-            The first of them, to be relayed together, and None; or the first one alone, and why it is refused.
+            The first rows, to be relayed together, and None; or only the first one, and why it is refused.
         """
         for index, row in enumerate(rows):
             refusal = self._refusal_of(row)
@@ -70,7 +70,7 @@ class Suspects:
         return None
 
     def _before_suspects(self, rows: list[OutboxRow]) -> list[OutboxRow]:
-        """The rows before the second half of the suspects that are left; of one suspect: before it, or it alone."""
+        """Return the rows before the second half of the suspects; with one suspect: those before it, or it alone."""
         left = [index for index, row in enumerate(rows) if row.id in self._suspected]
         if not left:
             self._suspected = frozenset()

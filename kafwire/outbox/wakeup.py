@@ -1,4 +1,4 @@
-"""How a relay waits for rows: for a while, until the database notifies it, or until another thread wakes it."""
+"""The wait of a relay for rows: until a time-out, a notification of the database, or a wake by another thread."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from kafwire.database.connections import Connection, driver_of
 
-# The drivers whose notifications are known here.
+# The drivers with supported notifications.
 LISTENING = ("psycopg", "psycopg2")
-# `select` refuses descriptors above 1,023, which a process with many open files has.
+# `select` rejects descriptors above 1,023, which a process with many open files has.
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
@@ -25,16 +25,16 @@ class Wakeup:
         self._writer.setblocking(False)
 
     def wake(self) -> None:
-        """End the wait that goes on, or the next one."""
+        """End the current wait, or else the next one."""
         try:
             self._writer.send(b"\0")
         except BlockingIOError:
-            pass  # there is word enough
+            pass  # the pipe is full: the wake is pending
         except OSError:
-            pass  # closed: nobody waits
+            pass  # closed: no thread waits
 
     def wait(self, seconds: float, notifications: Notifications | None = None) -> None:
-        """Return after so many seconds, at a notification, or when woken. What woke it is used up."""
+        """Return after `seconds`, at a notification, or when woken. A wake ends only one wait."""
         if notifications is not None and notifications.take():
             return
         sources: list[Any] = [self._reader] if notifications is None else [self._reader, notifications]
@@ -46,13 +46,13 @@ class Wakeup:
             self._reader.recv(4096)
 
     def pause(self, seconds: float, is_over: Callable[[], bool]) -> None:
-        """Return after so many seconds, or when woken while `is_over` returns True: `wake` alone does not end it."""
+        """Return after `seconds`, or when woken while `is_over` returns True: `wake` alone does not end it."""
         end = time.monotonic() + seconds
         while not is_over() and (left := end - time.monotonic()) > 0:
             self.wait(left)
 
     def close(self) -> None:
-        """Give both ends up."""
+        """Close both sockets."""
         self._reader.close()
         self._writer.close()
 
@@ -60,9 +60,9 @@ class Wakeup:
 class Notifications:
     """Notifications of a PostgreSQL connection, by psycopg or psycopg2, that listens to a channel.
 
-    They are read from the socket with the answer to whichever statement comes next. So whoever has seen that the socket
-    is readable asks for rows again, and whoever has asked in vain looks here before waiting: a notification may have
-    come with the answer, and its rows after it.
+    They are read from the socket together with the response to the next statement. So a caller that sees the socket
+    readable queries the rows again, and a caller whose query found none checks here before it waits: a notification may
+    have come with that response, and its rows after it.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -76,7 +76,7 @@ class Notifications:
         self._came = True
 
     def take(self) -> bool:
-        """Whether any came since this was asked last."""
+        """True if a notification came since the last call."""
         came, self._came = self._came, False
         if getattr(self._connection, "notifies", None) and isinstance(self._connection.notifies, list):  # psycopg2
             self._connection.notifies.clear()
@@ -84,6 +84,6 @@ class Notifications:
         return came
 
     def fileno(self) -> int:
-        """The connection's socket, for a selector."""
+        """Return the connection's socket, for a selector."""
         number: int = self._connection.fileno()
         return number

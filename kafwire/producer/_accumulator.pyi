@@ -57,9 +57,9 @@ class Accumulator(Queues):
     def prepare(self, batches: list[ProducerBatch]) -> None: ...
 
 class RecordSender:
-    """`send` of the blocking producer. The producer adds the waiting for metadata and for room in the buffer.
+    """`send` of the blocking producer. The producer adds the wait for metadata and for room in the buffer.
 
-    A base class in C as the loop that sends is where a producer's time goes.
+    A compiled base class, since most of a producer's time is spent in the loop that sends.
     """
 
     _accumulator: Accumulator

@@ -1,7 +1,7 @@
 # distutils: sources = kafwire/memory/native/buf.c
-"""The accumulator: records are encoded into their partition's open batch at once, by whichever thread sends them.
+"""The accumulator: the sending thread encodes each record into its partition's open batch at once.
 
-One record here, tables in `_rows`. The rule by which queues change is in `producer/_queues.pyx`.
+This module appends single records; `_rows` appends tables. `producer/_queues.pyx` has the rule by which queues change.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -42,45 +42,49 @@ cdef struct _Data:
     const uint8_t *data
     Py_ssize_t size  # -1: null
     Py_buffer view
-    bint is_view  # `view` is to be given back
+    bint is_view  # view must be released
 
 
-# One record, as far as it can be known before its batch.
+# One record, with everything that is known before it has a batch.
 cdef struct _Record:
     _Data key
     _Data value
     const uint8_t *headers
     size_t headers_size
     int64_t timestamp
-    size_t bound  # bytes that it takes at the most
-    int spread  # how its partition was found, or -1
+    size_t bound  # upper bound of its encoded size in bytes
+    int spread  # how the partition was chosen; -1: by the user or by the key
     bint placed  # the user named its partition
-    bint is_beyond  # it needs no room, and is taken until the producer has ended
-    bint is_deferred  # `defer` has taken it: it belongs to the transaction that is committed now
+    bint is_beyond  # needs no room, and is accepted until the producer has ended
+    bint is_deferred  # `defer` has accepted it: it belongs to the transaction that is being committed
 
 
 @cython.final
 cdef class Accumulator(Queues):
-    """What a producer sends is added to its queues here, and what is done with whole batches is asked for here."""
+    """Appends records to the partition queues, and seals, splits and moves whole batches."""
 
     # ---- one record
 
     def append(self, str topic_name, value, key, headers, timestamp_ms, partition):
-        """Encode one record: its Delivery, or None when the topic is unknown, or there is no room (`Budget.wait`)."""
+        """Encode one record and return its Delivery;
+
+        None if the topic is unknown or there is no room (`Budget.wait`).
+        """
         return self.put(topic_name, value, key, headers, timestamp_ms, partition)
 
     def append_beyond(self, str topic_name, value, key, headers, timestamp_ms, partition, *, bint is_deferred=False):
-        """`append` of a record that a delivery callback sent: it needs no room, and is taken while the producer closes.
+        """Like `append`, for a record sent by a delivery callback: it needs no room, and may follow `close`.
 
-        A callback that waits for room would wait for itself. None: the topic is unknown. `is_deferred`: `defer` has
-        checked the record, and a commit that began since then waits for it.
+        A callback that waited for room would wait for itself. Returns None if the topic is unknown. `is_deferred`:
+        `defer` has checked the record, and a commit that began since then waits for it.
         """
         return self.put(topic_name, value, key, headers, timestamp_ms, partition, True, is_deferred)
 
     def defer(self, str topic_name, value, key, headers, timestamp_ms):
-        """Check a record whose topic is not known yet: (what `append_beyond` takes of it, its Delivery).
+        """Check a record whose topic is not known yet; return (the arguments for `append_beyond`, its Delivery).
 
-        It is charged to the budget. `ProducerBatch.follow` says what became of it.
+        The record is charged to the budget. `ProducerBatch.follow` links the Delivery to the batch that takes the
+        record later.
         """
         cdef Topic topic = Topic.__new__(Topic)
         cdef Delivery delivery = Delivery.__new__(Delivery)
@@ -104,11 +108,11 @@ cdef class Accumulator(Queues):
         delivery.batch = batch
         delivery.timestamp_ms = record.timestamp
         batch.charge(record.bound)
-        self.latest = None  # the next record looks whether its topic is `deferred`
+        self.latest = None  # the next record checks whether its topic is in `deferred`
         return (topic_name, value, key, headers, record.timestamp), delivery
 
     cdef bint in_callback(self) except -1:
-        """Whether a delivery callback sends."""
+        """True if a delivery callback is sending."""
         return self.budget.callbacks is not None and self.budget.callbacks.is_current
 
     cdef Delivery put(self, str topic_name, value, key, headers, timestamp_ms, partition, bint is_beyond=False,
@@ -125,7 +129,7 @@ cdef class Accumulator(Queues):
             if not self.deferred:
                 self.latest = topic
             elif not is_beyond and topic_name in self.deferred and self.in_callback():
-                return None  # behind those of its topic that callbacks sent before
+                return None  # it follows the records of this topic that callbacks sent before
         record.is_beyond = is_beyond
         record.is_deferred = is_deferred
         record.value.is_view = record.key.is_view = False
@@ -141,7 +145,10 @@ cdef class Accumulator(Queues):
             give_back(&record.key)
 
     cdef inline int measure(self, _Record *record, Topic topic, bytes header_bytes, timestamp_ms) except -1:
-        """Its headers, its timestamp, and the bytes that it takes at the most."""
+        """Set the record's headers, timestamp and size bound;
+
+        raise RecordTooLargeError if it exceeds `max_request_size`.
+        """
         record.headers = NULL
         record.headers_size = 0
         if header_bytes is not None:
@@ -152,14 +159,14 @@ cdef class Accumulator(Queues):
         else:
             record.timestamp = timestamp_ms if PyLong_CheckExact(timestamp_ms) else whole(timestamp_ms)
             if record.timestamp < 0:
-                raise OverflowError("a time before 1970")
+                raise OverflowError("the timestamp is before 1970")
         record.bound = record_bound(max(record.key.size, 0), max(record.value.size, 0), record.headers_size)
         if record.bound + BATCH_HEADER > self.max_request_size:
             raise self.too_large(record.bound, topic.name)
         return 0
 
     cdef inline int64_t place(self, Topic topic, _Record *record, partition) except -2:
-        """Its partition; -1: the one that records stick to when it is added."""
+        """Return the record's partition; -1: the sticky partition at the time it is added."""
         cdef int64_t chosen
         record.spread = -1
         record.placed = partition is not None
@@ -176,7 +183,7 @@ cdef class Accumulator(Queues):
         return chosen
 
     cdef int32_t spread(self, Topic topic, const _Record *record) except -1:
-        """The partition of a record that is neither placed by its key nor sticks."""
+        """Return the partition of a record that has no key and is not sticky."""
         if self.rule.spread == SPREAD_RANDOM:
             return pick(&topic.weights.table, draw(&topic.sticky_state.rng_state))
         if self.rule.spread == SPREAD_TURNS:
@@ -186,7 +193,10 @@ cdef class Accumulator(Queues):
         )
 
     cdef Delivery add(self, Topic topic, int64_t chosen, _Record *record):
-        """Into its partition's open batch, or a new one; None: there is no room, or the topic was made anew."""
+        """Append to the partition's open batch, or to a new one;
+
+        None if there is no room or the topic was recreated.
+        """
         cdef Delivery delivery = Delivery.__new__(Delivery)
         cdef ProducerBatch spare = None
         cdef PendingSend pending_send = None
@@ -209,9 +219,9 @@ cdef class Accumulator(Queues):
 
     cdef int take(self, Topic topic, int64_t chosen, const _Record *record, ProducerBatch spare,
                   PendingSend pending_send, Delivery delivery, PyObject **where) noexcept:
-        """The step that takes one record: into its partition's open batch, or into `spare`, which is open then.
+        """Append one record to its partition's open batch, or to `spare`, which becomes the open batch.
 
-        NEEDS_BATCH: there is none, `where` says for which queue. NO_ROOM: the engine was told.
+        NEEDS_BATCH: the partition has no open batch; `where` is its queue. NO_ROOM: the engine was notified.
         """
         cdef PartitionQueue queue
         cdef ProducerBatch batch
@@ -255,7 +265,7 @@ cdef class Accumulator(Queues):
         batch.placed += record.placed
         if record.spread == SPREAD_STICKY:
             topic.sticky_state.stuck += added
-        elif record.spread == SPREAD_TURNS:  # only now: a record that finds no room comes again
+        elif record.spread == SPREAD_TURNS:  # only now: a record that finds no room is tried again
             topic.sticky_state.turn += 1
         if batch is not spare:
             batch.charge(added)
@@ -268,7 +278,7 @@ cdef class Accumulator(Queues):
         return DONE
 
     cdef ProducerBatch new_batch(self, size_t bound):
-        """One that no queue knows, with room for a record."""
+        """Return a batch in no queue, with room for a record."""
         cdef ProducerBatch batch = ProducerBatch.__new__(ProducerBatch, self.budget, None, self.now_ms())
         if writer_open(&batch.writer, FIRST_RESERVE if bound < FIRST_RESERVE else bound + BATCH_HEADER):
             raise MemoryError("no memory for a batch")
@@ -276,7 +286,7 @@ cdef class Accumulator(Queues):
         return batch
 
     cdef bint hurry(self, PartitionQueue queue, ProducerBatch batch, PendingSend pending_send) noexcept:
-        """Send the open batch of a partition past the engine, if nothing is before it; whether it is on its way."""
+        """Send a partition's open batch without the engine, if no batch is ahead of it; True if it was sent."""
         cdef DirectSend direct_send = pending_send.direct_send
         cdef SealWork work
         if queue.direct_send is not direct_send or queue.open is not batch:
@@ -300,66 +310,70 @@ cdef class Accumulator(Queues):
         if direct_send.submit(batch, pending_send):
             batch.closed = True
             queue.open = None
-        else:  # the connection is gone: the engine takes it from here
+        else:  # the connection is closed: the engine sends the batch
             self.close_batch(batch)
-        batch.recharge()  # nobody waits for room, or it would not go this way
+        batch.recharge()  # no sender is waiting for room: `waiting` was checked above
         return True
 
     # ---- many rows
 
     def split_rows(self, topic, Rows rows, int64_t first_row):
-        """What `plan_rows` is to be asked for: [(topic, row numbers)]; without a `topic` the rows' column says it."""
+        """List the arguments for `plan_rows`:
+
+        [(topic, row numbers)]; without `topic`, the rows' topic column decides.
+        """
         return by_topic(rows, first_row) if topic is None else [(topic, None)]
 
     def plan_rows(self, str topic_name, Rows rows, partition, int64_t first_row, transaction_generation=None,
                   bytes chosen=None):
         """Decide where each row goes: a RowPlan for `append_rows`, or None when the topic is unknown.
 
-        `transaction_generation` is the one in which the first row of the table came; by default the current one.
-        `chosen`: the numbers of the rows it is about (int32), all by default.
+        `transaction_generation` is the generation in which the first row of the table was sent; default: the current
+        one. `chosen`: the numbers of the rows to plan (int32); default: all.
         """
         if transaction_generation is None:
             transaction_generation = self.transaction_generation
         return plan_table(self, topic_name, rows, partition, first_row, transaction_generation, chosen)
 
     def append_rows(self, RowPlan plan, list parts):
-        """Encode on from where `plan` stands, as far as there is room, and append (batch, first, count) to `parts`.
+        """Encode rows from the plan's position on while there is room, and append (batch, first, count) to `parts`.
 
-        Answers whether the plan is finished; if not, the budget is used up (see `Budget.wait`), or the topic is unknown
-        by now.
+        Returns True if the plan is finished. If not, the budget is used up (see `Budget.wait`), or the topic has become
+        unknown.
         """
         return add_table(self, plan, parts)
 
-    # ---- batches on their way
+    # ---- sealed batches
 
     def prepare(self, list batches):
-        """Compress what is not compressed yet and stamp every batch with its producer and sequence, without the GIL."""
+        """Compress the batches that are not compressed and stamp each with its producer and sequence, without the GIL.
+        """
         seal_batches(self, batches)
 
     def cut(self, ProducerBatch batch, list starts, refused=None):
-        """Have the records of a sealed batch go on in parts: answers those that are to be sent, in order.
+        """Split a sealed batch into parts; return the parts to send, in order.
 
-        `starts` are the indexes of the first records of all parts, 0 the first. `refused` has, by index, the errors of
-        records that are no more to be sent: each of these has to be a part of its own. Nothing has changed if this
-        raises (`KafkaError`, `MemoryError`).
+        `starts` are the indexes of the first records of all parts, the first of them 0. `refused` maps indexes to the
+        errors of records that must not be sent: each of these must be a part of its own. If this raises (`KafkaError`,
+        `MemoryError`), nothing has changed.
         """
         return cut_batch(self, batch, starts, refused)
 
     def place_again(self, ProducerBatch batch):
-        """Have a batch of a retired topic go on in the one that replaced it, where its records belong now.
+        """Move a batch of a retired topic to the recreated topic, to the partitions where its records belong now.
 
-        Answers [(queue, batch)]: the batch itself, or parts of it if its records belong to several partitions. The
-        caller queues them. A partition that the user named is kept. Nothing has changed if this raises: `KafkaError`
-        when that partition does not exist, or when it is not known who chose it; `MemoryError`.
+        Returns [(queue, batch)]: the batch itself, or parts of it if its records belong to several partitions. The
+        caller queues them. A partition that the user named is kept. If this raises, nothing has changed: `KafkaError`
+        when that partition does not exist, or when it is not known whether the user named it; `MemoryError`.
         """
         return place_batch_again(self, batch)
 
 
 @cython.embedsignature(False)
 cdef class RecordSender:
-    """`send` of the blocking producer. The producer adds the waiting for metadata and for room in the buffer.
+    """`send` of the blocking producer. The producer adds the wait for metadata and for room in the buffer.
 
-    A base class in C as the loop that sends is where a producer's time goes.
+    A compiled base class, since most of a producer's time is spent in the loop that sends.
     """
 
     cdef public Accumulator _accumulator
@@ -400,7 +414,7 @@ cdef class RecordSender:
             raise AttributeError("this producer was not initialised")
         try:
             if headers is not None and not isinstance(headers, (list, tuple, dict)):
-                headers = list(headers)  # an iterator must not be empty when the record comes again
+                headers = list(headers)  # an iterator must not be empty when the record is sent again
             delivery = accumulator.put(<str?> topic, value, key, headers, timestamp_ms, partition)
             if delivery is not None:
                 return delivery
@@ -413,9 +427,9 @@ cdef class RecordSender:
 
 
 cdef object whole(object given):
-    """A numpy integer as an int; TypeError for a bool, and for everything else that is no integer."""
+    """Return an integer, such as numpy's, as an int; raise TypeError for a bool or a value that is no integer."""
     if isinstance(given, bool):
-        raise TypeError("a bool is no number")
+        raise TypeError("a bool is not a number")
     return operator.index(given)
 
 

@@ -74,7 +74,7 @@ class UserCallbacks:
 
 @final
 class Delivery:
-    """The handle of one sent record; `Producer.send` makes it. It completes by itself: you need not poll anything.
+    """The handle of one sent record; `Producer.send` returns it. It completes in the background, without polling.
 
     Example:
         >>> delivery = producer.send(topic, b"EWR-IAH")
@@ -126,7 +126,7 @@ class Delivery:
 
 @final
 class BatchDelivery:
-    """The handle of the rows of one call: `Producer.send_batch` makes it. It completes by itself.
+    """The handle of the rows of one call; `Producer.send_batch` returns it. It completes in the background.
 
     Example:
         >>> delivery = producer.send_batch(topic, pa.table({"value": ["JFK-MIA", "JFK-BQN"]}))

@@ -23,9 +23,9 @@ REPORT_S = 10.0  # between two lines in the log about records that failed unseen
 
 
 cdef object problem_of(function, str what):
-    """Call one of several who are to be told of something: what it raised that ends the program, or None.
+    """Call a listener or callback; return an exception that must stop the program, or None.
 
-    An `Exception` is logged. Either way the others are told too: call `raise_problem` afterwards.
+    An `Exception` is logged. In both cases the caller calls the others too, then `raise_problem`.
     """
     try:
         try:
@@ -38,18 +38,21 @@ cdef object problem_of(function, str what):
 
 
 cdef int raise_problem(problem) except -1:
-    """An interrupt is the main thread's; on the engine's it would leave others without an outcome."""
+    """Raise it on the main thread, else log it:
+
+    raised on the engine, it would leave other batches without an outcome.
+    """
     if problem is None:
         return 0
     if threading.get_ident() == threading.main_thread().ident:
         raise problem
-    _log.error("kafwire: a callback raised %s, which ends no thread of kafwire's", type(problem).__name__,
+    _log.error("kafwire: a callback raised %s; it stops no thread of kafwire's", type(problem).__name__,
                exc_info=problem)
     return 0
 
 
 cdef void let_go(list locks) noexcept:
-    """Let the threads go on that wait for one of these."""
+    """Wake the threads that wait for these locks."""
     if locks is not None:
         for lock in locks:
             lock.release()
@@ -66,7 +69,7 @@ cdef class Budget:
         self.listeners = {}
 
     cdef bint lacks(self, size_t size) noexcept:
-        """Whether `size` more bytes do not fit; one too large for the whole budget may come alone."""
+        """True if `size` more bytes do not fit. With an empty budget any size fits, even one larger than the limit."""
         if self.used == 0 or self.used + size <= self.limit:
             return False
         self.need = size
@@ -78,26 +81,26 @@ cdef class Budget:
             self.is_owed = True
 
     cdef int settle_up(self) except -1:
-        """Tell whoever waits of the room there is since `release`."""
+        """Notify the waiters if there is more room since the last notification."""
         if self.is_owed:
             self.tell()
         return 0
 
     cdef int tell(self) except -1:
-        """Whoever waits looks again."""
-        cdef list fresh = []  # before the locks are taken out: an allocation may run anything
+        """Wake waiting threads and call the listeners: each checks again whether there is room."""
+        cdef list fresh = []  # before the locks are taken out: an allocation may run any Python code
         cdef list locks
         self.is_owed = False
         locks, self.locks = self.locks, fresh
         let_go(locks)
         problem = None
         for listener in list(self.listeners):
-            raised = problem_of(listener, "what waits for room in buffer_memory")
+            raised = problem_of(listener, "a listener for room in buffer_memory")
             problem = raised if problem is None else problem
         return raise_problem(problem)
 
     def close(self, reason):
-        """Take nothing more; who waits for room is told."""
+        """Accept no more records, and notify the waiters."""
         self.closed = reason
         self.tell()
 
@@ -113,15 +116,15 @@ cdef class Budget:
         return 0
 
     def listen(self, listener):
-        """Call `listener()`, on any thread, whenever there is more room: for who waits and is no thread.
+        """Call `listener()`, on any thread, when there is more room: for a waiter that is not a thread.
 
-        May be called for several who wait, each of whom calls `unlisten` in the end.
+        Several waiters may share a listener; each calls `unlisten` when it stops waiting.
         """
         self.listeners[listener] = self.listeners.get(listener, 0) + 1
         self.waiting += 1
 
     def unlisten(self, listener):
-        """One of them waits no more."""
+        """Count one waiter less for a listener."""
         cdef int left = self.listeners[listener] - 1
         if left:
             self.listeners[listener] = left
@@ -130,19 +133,19 @@ cdef class Budget:
         self.waiting -= 1
 
     def wait(self, timeout):
-        """Wait until what last found no room fits, at most `timeout` seconds: whether it does."""
-        cdef size_t need = self.need  # others may come and need more
+        """Wait at most `timeout` seconds until the size that last found no room fits; True if it does."""
+        cdef size_t need = self.need  # other senders may change `self.need` meanwhile
         return self.waiter.wait(lambda seconds: self.wait_for(need, seconds), timeout) is not None
 
     cdef object wait_for(self, size_t need, timeout):
-        """True once `need` more bytes fit, or None."""
+        """Wait until `need` more bytes fit, then return True; None after `timeout` seconds."""
         cdef double until = self.seconds() + (threading.TIMEOUT_MAX if timeout is None else timeout)
         self.waiting += 1
         try:
             while not self.fits(need):
                 lock = wait_lock()
                 left = min(max(until - self.seconds(), 0.0), <double> threading.TIMEOUT_MAX)
-                if self.fits(need):  # what was called since then may have run anything
+                if self.fits(need):  # the calls above may have run any Python code
                     break
                 self.locks.append(lock)
                 try:
@@ -156,11 +159,11 @@ cdef class Budget:
             self.waiting -= 1
 
     cdef double seconds(self) noexcept:
-        """Monotonic, by the clock that it was given."""
+        """Monotonic seconds, by the producer's clock."""
         return monotonic_ms(self.clock) / 1e3
 
     def has_room(self):
-        """Whether what last found no room fits, or nothing more is taken at all."""
+        """True if the size that last found no room fits, or the budget is closed."""
         return self.fits(self.need)
 
     cdef bint fits(self, size_t size) noexcept:
@@ -173,7 +176,7 @@ cdef class UserCallbacks:
         raise TypeError("UserCallbacks are made by adding a callback")
 
     def hand_over(self):
-        """Have them called: the batch is done."""
+        """Submit the callbacks to the callback thread, or call them here if there is none."""
         cdef Budget budget = self.batch.budget
         budget.callbacks_due += 1
         if budget.callbacks is None:
@@ -240,33 +243,34 @@ cdef class ProducerBatch:
 
     @property
     def size(self):
-        """Bytes of the batch as it goes over the wire, or would if it went now."""
+        """Encoded size in bytes: sealed, or as it is now."""
         return self.wire.size if self.wire is not NULL else (self.writer.buf.size if self.writer.buf is not NULL else 0)
 
     @property
     def count(self):
-        """Records in it."""
+        """Number of records."""
         return self.count
 
     @property
     def is_part(self):
-        """Whether it was cut from another one."""
+        """True if it was split from another batch."""
         return self.whole is not None
 
     def outcomes(self):
-        """Of a batch that is done: (records, error or None) for what it was sent as, in the order of its records."""
+        """List (records, error or None) of a done batch and the parts it was split into, in the order of its records.
+        """
         cdef list leaves = []
         self.looked = True
         _leaves(self, 0, self.count, leaves)
         return [(count, (<ProducerBatch> batch).error) for batch, _, count in leaves]
 
     cdef void charge(self, size_t size) noexcept:
-        """It grew by `size` bytes."""
+        """Charge `size` bytes more to the budget."""
         self.charged += size
         self.budget.used += size
 
     cdef void recharge(self) noexcept:
-        """A sealed batch may be much smaller than what it was made of: give back the difference."""
+        """Release what compression saved: a sealed batch may be much smaller than its records."""
         if self.raw_size == 0:
             self.raw_size = self.charged
         if self.wire is not NULL and self.charged > self.wire.size:
@@ -274,27 +278,30 @@ cdef class ProducerBatch:
             self.charged = self.wire.size
 
     def payload(self):
-        """The sealed batch as a Buffer, shared; raises `KafkaError` if it is done, and its bytes are gone."""
+        """Return the sealed batch as a shared Buffer;
+
+        raise `KafkaError` if the batch is open, or done and its bytes freed.
+        """
         if self.wire is NULL:
-            raise KafkaError("a batch has no bytes: it is open, or done")
+            raise KafkaError("the batch has no bytes: it is still open, or already done")
         kw_buf_ref(self.wire)
         return Buffer.steal(self.wire)
 
     def succeed(self, int64_t base_offset, int64_t log_append_ms):
-        """The broker has it, from `base_offset` on (-1: it did not say)."""
+        """Complete it: the broker appended it at `base_offset` (-1: the response does not say)."""
         if not self.done:
             self.base_offset = base_offset
             self.log_append_ms = log_append_ms
             self.finish()
 
     def fail(self, error not None):
-        """It was not delivered, or nobody knows; `error` says which."""
+        """Complete it with `error`, which says whether it was not delivered or the outcome is unknown."""
         if not self.done:
             self.error = error
             self.finish()
 
     cdef int finish(self) except -1:
-        """Its outcome is there: first all is settled, then all are told, whatever one of them raises."""
+        """Settle the batch, then call all its callbacks, even if one raises."""
         cdef ProducerBatch batch = self
         cdef ProducerBatch whole
         cdef UserCallbacks user_callbacks
@@ -304,7 +311,7 @@ cdef class ProducerBatch:
         self.pass_charge()
         self.mark_done()
         while batch is not None and batch.done:
-            # The user's first: `flush` waits for what was handed over before its own callback ran.
+            # The user's callbacks first: `flush` waits for the callbacks that were handed over before its own ran.
             user_callbacks, batch.user_callbacks = batch.user_callbacks, None
             if user_callbacks is not None:
                 raised = problem_of(user_callbacks.hand_over, "a delivery callback")
@@ -323,7 +330,10 @@ cdef class ProducerBatch:
         return raise_problem(problem)
 
     cdef void mark_done(self) noexcept:
-        """It is done, and with its last part what it was cut from; threads that wait for either go on."""
+        """Mark it done, and the batch it was split from if this was the last part;
+
+        wake threads that wait for either.
+        """
         cdef ProducerBatch batch = self
         while True:
             batch.done = True
@@ -350,7 +360,7 @@ cdef class ProducerBatch:
         self.wire = NULL
 
     cdef void pass_charge(self) noexcept:
-        """Its memory is free once its user's callbacks ran, or those of the batch that it was cut from."""
+        """Free its memory once the user's callbacks ran: its own, or those of the batch it was split from."""
         cdef ProducerBatch batch = self
         cdef size_t charged = self.charged
         self.charged = 0
@@ -362,7 +372,7 @@ cdef class ProducerBatch:
         self.budget.release(charged)
 
     cdef int divide(self, list parts) except -1:
-        """Its records go on in `parts` of (index of the first record, batch): it is done when all of them are."""
+        """Continue its records in `parts` of (index of the first record, batch): it is done when all parts are."""
         cdef ProducerBatch part
         for _, part in parts:
             part.whole = self
@@ -374,7 +384,7 @@ cdef class ProducerBatch:
         return 0
 
     cdef ProducerBatch part_of(self, int32_t *index):
-        """The batch that the record `index` is in now; `index` becomes that in it."""
+        """Return the batch that holds record `index` now, and set `index` to the record's index there."""
         cdef ProducerBatch batch = self
         cdef const int32_t *place
         while batch.parts is not None:
@@ -391,12 +401,12 @@ cdef class ProducerBatch:
         return batch
 
     cdef bint is_observed(self) noexcept:
-        """Whether anybody but a thread on its direct_wait is told of its end: that is the engine's to do."""
+        """True if its end must notify more than the thread in its `direct_wait`: then the engine completes it."""
         return (self.locks is not None or self.callbacks is not None or self.user_callbacks is not None
                 or self.budget.waiting > 0)
 
     def add_done_callback(self, callback):
-        """Call `callback()` on the engine once done, or now if that is past."""
+        """Call `callback()` on the engine once it is done; at once if it is."""
         cdef list alone = [callback]  # made first: an allocation may let other threads run
         if self.done:
             callback()
@@ -406,9 +416,12 @@ cdef class ProducerBatch:
             self.callbacks.append(callback)
 
     cdef int add_user_callback(self, function) except -1:
-        """Call `function()` where callbacks run, behind those that are due; at once if it is done and none is due."""
+        """Call `function()` on the callback thread, after callbacks that are due;
+
+        at once if it is done and none is due.
+        """
         cdef Budget budget = self.budget
-        cdef UserCallbacks alone = UserCallbacks.__new__(UserCallbacks)  # first: an allocation may run anything
+        cdef UserCallbacks alone = UserCallbacks.__new__(UserCallbacks)  # first: an allocation may run any Python code
         alone.batch = self
         alone.functions = [function]
         if self.done:
@@ -423,14 +436,14 @@ cdef class ProducerBatch:
         return 0
 
     def follow(self, Delivery delivery not None):
-        """Have the outcome of its only record be that of `delivery`, a record that was sent in its place."""
+        """Complete this batch of one record as `delivery`, the record that was sent in its place, completes."""
         self.places = pack("=ii", 0, delivery.index)
         self.parts = [(0, delivery.batch)]
         self.looked = True
         delivery.batch.add_done_callback(self.end_following)
 
     def end_following(self):
-        """The batch that it follows is done."""
+        """Complete it: the batch that it follows is done."""
         if not self.done:
             self.finish()
 
@@ -438,14 +451,14 @@ cdef class ProducerBatch:
         if not self.done:
             if self.budget.process != process_generation():
                 raise KafkaError(
-                    f"a record to {self.queue.name} was sent before a fork: only the parent process learns what "
-                    "becomes of it"
+                    f"a record to {self.queue.name} was sent before a fork: only the parent process learns its "
+                    "outcome"
                 )
             is_callback = self.budget.callbacks is not None and self.budget.callbacks.is_current
             if is_callback or thread_name() == "kafwire-engine":
                 raise KafkaError(
-                    f"a delivery callback waited for {self.queue.name}, which only the thread that it runs on can "
-                    "deliver: hand the work to another thread"
+                    f"a delivery callback waited for {self.queue.name}, but only the callback's own thread can "
+                    "deliver it: wait in another thread"
                 )
             if self.budget.waiter.wait(self.await_done, timeout) is None and not self.done:
                 raise KafkaTimeoutError(
@@ -455,7 +468,7 @@ cdef class ProducerBatch:
     def await_done(self, timeout):
         """Block until it is done, at most `timeout` seconds (None: no limit): True if it is, else None."""
         cdef double began
-        cdef DirectWait direct_wait = self.direct_wait  # a reference of its own: the batch lets go of it when done
+        cdef DirectWait direct_wait = self.direct_wait  # keeps it alive: the batch drops its reference when it is done
         left = timeout
         # A direct wait blocks in C: a greenlet leaves the response to the engine.
         if direct_wait is not None and self.budget.closed is None and not is_patched():
@@ -467,7 +480,7 @@ cdef class ProducerBatch:
         lock = wait_lock()
         alone = [lock]
         wait_s = -1 if left is None else min(max(left, 0.0), threading.TIMEOUT_MAX)
-        if self.done:  # what was called since then may have run anything
+        if self.done:  # the calls above may have run any Python code
             return True
         if self.locks is None:
             self.locks = alone
@@ -481,7 +494,7 @@ cdef class ProducerBatch:
 
 
 cdef _leaves(ProducerBatch batch, int32_t first, int32_t count, list out):
-    """The `count` records of a batch from `first` on, as (batch, first, count) of what they are in now."""
+    """Append (batch, first, count) to `out` for `count` records from `first` on, by the batches that hold them now."""
     cdef ProducerBatch part
     cdef const int32_t *places
     cdef int32_t at, run
@@ -507,14 +520,14 @@ cdef _leaves(ProducerBatch batch, int32_t first, int32_t count, list out):
             _leaves(part, low - <int32_t> begin, high - low, out)
 
 
-# Kept by the million, and a collection of garbage would look at each. A cycle through one goes by its batch, which lets
-# go of its callbacks when it is done.
+# Delivery objects exist by the million, and a garbage collection would visit each. A cycle through one also goes
+# through its batch, which drops its callbacks when it is done.
 @cython.final
 @cython.no_gc
 @cython.freelist(4096)
 @cython.embedsignature(False)
 cdef class Delivery:
-    """The handle of one sent record; `Producer.send` makes it. It completes by itself: you need not poll anything.
+    """The handle of one sent record; `Producer.send` returns it. It completes in the background, without polling.
 
     Example:
         >>> delivery = producer.send(topic, b"EWR-IAH")
@@ -601,7 +614,7 @@ cdef class Delivery:
 @cython.final
 @cython.embedsignature(False)
 cdef class BatchDelivery:
-    """The handle of the rows of one call: `Producer.send_batch` makes it. It completes by itself.
+    """The handle of the rows of one call; `Producer.send_batch` returns it. It completes in the background.
 
     Example:
         >>> delivery = producer.send_batch(topic, pa.table({"value": ["JFK-MIA", "JFK-BQN"]}))
@@ -687,7 +700,7 @@ cdef class BatchDelivery:
         raise_problem(problem_of(countdown, "a delivery callback"))
 
     cdef list pieces(self, timeout):
-        """Wait for all: (batch, first, count) of what the rows were sent as, in the order of sending."""
+        """Wait for all rows; list (batch, first, count) by the batches that hold them, in the order of sending."""
         cdef ProducerBatch batch
         cdef list found = []
         deadline = None
@@ -708,7 +721,7 @@ cdef class BatchDelivery:
 
 @cython.final
 cdef class _Countdown:
-    """Calls a function with a delivery at the last of several calls."""
+    """Calls a function with a delivery once it was called for every part."""
 
     cdef object function
     cdef BatchDelivery delivery

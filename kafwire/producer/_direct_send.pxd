@@ -1,5 +1,4 @@
-"""A partition's direct send way: the thread that sends a record submits it, and takes the answer from the I/O
-thread."""
+"""A partition's direct send path: the sending thread submits a batch, and takes the response from the I/O thread."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kafwire.memory._buffer cimport kw_buf
@@ -31,43 +30,43 @@ cdef extern from "kafwire/producer/native/response_waiters.h" nogil:
 
 
 cdef class ResponseWaiters(ResponseFilter):
-    """One connection's answers, shown to whoever waits for them."""
+    """Offers the responses of one connection to the threads that wait for them."""
     cdef Notifier notifier
     cdef kw_waiters *waiters
-    cdef int quiet  # answers that the engine was not told of
+    cdef int quiet  # responses that the engine has not heard of
 
     cdef void tell(self) noexcept
 
 
 cdef class PendingSend(PendingRequest):
-    """What a direct send takes of Python's memory.
+    """The Python objects that a direct send needs.
 
-    Made before anything is looked at: making it may run a collection of garbage, and with that anything, another `send`
-    too.
+    Allocated before the send examines any state: an allocation may run a garbage collection, and so any code, even
+    another `send`.
     """
     cdef DirectSend direct_send
     cdef ProducerBatch batch
-    cdef tuple identity  # the batch's, see ProducerBatch.identity
+    cdef tuple identity  # identity of the batch, see ProducerBatch.identity
     cdef object token
 
 
-# The GIL holds each of its steps together, and no step runs Python: an interrupt finds it before or after. What is
-# `noexcept` is such a step.
+# The GIL makes each of its steps atomic, and no step runs Python: an interrupt comes before or after a step. The
+# `noexcept` functions are the steps.
 cdef class DirectSend(DirectWait):
     cdef ResponseWaiters waiters
     cdef readonly object connection
-    cdef RequestTable requests  # of the socket that the connection had when the partition was leased
+    cdef RequestTable requests  # of the connection's socket at the time the partition was leased
     cdef Clock clock
     cdef object answered
     cdef readonly ProducerBatch batch  # in flight, or None
-    cdef readonly int64_t sent  # batches, in all
-    cdef readonly int64_t end  # the offset behind the last batch that was acknowledged, or -1
+    cdef readonly int64_t sent  # number of batches sent
+    cdef readonly int64_t end  # the offset after the last acknowledged batch, or -1
     cdef bytes prefix
     cdef kw_buf *suffix
     cdef bint flexible
     cdef bytes plain
     cdef kw_answer answer
-    cdef void *lock  # a PyThread lock; taken, but for the moment between a wake and the waking
+    cdef void *lock  # a PyThread lock; held, except between a wake and the return of the waiting thread
     cdef bint is_awaited
     cdef object producer
     cdef int64_t producer_id
@@ -75,7 +74,7 @@ cdef class DirectSend(DirectWait):
     cdef int32_t sequence
     cdef int64_t ordinal
     cdef readonly double sent_ms
-    # What was not told yet, see `take_counts`.
+    # Counted since the last `take_counts`.
     cdef int64_t batches, records, delivered, bytes, bytes_raw, batch_bytes_max, bytes_out, responses
     cdef double latency_ms_sum, latency_ms_max
 

@@ -26,13 +26,13 @@ cdef extern from "pythread.h" nogil:
     PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int interruptible)
 
 cdef enum:
-    TELL_AFTER = 64  # answers that wait to be thrown away by the engine
+    TELL_AFTER = 64  # that many responses that the engine must discard make it run
     CORRELATION_ID_AT = 4
     SIZE_PREFIX = 4
-    SLICE_US = 100000  # a signal that comes just before a wait does not interrupt it: it is looked for so often
+    SLICE_US = 100000  # a signal just before a wait does not interrupt it: the wait checks for signals at this interval
     LAST_SEQUENCE = 0x7FFFFFFF
 
-# connections number their requests from 1 on; these are negative, and no two of them alike.
+# Connections number their requests from 1 on; these numbers are negative, and all different.
 cdef uint32_t last_number = 0
 
 
@@ -40,7 +40,7 @@ cdef void _wake(void *lock) noexcept nogil:
     PyThread_release_lock(<PyThread_type_lock> lock)
 
 
-# The I/O thread works on what it holds: that stays until it is detached, whatever the collector clears first.
+# The I/O thread uses its memory until it is detached: the garbage collector must not clear it before.
 @cython.final
 @cython.no_gc_clear
 cdef class ResponseWaiters(ResponseFilter):
@@ -57,7 +57,7 @@ cdef class ResponseWaiters(ResponseFilter):
         kw_waiters_free(self.waiters)
 
     cdef void tell(self) noexcept:
-        """Have the engine look at what it was not told of."""
+        """Make the engine look at responses it has not heard of."""
         self.notifier.notifier.tell(&self.notifier.notifier)
 
 
@@ -65,7 +65,7 @@ cdef class ResponseWaiters(ResponseFilter):
 @cython.no_gc_clear
 cdef class PendingSend(PendingRequest):
     def answer(self, frame, error):
-        """What the engine hears of the request."""
+        """Report the response, or the error, to the engine."""
         self.direct_send.answered(self.direct_send, self.batch, frame, error)
 
 
@@ -74,10 +74,11 @@ cdef class PendingSend(PendingRequest):
 cdef class DirectSend(DirectWait):
     """Sends batches of an idle partition, one at a time, from the thread that has the record.
 
-    `prefix` and `suffix` are the request before the batch's size and behind the batch; `flexible`: how the size is
-    written. `plain` is an answer without an error, its three numbers at `numbers_at`. `answered(direct send, batch,
-    frame, error)` is called on the engine for each request whose thread has not taken the answer by then. `place` is
-    who sends, and the number of the next record and batch: (producer, sequence, ordinal), as `Sequencer.lease` has it.
+    `prefix` and `suffix` are the request before the batch's size and after the batch; `flexible`: how the size is
+    encoded. `plain` is a response without an error, with its three numbers at `numbers_at`. `answered(direct send,
+    batch, frame, error)` is called on the engine for each request whose response no thread has taken by then. `place`
+    is the producer, and the numbers of its next record and batch: (producer, sequence, ordinal), as `Sequencer.lease`
+    returns it.
     """
 
     def __cinit__(self, ResponseWaiters waiters not None, RequestTable requests not None, connection,
@@ -116,7 +117,7 @@ cdef class DirectSend(DirectWait):
 
     @property
     def token(self):
-        """Of the request in flight, in the connection's table."""
+        """The token of the request in flight in the connection's request table."""
         return self.answer.token
 
     cdef PendingSend pending_send(self):
@@ -130,7 +131,7 @@ cdef class DirectSend(DirectWait):
         return pending_send
 
     cdef bint submit(self, ProducerBatch batch, PendingSend pending_send) noexcept:
-        """Send a sealed and stamped batch; False: it cannot be, and nothing has changed."""
+        """Send a sealed and stamped batch; False: it cannot be sent, and nothing has changed."""
         cdef kw_buf *segments[3]
         cdef kw_buf *text
         cdef uint8_t *at
@@ -139,7 +140,7 @@ cdef class DirectSend(DirectWait):
         cdef Py_ssize_t before = PyBytes_GET_SIZE(self.prefix)
         cdef int result
         if not self.requests.add(pending_send.token, pending_send):
-            return False  # the connection was given up: what it still says reaches nobody
+            return False  # the connection was given up: no thread reads its responses
         text = kw_buf_new(process_pool(), before + 5)
         if text is NULL:
             self.requests.remove(pending_send.token)
@@ -183,7 +184,7 @@ cdef class DirectSend(DirectWait):
         return True
 
     cdef int conclude_plain(self, ProducerBatch batch) except -1:
-        """The batch in flight was acknowledged; `answer` has its numbers."""
+        """Complete the batch in flight, which was acknowledged with the numbers in `answer`."""
         self.batch = None
         self.delivered += batch.count
         if self.answer.base_offset >= 0:
@@ -198,8 +199,8 @@ cdef class DirectSend(DirectWait):
         cdef double latency_ms
         cdef long long left
         if self.batch is not batch:
-            return  # the engine has it
-        if self.is_awaited:  # for whoever else waits, and a signal handler may be on top of that, the engine takes it
+            return  # the engine has the batch
+        if self.is_awaited:  # another thread waits, perhaps below this signal handler: the engine takes the response
             self.call_off()
             self.waiters.tell()
             return
@@ -215,7 +216,7 @@ cdef class DirectSend(DirectWait):
                 PyErr_CheckSignals()
         except BaseException:
             self.leave()
-            self.waiters.tell()  # if the answer is here, the engine takes it
+            self.waiters.tell()  # if the response has arrived, the engine takes it
             raise
         finally:
             self.is_awaited = False
@@ -223,10 +224,10 @@ cdef class DirectSend(DirectWait):
             return
         if self.answer.state != KW_ANSWERED:
             return
-        if self.batch is not batch or batch.is_observed():  # others are to be told, and that is the engine's to do
+        if self.batch is not batch or batch.is_observed():  # others must be notified: the engine does that
             self.waiters.tell()
             return
-        # Or else the engine has counted it.
+        # If the request is not in the table, the engine has counted it.
         if self.requests.remove(self.answer.token):
             latency_ms = monotonic_ms(self.clock) - self.sent_ms
             self.responses += 1
@@ -239,7 +240,7 @@ cdef class DirectSend(DirectWait):
             self.waiters.tell()
 
     cdef bint leave(self) noexcept:
-        """Wait no more; whether it was woken."""
+        """Stop waiting; True if it was woken."""
         if not kw_waiters_leave(self.waiters.waiters, &self.answer):
             return False
         PyThread_acquire_lock(<PyThread_type_lock> self.lock, 0)
@@ -249,25 +250,25 @@ cdef class DirectSend(DirectWait):
         kw_waiters_call_off(self.waiters.waiters, &self.answer)
 
     def complete(self, ProducerBatch batch, Buffer frame not None):
-        """On the engine: take the answer of the batch in flight, if it is a plain one. Whether it was taken."""
+        """On the engine: take the response to the batch in flight, if it is a plain one; True if taken."""
         if self.batch is not batch or not kw_waiters_read(&self.answer, frame.buf):
             return False
-        self.call_off()  # first: from then on this may be used anew
+        self.call_off()  # first: afterwards this may be used for another batch
         self.conclude_plain(batch)
         return True
 
     def revoke(self):
-        """Nothing more is sent this way: (sequence, ordinal, the batch in flight or None), for `Sequencer.resume`."""
+        """End the direct path; return (sequence, ordinal, the batch in flight or None), for `Sequencer.resume`."""
         cdef ProducerBatch batch = self.batch
         self.batch = None
         if batch is not None:
             batch.direct_wait = None
             self.call_off()
-            self.waiters.tell()  # its answer may be here, and the engine not know
+            self.waiters.tell()  # its response may have arrived unnoticed by the engine
         return self.sequence, self.ordinal, batch
 
     def take_counts(self):
-        """What was counted since this was asked last."""
+        """Return the counts since the last call, and reset them."""
         counts = {
             "batches": self.batches,
             "records": self.records,

@@ -1,7 +1,7 @@
-"""`producer/_partitioner.pxd` is the contract.
+"""The implementation of `producer/_partitioner.pxd`.
 
-May hold: arithmetic, and the call of the user's function. May not hold: what the weights are (`partitioner.py`), when a
-batch is full, who is asked for chance but the state that is handed in.
+Belongs here: arithmetic, and the call of the user's function. Does not: the choice of weights (`partitioner.py`), when
+a batch is full, and any source of randomness other than the state in the arguments.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -24,7 +24,7 @@ cdef extern from "kafwire/records/native/crc32.h" nogil:
 
 cdef enum:
     FEW_TOPICS = 64
-    ROW_OVERHEAD = 8  # about what a record takes beside its value; exact is what the writer counts
+    ROW_OVERHEAD = 8  # about what a record takes beside its value; the writer counts exactly
 
 cdef dict HASHES = {None: HASH_NONE, "murmur2": HASH_MURMUR2, "crc32": HASH_CRC32, "fnv1a": HASH_FNV1A}
 cdef dict SPREADS = {
@@ -58,7 +58,7 @@ cdef inline uint32_t murmur2(const uint8_t *data, size_t size) noexcept nogil:
 
 
 cdef inline uint32_t fnv1a(const uint8_t *data, size_t size) noexcept nogil:
-    """FNV-1a of 32 bits, read as a signed number, without its sign: so do librdkafka and Sarama."""
+    """FNV-1a of 32 bits, the absolute value of the signed number, as in librdkafka and Sarama."""
     cdef uint32_t h = 0x811C9DC5u
     cdef size_t i
     for i in range(size):
@@ -75,14 +75,14 @@ cdef inline uint32_t hash_of(int kind, const uint8_t *data, size_t size) noexcep
 
 
 def hash_key(str name, const uint8_t[::1] data):
-    """The hash `name` ("murmur2", "crc32", "fnv1a") of `data`, unsigned; `KeyError` for another name."""
+    """Return the unsigned hash `name` ("murmur2", "crc32", "fnv1a") of `data`; raise `KeyError` for another name."""
     return hash_of(HASHES[name], &data[0] if data.shape[0] else NULL, data.shape[0])
 
 
 # --- one record -----------------------------------------------------------------------------------------------------
 
 cdef int read_rule(object rule, Rule *out) except -1:
-    """A `producer.partitioner.Rule` in C."""
+    """Convert a `producer.partitioner.Rule` to its C form."""
     out.hash = HASHES[rule.hash]
     out.hashed_from = rule.hashed_from
     out.spread = SPREADS[rule.spread]
@@ -104,7 +104,7 @@ cdef int32_t by_key(const Rule *rule, const uint8_t *data, int64_t size, int32_t
 
 
 cdef uint64_t draw(uint64_t *state) noexcept nogil:
-    """The next 64 random bits (SplitMix64)."""
+    """Return the next 64 random bits (SplitMix64)."""
     cdef uint64_t z
     state[0] += 0x9E3779B97F4A7C15u
     z = state[0]
@@ -114,11 +114,11 @@ cdef uint64_t draw(uint64_t *state) noexcept nogil:
 
 
 cdef int32_t pick(const WeightTable *weights, uint64_t random) noexcept nogil:
-    """The partition whose share `random`, taken modulo the last end, falls into."""
+    """Return the partition whose share `random`, taken modulo the last end, falls into."""
     cdef int64_t total = weights.ends[weights.count - 1]
     cdef int64_t wanted = <int64_t>(random % <uint64_t>total)
     cdef int32_t low = 0, high = weights.count - 1, middle
-    if total == weights.count:  # all alike
+    if total == weights.count:  # equal weights
         return weights.ids[wanted]
     while low < high:
         middle = (low + high) // 2
@@ -168,7 +168,7 @@ cdef class PartitionWeights:
         free(self.table.ends)
 
     def pick(self, uint64_t random):
-        """The partition whose share `random`, taken modulo the sum of all, falls into."""
+        """Return the partition whose share `random`, taken modulo the sum of all, falls into."""
         return pick(&self.table, random)
 
 
@@ -176,15 +176,15 @@ cdef class PartitionWeights:
 
 cdef struct _Groups:
     int32_t *of_row
-    int32_t *firsts  # of each group: its first row
+    int32_t *firsts  # the first row of each group
     int64_t *counts
-    int32_t *slots  # group + 1 by a hash of its name; 0: free
-    size_t mask  # how many slots there are, less one
+    int32_t *slots  # hash table from topic name to group + 1; 0: free
+    size_t mask  # number of slots minus 1
     int32_t count
 
 
 cdef int64_t group_topics(const BytesView *topics, int64_t n, _Groups *groups) noexcept nogil:
-    """Number the topics by first appearance: -1, or the first row without one, or -2 for want of memory."""
+    """Number the topics by first appearance; return -1, the first row without a topic, or -2 if memory is lacking."""
     cdef const uint8_t *data
     cdef const uint8_t *other
     cdef const uint8_t *last = NULL
@@ -221,7 +221,7 @@ cdef int64_t group_topics(const BytesView *topics, int64_t n, _Groups *groups) n
 
 
 cdef bint widen(const BytesView *topics, _Groups *groups) noexcept nogil:
-    """Twice as many slots; False for want of memory."""
+    """Double the slots; False if memory is lacking."""
     cdef size_t mask = groups.mask * 2 + 1
     cdef size_t slot
     cdef int32_t *slots = <int32_t *> calloc(mask + 1, sizeof(int32_t))
@@ -254,9 +254,9 @@ cdef list by_topic(Rows rows, int64_t first_row):
     if rows.topic_problem is not None:
         raise rows.topic_problem
     if not topics.form:
-        raise ConfigError("no topic: name the one of all rows, or give them a column 'topic'")
+        raise ConfigError("no topic: name one for all rows, or give the table a column 'topic'")
     if n > INT32_MAX:
-        raise ConfigError(f"a chunk of {n} rows: send at most {INT32_MAX} rows at once")
+        raise ConfigError(f"a chunk has {n} rows: send at most {INT32_MAX} rows at once")
     if n == 0:
         return found
     memset(&groups, 0, sizeof(groups))
@@ -299,7 +299,7 @@ cdef str _topic_name(bytes name, int64_t row):
     try:
         return name.decode()
     except UnicodeDecodeError:
-        raise ConfigError(f"row {row}: its topic is no UTF-8: {name!r}") from None
+        raise ConfigError(f"row {row}: its topic is not UTF-8: {name!r}") from None
 
 
 cdef int64_t assign(const RowsView *view, const int32_t *chosen, int64_t count, const Rule *rule,
@@ -357,10 +357,10 @@ cdef int32_t ask(function, str topic, int32_t partitions, PartitionWeights weigh
             chosen = -1
         if 0 <= chosen < partitions:
             return chosen
-        said = f"answered {answer!r}"
+        said = f"returned {answer!r}"
     raise ConfigError(
-        f"{where}the partitioner {getattr(function, '__qualname__', function)} {said}; a partition of topic {topic!r} "
-        f"is needed, 0 to {partitions - 1}, for key {_shown(key)}; what it was asked for was not sent"
+        f"{where}the partitioner {getattr(function, '__qualname__', function)} {said}; it must return a partition of "
+        f"topic {topic!r}, 0 to {partitions - 1}, for key {_shown(key)}; the record was not sent"
     ) from problem
 
 

@@ -1,4 +1,4 @@
-"""Records of one batch go on in others: in parts of it, or where they belong since their topic was made anew."""
+"""Continues the records of one batch in other batches: parts of it, or batches of a recreated topic."""
 from kafwire.producer._batch cimport ProducerBatch
 from kafwire.producer._queues cimport Queues
 

@@ -1,5 +1,5 @@
 # distutils: sources = kafwire/memory/native/buf.c
-"""`producer/_parts.pxd` is the contract."""
+"""The implementation of `producer/_parts.pxd`."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
 from libc.string cimport memset
@@ -30,7 +30,7 @@ cdef list cut_batch(Queues queues, ProducerBatch batch, list starts, refused):
     cdef list parts = []
     cdef list ends = starts[1:] + [batch.count]
     if batch.wire is NULL:
-        raise ValueError("only a sealed batch is cut")
+        raise ValueError("only a sealed batch can be split")
     codec = batch.wire.data[22] & 7
     base = batch_base_timestamp(batch.wire.data)
     records = batch.wire.data + BATCH_HEADER
@@ -53,7 +53,7 @@ cdef list cut_batch(Queues queues, ProducerBatch batch, list starts, refused):
                 with nogil:
                     answer = writer_copy(&part.writer, records, size, &at, count, base)
             if answer:
-                raise KafkaError(f"a batch could not be cut: copying its records answered {answer}")
+                raise KafkaError(f"a batch could not be split: copying its records failed with code {answer}")
             part.count = count
             part.placed = 0 if batch.placed == 0 else count if batch.placed == batch.count else MIXED
             part.closed = True
@@ -67,7 +67,7 @@ cdef list cut_batch(Queues queues, ProducerBatch batch, list starts, refused):
     if refused is not None:
         for start, part in parts:
             if start in refused:
-                part.fail(refused[start])  # on the engine, where it raises nothing
+                part.fail(refused[start])  # on the engine, where no callback of it raises
     return [part for start, part in parts if refused is None or start not in refused]
 
 
@@ -88,13 +88,13 @@ cdef list place_batch_again(Queues queues, ProducerBatch batch):
         return [(batch.queue, batch)]
     if batch.placed == batch.count:
         raise KafkaError(
-            f"{made_anew}{batch.count} record(s) to partition {queue.partition}, which there is no more, are not "
-            "in the log"
+            f"{made_anew}{batch.count} record(s) are not in the log: their partition {queue.partition} no longer "
+            "exists"
         )
     if batch.placed or queues.rule.spread == SPREAD_FUNCTION:
         raise KafkaError(
-            f"{made_anew}{batch.count} record(s) whose partitions were not all chosen by kafwire, or by a function "
-            "of the user's, are not in the log: send them again"
+            f"{made_anew}{batch.count} record(s) are not in the log, as their partitions were not all chosen by "
+            "kafwire, or by the user's partitioner function: send them again"
         )
     if batch.wire is NULL:
         records = batch.writer.buf.data + BATCH_HEADER
@@ -119,7 +119,7 @@ cdef list place_batch_again(Queues queues, ProducerBatch batch):
 
 cdef list scatter(Queues queues, ProducerBatch batch, Topic topic, const uint8_t *records, size_t size, int64_t base,
                   uint16_t attributes):
-    """Where the records of a batch belong by their keys, and by what is left to the rule otherwise."""
+    """Choose the partition of each record again: by its key, else by the producer's rule."""
     cdef int32_t partitions = <int32_t> len(topic.queues)
     cdef int32_t count = batch.count
     cdef bytes chosen = PyBytes_FromStringAndSize(NULL, count * <Py_ssize_t> sizeof(int32_t))
@@ -127,7 +127,7 @@ cdef list scatter(Queues queues, ProducerBatch batch, Topic topic, const uint8_t
     cdef bytes numbers = PyBytes_FromStringAndSize(NULL, partitions * <Py_ssize_t> sizeof(int32_t))
     cdef int32_t *partition = <int32_t *> PyBytes_AS_STRING(chosen)
     cdef int32_t *place = <int32_t *> PyBytes_AS_STRING(places)
-    cdef int32_t *number = <int32_t *> PyBytes_AS_STRING(numbers)  # of the part that goes to a partition
+    cdef int32_t *number = <int32_t *> PyBytes_AS_STRING(numbers)  # partition: index of its part
     cdef PartitionWeights weights = topic.weights
     cdef StickyState sticky_state = topic.sticky_state
     cdef Rule rule = queues.rule
@@ -143,7 +143,7 @@ cdef list scatter(Queues queues, ProducerBatch batch, Topic topic, const uint8_t
             if answer:
                 break
     if answer:
-        raise KafkaError(f"a batch of {batch.queue.name} could not be read again (code {answer})")
+        raise KafkaError(f"a batch for {batch.queue.name} could not be decoded (code {answer})")
     topic.sticky_state = sticky_state
     memset(number, 0xff, partitions * sizeof(int32_t))
     for i in range(count):
@@ -166,7 +166,7 @@ cdef list scatter(Queues queues, ProducerBatch batch, Topic topic, const uint8_t
         _, part = parts[number[partition[i]]]
         answer = writer_copy(&part.writer, records, size, &at, 1, base)
         if answer:
-            raise KafkaError(f"a batch of {batch.queue.name} could not be copied (code {answer})")
+            raise KafkaError(f"a batch for {batch.queue.name} could not be copied (code {answer})")
         place[2 * i + 1] = part.count
         part.count += 1
     for _, part in parts:
@@ -178,7 +178,7 @@ cdef list scatter(Queues queues, ProducerBatch batch, Topic topic, const uint8_t
 
 cdef int _choose(const Rule *rule, const uint8_t *records, size_t size, size_t *at, int32_t partitions,
                  const WeightTable *weights, StickyState *sticky_state, int32_t *out) noexcept nogil:
-    """The partition of the record at `at`. What sticks goes where new records stick at the moment."""
+    """Write the partition of the record at `at` to `out`; a sticky record goes to the current sticky partition."""
     cdef const uint8_t *key
     cdef int64_t key_size
     cdef int answer = record_key(records, size, at, &key, &key_size)
@@ -200,8 +200,10 @@ cdef int _choose(const Rule *rule, const uint8_t *records, size_t size, size_t *
 
 
 cdef kw_buf *plain_records(ProducerBatch batch, int codec, const uint8_t *records, size_t size) except NULL:
-    """The records of a sealed batch, decompressed: into a buffer as large as they were, for which the engine need not
-    wait until the budget of decompression has room."""
+    """Return the decompressed records of a sealed batch.
+
+    The buffer is as large as the records were, so that the engine need not wait for room in the decompression budget.
+    """
     cdef kw_buf *out
     cdef const char *reason
     cdef int answer
@@ -213,5 +215,5 @@ cdef kw_buf *plain_records(ProducerBatch batch, int codec, const uint8_t *record
         answer = decompress(codec, records, size, &out, batch.raw_size, batch.raw_size, &reason)
     if answer:
         kw_buf_unref(out)
-        raise KafkaError(f"a batch could not be read again: decompressing it answered {answer}")
+        raise KafkaError(f"a batch could not be read again: decompressing it failed with code {answer}")
     return out

@@ -1,15 +1,14 @@
-"""The queues of all partitions: which batch is open, which wait, and which of them the engine is to look at.
+"""The queues of all partitions: which batch is open, which wait, and which need the engine's attention.
 
-Everything here runs under the GIL but the long parts (encoding rows, compressing, stamping), which own what they touch
-while they run: a batch that is being filled by `append_rows` is detached from its queue, and a sealed one is changed by
-the engine only. What is sent when, and what becomes of errors, is decided in `dispatcher.py`, `retries.py` and
-`sequencer.py`.
+Everything here runs under the GIL except the long parts (encoding rows, compressing, stamping), which own the data they
+touch while they run: a batch that `append_rows` fills is detached from its queue, and only the engine changes a sealed
+one. `dispatcher.py`, `retries.py` and `sequencer.py` decide when batches are sent and how errors are handled.
 
-Python code may send, wait, raise, and give the GIL away; and it runs in more places than it is called: where an object
-is made (a collection of garbage), where a buffer is given back, where others are told of room or of an outcome, and as
-a signal handler in all of these. So whatever changes the queues, here and in the modules that use this one, is done in
-one step that runs none, a `noexcept` function: all that it needs is made before, and it looks again at what may have
-changed meanwhile. What it did is told afterwards, and nothing that is raised then undoes it.
+Python code may send, wait, raise, and release the GIL. It runs in more places than the visible calls: where an object
+is allocated (garbage collection), where a buffer is released, where waiters are notified of room or of an outcome, and
+as a signal handler in all of these. So every change of the queues, here and in the modules that use this one, is one
+step that runs no Python, a `noexcept` function: the caller allocates what the step needs before it, and the step checks
+again what may have changed meanwhile. Notifications come after the step, and an exception of theirs does not undo it.
 """
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint64_t
@@ -31,7 +30,7 @@ CODEC_IDS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 cdef class PartitionQueue:
     """One partition's queue of batches: `fresh`, then `sealed`, then the open one.
 
-    The steps put into deques and take from them: of all that these do, only a want of memory can fail.
+    The steps append to deques and pop from them; of these operations, only a lack of memory can fail.
     """
 
     def __cinit__(self, str topic, int32_t partition, Topic owner=None):
@@ -42,9 +41,9 @@ cdef class PartitionQueue:
         self.fresh = collections.deque()
 
     def advance(self):
-        """Make the engine's what is before the first batch that is being filled; answers `fresh`.
+        """Move the batches ahead of the first one that is being filled to `fresh`, and return `fresh`.
 
-        In one step: between two of Python's, a thread may take the last batch out, or put one in.
+        In one step: between two Python operations, a thread may take the last batch out, or put one in.
         """
         self.pass_on()
         return self.fresh
@@ -55,30 +54,30 @@ cdef class PartitionQueue:
 
     @property
     def is_empty(self):
-        """Whether no record waits here: what was sent is not counted."""
+        """True if no record waits here; batches in flight do not count."""
         return self.open is None and not self.sealed and not self.fresh
 
     @property
     def name(self):
-        """As errors name it."""
+        """The name for errors: `topic-partition`."""
         return self.topic if self.partition < 0 else f"{self.topic}-{self.partition}"
 
 
 @cython.final
 cdef class Topic:
-    """A topic's queues, and how records that no key places are spread over them.
+    """A topic's queues, and the state that spreads records without a key over them.
 
-    One that is made anew, under the same name, is another Topic.
+    A recreated topic of the same name is another Topic.
     """
 
     @property
     def sticky(self):
-        """The partition that records without a key stick to; -1: none yet, or it was taken from them."""
+        """The sticky partition of records without a key; -1: none yet, or its weight was taken away."""
         return self.sticky_state.sticky
 
 
 cdef class Queues:
-    """All open and sealed batches of a producer, within `buffer_memory` bytes."""
+    """All batches of a producer that were not sent, within `buffer_memory` bytes."""
 
     def __cinit__(self, Notifier notifier not None, *, Clock clock not None, Waiter waiter not None, size_t batch_size,
                   size_t max_request_size, int64_t linger_ms, size_t buffer_memory, str compression, level, rule,
@@ -105,7 +104,7 @@ cdef class Queues:
     # ---- topics
 
     def set_topic(self, str name, int32_t partitions, PartitionWeights weights not None):
-        """Make a topic known, or take note of partitions added to it."""
+        """Add a topic, or the partitions added to it."""
         cdef Topic topic = self.topics.get(name)
         if topic is None:
             self.topics[name] = self.make_topic(name, partitions, weights)
@@ -115,9 +114,9 @@ cdef class Queues:
         self.set_weights(name, weights)
 
     def replace_topic(self, str name, int32_t partitions, PartitionWeights weights not None):
-        """The topic of a name is another one now: records go to that from here on. Answers the one before.
+        """Replace a recreated topic: records go to the new Topic from now on. Return the old one.
 
-        What is in that stays there, and so does what threads have begun to add to it: see `place_again`.
+        The old Topic keeps its batches, and those that threads have begun to fill: see `place_again`.
         """
         cdef Topic before = self.topics[name]
         cdef Topic topic = self.make_topic(name, partitions, weights)
@@ -139,7 +138,7 @@ cdef class Queues:
         return topic
 
     def set_weights(self, str name, PartitionWeights weights not None):
-        """Draw the partitions of a topic by `weights`. Records that stick to one that has none leave it at once."""
+        """Choose the partitions of a topic by `weights`; a sticky partition without a weight is left at once."""
         cdef Topic topic = self.topics[name]
         if max(weights.ids) >= len(topic.queues):
             raise ValueError(f"topic {name!r} has {len(topic.queues)} partitions, and weights for {weights.ids}")
@@ -148,10 +147,10 @@ cdef class Queues:
             topic.sticky_state.sticky = -1
 
     cdef int32_t stick_anew(self, Topic topic, size_t bound) noexcept:
-        """Where `bound` bytes go that stick to a partition, as those that did so before have filled a batch.
+        """Return the sticky partition for `bound` bytes when the current one has had a batch of them.
 
-        To another one, but not while the open batch has room, or it would leave half full; until twice as much is
-        there.
+        It is another partition, unless the open batch of the current one still has room: that batch would leave half
+        full. After twice the batch size, it is another one in any case.
         """
         cdef StickyState *sticky_state = &topic.sticky_state
         cdef ProducerBatch batch
@@ -165,25 +164,26 @@ cdef class Queues:
         move_on(sticky_state, &topic.weights.table)
         return sticky_state.sticky
 
-    # ---- steps of whoever adds records
+    # ---- steps of threads that append records
 
     cdef void linger(self, ProducerBatch batch) noexcept:
-        """The engine is to look when it is due."""
+        """Remember an open batch, and wake the engine if no timer is armed."""
         self.lingering.append(batch)
         if not self.timer_armed:
             self.timer_armed = True
             self.post()
 
     cdef void close_batch(self, ProducerBatch batch, bint queued=False, bint tell=True) noexcept:
-        """The batch takes no more records and waits to be sent; `queued`: it has its place already.
+        """Close a batch, to be sent; `queued`: it already has its place in the queue.
 
-        The engine is not told (`tell`) when it closes one itself: another turn would cost as much as the batch.
+        The engine closes batches with `tell` False: waking itself for another loop iteration would cost as much as the
+        batch.
         """
         cdef PartitionQueue queue = <PartitionQueue> batch.queue
         cdef ProducerBatch older = queue.open
         batch.closed = True
         if older is not None and older is not batch and not queued:
-            # What the same thread sent before may be in it: another thread had taken it, and has put it back.
+            # The open batch may hold earlier records of this thread: another thread had taken it out, and put it back.
             older.closed = True
             queue.sealed.append(older)
         if not queued:
@@ -203,26 +203,26 @@ cdef class Queues:
         self.notifier.notifier.notify(&self.notifier.notifier)
 
     cdef int64_t now_ms(self) except? -1:
-        """Monotonic; what a clock in Python raises is raised here."""
+        """Monotonic milliseconds. Raises the exception of a clock that is written in Python."""
         return <int64_t> (monotonic_ms(self.clock) if self.clock.is_system else self.clock.monotonic() * 1e3)
 
     cdef object problem(self, int status, size_t size):
-        """The error for what a step answered."""
+        """Return the error for a step's status."""
         if status == CLOSED:
             return KafkaError(FORKED if self.budget.closed is None else self.budget.closed)
         if status == REFUSED:
             return self.send_gate()
         if status == OTHER_ERA:
             return TransactionStateError(
-                "the transaction ended while rows were added to it: rows that were not added are not sent"
+                "the transaction ended while rows were added to it: the rows not yet added are not sent"
             )
         return MemoryError(f"no memory for a record of {size} bytes")
 
     cdef object too_large(self, size_t size, str topic):
-        """The error for a record that is."""
+        """Return the error for a record of `size` bytes."""
         return RecordTooLargeError(
             f"a record of about {size} bytes for topic {topic!r} is larger than max_request_size "
-            f"({self.max_request_size}): raise it, and max.message.bytes of the topic, or send less",
+            f"({self.max_request_size}): raise it and the topic's max.message.bytes, or send smaller records",
         )
 
     # ---- the engine's side
@@ -230,9 +230,9 @@ cdef class Queues:
     def collect(self, *, bint everything=False):
         """Close batches that lingered long enough (or all), and return the queues with something to send, each once.
 
-        Also answers when to look again: milliseconds until the oldest open batch is due, or None. While somebody waits
-        for room, batches are closed before they are due. A batch that cannot go yet, as others are before it, stays
-        open: or what comes while a partition stands still would be many small ones, and a request takes one at a time.
+        Also returns when to call it again: milliseconds until the oldest open batch is due, or None. While a sender
+        waits for room, batches are closed before they are due. A batch behind others stays open: closed while the
+        partition stands still, it would be one of many small batches, and a request takes one at a time.
         """
         cdef ProducerBatch batch
         cdef int64_t now = self.now_ms()
@@ -265,7 +265,7 @@ cdef class Queues:
         self.ready = fresh
 
     cdef bint close_late(self, ProducerBatch batch, bint everything) noexcept:
-        """Whether a batch that has lingered is closed now, or will be by the thread that fills it."""
+        """Close a batch that has lingered, or let the thread that fills it close it; False: it stays open."""
         cdef PartitionQueue queue = <PartitionQueue> batch.queue
         if queue.open is batch:
             if not everything and (queue.fresh or queue.sealed):
@@ -277,9 +277,9 @@ cdef class Queues:
         return True
 
     cdef int make_way(self) except -1:
-        """Close open batches, the oldest first, until half of the memory is on its way: room comes by sending.
+        """Close open batches, oldest first, until half of the memory is in closed batches: sending frees room.
 
-        Not all: with much on its way room will come, and batches that have just begun would go out small.
+        Not all of them: batches that have just begun would be sent small, while those in flight free room anyway.
         """
         cdef ProducerBatch batch
         cdef size_t held = 0
@@ -297,11 +297,11 @@ cdef class Queues:
         return 0
 
     def end(self, str reason):
-        """Nobody collects any more: batches that threads are still filling fail with `reason` when they come back."""
+        """Stop: batches that threads are still filling fail with `reason` when the threads are finished."""
         self.ended = reason
 
     def empty(self, PartitionQueue queue not None):
-        """Take out all that was not sent, in order. Nobody may be filling a batch of it."""
+        """Remove and return all unsent batches in order. No thread may be filling one of them."""
         if queue.open is not None:
             self.close_batch(queue.open, False, False)
         found = list(queue.advance())

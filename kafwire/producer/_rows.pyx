@@ -1,8 +1,8 @@
 # distutils: sources = kafwire/memory/native/buf.c
-"""`producer/_rows.pxd` is the contract; the rule by which queues change is in `producer/_queues.pyx`.
+"""The implementation of `producer/_rows.pxd`; `producer/_queues.pyx` has the rule by which queues change.
 
-A pass encodes up to `ROWS_AT_ONCE` batches without the GIL. `begin_pass` and `end_pass` are the steps before and behind
-it: what others do meanwhile, they find when it ends.
+A pass encodes up to `ROWS_AT_ONCE` batches without the GIL. `begin_pass` and `end_pass` are the steps before and after
+it: a change by another thread meanwhile is handled in `end_pass`.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -30,27 +30,26 @@ from kafwire.runtime._interfaces cimport wall_ms
 from kafwire.errors import ConfigError, KafkaError, ProtocolError, RecordTooLargeError, no_partition
 
 cdef enum:
-    ROWS_AT_ONCE = 16  # batches encoded by one pass, at the most
+    ROWS_AT_ONCE = 16  # most batches that one pass encodes
 
 
-# One batch being filled by append_rows.
-# One batch being filled by a pass.
+# One batch that a pass fills.
 cdef struct _Fill:
     BatchWriter writer
-    kw_buf *wire  # sealed: it is full
+    kw_buf *wire  # the sealed batch, if it is full
     bint full
     size_t bytes  # added in this pass
     int32_t count  # rows added in this pass
-    int32_t first  # the index of the first of them in the batch
-    int verdict  # DONE, or why the batch is to fail
+    int32_t first  # index in the batch of the first row added in this pass
+    int verdict  # DONE, or the status with which the batch fails
 
 
-# What is encoded without the GIL.
+# The state of one pass without the GIL.
 cdef struct _Pass:
     _Fill fills[ROWS_AT_ONCE]
-    int32_t n  # of them
+    int32_t n  # used entries of `fills`
     int32_t limit
-    int64_t position  # in the plan's rows
+    int64_t position  # next row, in the plan's rows
     int64_t end
     int64_t bad_row
     int failed
@@ -65,17 +64,17 @@ cdef class RowPlan:
 
     @property
     def finished(self):
-        """Whether every row is in a batch."""
+        """True if every row is in a batch."""
         return self.group >= self.groups
 
     cdef bint go_on(self) noexcept:
-        """On to the group of the next row; whether there is one."""
+        """Advance to the group of the next row; False if no row is left."""
         while self.group < self.groups and self.position >= self.bounds[self.group + 1]:
             self.group += 1
         return self.group < self.groups
 
     cdef int placed(self) noexcept:
-        """Whether the user named the partitions: 0: no, 1: of all rows, 2: perhaps of some."""
+        """How many rows have a partition named by the user: 0: none, 1: all, 2: perhaps some."""
         if self.partition is not None:
             return 1
         if not self.rows.view.partition.form:
@@ -97,7 +96,7 @@ cdef RowPlan plan_table(Queues queues, str topic_name, Rows rows, partition, int
     if partition is not None and not 0 <= partition < partitions:
         raise no_partition(topic_name, partitions, partition)
     if rows.view.length > INT32_MAX:
-        raise ConfigError(f"a chunk of {rows.view.length} rows: send at most {INT32_MAX} rows at once")
+        raise ConfigError(f"a chunk has {rows.view.length} rows: send at most {INT32_MAX} rows at once")
     plan = RowPlan.__new__(RowPlan)
     plan.topic = topic
     plan.partition = partition
@@ -109,7 +108,7 @@ cdef RowPlan plan_table(Queues queues, str topic_name, Rows rows, partition, int
 
 
 cdef int group_rows(Queues queues, RowPlan plan, int32_t partitions, bytes chosen) except -1:
-    """All rows are one group if they need not be looked at one by one."""
+    """Group the plan's rows by partition; they are one group if no row needs a look of its own."""
     cdef int32_t *numbers = NULL if chosen is None else <int32_t *> PyBytes_AS_STRING(chosen)
     cdef int64_t n = plan.rows.view.length if chosen is None else len(chosen) // <int64_t> sizeof(int32_t)
     cdef bint keyed = queues.rule.hash != HASH_NONE and plan.rows.view.key.form
@@ -142,7 +141,7 @@ cdef int group_rows(Queues queues, RowPlan plan, int32_t partitions, bytes chose
 
 
 cdef int assign_rows(Queues queues, RowPlan plan, const int32_t *numbers, int64_t n, int32_t *assigned) except -1:
-    """The partition of each row, into `assigned`."""
+    """Write the partition of each row to `assigned`."""
     cdef Topic topic = plan.topic
     cdef const RowsView *view = &plan.rows.view
     cdef int64_t bad
@@ -162,13 +161,13 @@ cdef int assign_rows(Queues queues, RowPlan plan, const int32_t *numbers, int64_
         )
     if queues.rule.spread == SPREAD_FUNCTION:
         ask_for_rows(queues.function, plan, numbers, n, assigned)
-    if topic.weights is weights:  # or else the sticky state leads by weights that are no more
+    if topic.weights is weights:  # new weights came meanwhile: this sticky state is for the old ones
         topic.sticky_state = sticky_state
     return 0
 
 
 cdef int ask_for_rows(function, RowPlan plan, const int32_t *numbers, int64_t n, int32_t *assigned) except -1:
-    """Have the user's function place all rows that are left to it."""
+    """Ask the user's partitioner for the rows that the rule does not place."""
     cdef const uint8_t *data
     cdef int64_t i, j, size
     for j in range(n):
@@ -183,7 +182,7 @@ cdef int ask_for_rows(function, RowPlan plan, const int32_t *numbers, int64_t n,
 
 
 cdef void sort_rows(RowPlan plan, const int32_t *numbers, int64_t n, const int32_t *assigned) noexcept:
-    """A counting sort, stable: the rows of each partition are a group."""
+    """Sort the rows by partition, stable (counting sort): the rows of each partition are a group."""
     cdef int32_t *index = plan.index
     cdef int64_t *bounds = plan.bounds
     cdef int32_t groups = plan.groups
@@ -221,15 +220,15 @@ cdef bint add_table(Queues queues, RowPlan plan, list parts) except -1:
                 return finished
     finally:
         queues.passes -= 1
-        # Whoever ends the transaction, or moves over, waits for this.
+        # The end of the transaction, or the move to the recreated topic, waits for this.
         if queues.send_gate is not None or topic.retired:
             queues.post()
 
 
 cdef bint plan_again(Queues queues, RowPlan plan) except -1:
-    """The topic was made anew while rows were added to it: those that are left go to where they belong now.
+    """Plan the rest of the rows again: the topic was recreated while rows were added to it.
 
-    False: it is unknown by now.
+    Returns False if the topic has become unknown.
     """
     cdef int64_t end = plan.bounds[plan.groups]
     cdef int64_t left = end - plan.position if plan.group < plan.groups else 0
@@ -256,7 +255,7 @@ cdef bint plan_again(Queues queues, RowPlan plan) except -1:
 
 
 cdef bint run_passes(Queues queues, RowPlan plan, list parts) except -1:
-    """One after the other, until all rows are in batches, or no more fit."""
+    """Run passes until all rows are in batches, or there is no room."""
     cdef int64_t timestamp = wall_ms(queues.clock)
     while plan.go_on():
         if not run_pass(queues, plan, timestamp, parts):
@@ -265,7 +264,7 @@ cdef bint run_passes(Queues queues, RowPlan plan, list parts) except -1:
 
 
 cdef bint run_pass(Queues queues, RowPlan plan, int64_t timestamp, list parts) except -1:
-    """False: there is no room, or the topic is unknown by now."""
+    """Run one pass; False: there is no room, or the topic has become unknown."""
     cdef _Pass work
     cdef list spares = []
     cdef int status = begin_pass(queues, plan, &work)
@@ -285,10 +284,10 @@ cdef bint run_pass(Queues queues, RowPlan plan, int64_t timestamp, list parts) e
 
 
 cdef int begin_pass(Queues queues, RowPlan plan, _Pass *work) noexcept:
-    """The step before rows are encoded: find their queue, and take its open batch out.
+    """Before rows are encoded: find their queue, and take its open batch out.
 
-    Nobody else may fill that while the GIL is away. It takes its place in the queue for that time: what others send
-    meanwhile comes after what they sent before, and a flush knows of it.
+    No other thread may fill that batch while the GIL is released. It keeps its place in the queue: records that others
+    send meanwhile come after those they sent before, and a flush covers it.
     """
     cdef Topic topic = plan.topic
     cdef int64_t number
@@ -317,7 +316,7 @@ cdef int begin_pass(Queues queues, RowPlan plan, _Pass *work) noexcept:
     work.position = plan.position
     work.end = plan.bounds[plan.group + 1]
     work.bad_row = -1
-    # A codec that calls Python is the engine's to call, in `prepare`: no signal comes there.
+    # The engine calls a codec that is written in Python, in `prepare`: no signal handler runs there.
     work.seals = not runs_python(queues.codec)
     plan.queue = <PartitionQueue> topic.queues[number]
     batch = plan.filled = plan.queue.open
@@ -377,7 +376,7 @@ cdef void encode_rows(_Pass *work, const RowsView *view, const int32_t *index, s
 
 
 cdef int make_spares(Queues queues, Py_ssize_t needed, list spares) except -1:
-    """Batches for what was encoded into new ones."""
+    """Make batches for the new batches that a pass encoded."""
     cdef int64_t now = queues.now_ms()
     while len(spares) < needed:
         spares.append(ProducerBatch.__new__(ProducerBatch, queues.budget, None, now))
@@ -385,9 +384,9 @@ cdef int make_spares(Queues queues, Py_ssize_t needed, list spares) except -1:
 
 
 cdef void end_pass(Queues queues, RowPlan plan, _Pass *work, list spares) noexcept:
-    """The step behind it: all that was encoded is put into its place.
+    """After rows are encoded: put the encoded batches into the queue.
 
-    As far as there are batches for it: should one not have been made, its rows and those behind it are not sent.
+    If too few spare batches could be made, their rows and all later ones are not sent.
     """
     cdef Topic topic = plan.topic
     cdef PartitionQueue queue = plan.queue
@@ -412,7 +411,7 @@ cdef void end_pass(Queues queues, RowPlan plan, _Pass *work, list spares) noexce
             batch.queue = queue
         if plan.sticks:
             topic.sticky_state.stuck += fill.bytes
-            if fill.full:  # a full batch is enough, whoever else has filled it
+            if fill.full:  # one full batch is enough, even if another thread filled it
                 topic.sticky_state.stuck = max(topic.sticky_state.stuck, queues.batch_size)
         plan.position += fill.count
         adopt(queues, batch, queue, fill, plan.placed())
@@ -420,7 +419,7 @@ cdef void end_pass(Queues queues, RowPlan plan, _Pass *work, list spares) noexce
 
 
 cdef void adopt(Queues queues, ProducerBatch batch, PartitionQueue queue, _Fill *fill, int placed) noexcept:
-    """A batch comes back from a pass: sealed, or open again; `verdict` says whether it is to fail.
+    """Take a batch back from a pass: sealed, or open again; set `verdict` if the batch must fail.
 
     `placed`: see `RowPlan.placed`.
     """
@@ -445,7 +444,7 @@ cdef void adopt(Queues queues, ProducerBatch batch, PartitionQueue queue, _Fill 
         batch.recharge()
         queues.close_batch(batch, queued)
     elif batch.count == 0:
-        pass  # its first row was bad
+        pass  # its first row was invalid
     elif queued and (queue.open is not None or batch.closed or queue.sealed[len(queue.sealed) - 1] is not batch):
         queues.close_batch(batch, queued)
     elif queued:
@@ -459,7 +458,7 @@ cdef void adopt(Queues queues, ProducerBatch batch, PartitionQueue queue, _Fill 
 
 
 cdef int tell_of_pass(Queues queues, RowPlan plan, _Pass *work, list spares, list parts) except -1:
-    """What `end_pass` did, for those whom it concerns: all of them, whatever one raises."""
+    """Fail batches by their verdict, list the parts and notify the waiters of the pass, all even if one raises."""
     cdef ProducerBatch batch
     cdef bint goes_on = plan.filled is not None
     cdef _Fill *fill
@@ -495,11 +494,11 @@ cdef int tell_of_pass(Queues queues, RowPlan plan, _Pass *work, list spares, lis
 cdef object problem_of_rows(int failed, int64_t row):
     if failed == WRITER_BAD_ROW:
         return ProtocolError(
-            f"row {row}: a timestamp out of range, or a header without a key; it is not sent, nor what comes after it "
-            "in its partition"
+            f"row {row}: a timestamp out of range, or a header without a key; it is not sent, nor are the rows after "
+            "it in its partition"
         )
     if failed == WRITER_TOO_LARGE:
         return RecordTooLargeError(
-            f"row {row} is larger than 2 GiB; it is not sent, nor what comes after it in its partition"
+            f"row {row} is larger than 2 GiB; it is not sent, nor are the rows after it in its partition"
         )
     return MemoryError(f"rows could not be encoded (code {failed})")

@@ -1,5 +1,5 @@
 # distutils: sources = kafwire/memory/native/buf.c
-"""`producer/_sealing.pxd` is the contract."""
+"""The implementation of `producer/_sealing.pxd`."""
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -33,7 +33,7 @@ cdef int seal_batches(Queues queues, list batches) except -1:
             identity = (producer_id, epoch, batch.sequence)
             work[i].writer = &batch.writer
             work[i].stamp = batch.identity != identity
-            # A connection that died may still hold the bytes of the last stamp: they must not change under it.
+            # A closed connection may still hold the bytes of the last stamp: they must not change.
             work[i].copy = batch.identity is not None and work[i].stamp
             work[i].producer_id = producer_id
             work[i].epoch = epoch
@@ -54,7 +54,7 @@ cdef int seal_batches(Queues queues, list batches) except -1:
 
 
 cdef void take_work(list batches, Py_ssize_t n, SealWork *work) noexcept:
-    """The step in which batches get what was made of them."""
+    """Give the batches their sealed bytes, in one step."""
     cdef ProducerBatch batch
     cdef Py_ssize_t i
     for i in range(n):

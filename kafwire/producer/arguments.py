@@ -1,4 +1,4 @@
-"""What both flavours of a producer say of arguments and of room that are not there."""
+"""Errors for wrong arguments and for a lack of room, shared by the blocking and the asyncio producer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Header = tuple[str, bytes | str | None]
 
 
 def no_room(sender: Sender, config: ProducerConfig) -> KafkaError:
-    """Why a record found no room in `buffer_memory` until its time was over."""
+    """Return the error for a record that found no room in `buffer_memory` in time."""
     closed = sender.accumulator.budget.closed
     if closed is not None:
         return KafkaError(closed)
@@ -30,43 +30,43 @@ def no_room(sender: Sender, config: ProducerConfig) -> KafkaError:
 
 
 def carry(error: BaseException, delivery: object) -> None:
-    """Have what ends a `send_batch` say what was buffered before (`KafkaError.delivery`), an interrupt too."""
+    """Attach the deliveries buffered so far to an exception that ends a `send_batch` (`KafkaError.delivery`)."""
     with contextlib.suppress(AttributeError, TypeError):
         error.delivery = delivery  # type: ignore[attr-defined]
 
 
 def check_topic(topic: Any) -> None:
-    """Raise `ConfigError` for what cannot be a topic's name."""
+    """Raise `ConfigError` for a value that cannot be a topic's name."""
     if not isinstance(topic, str) or not topic:
-        raise ConfigError(f"a topic's name is needed, not {topic!r}")
+        raise ConfigError(f"the topic must be a non-empty str, not {topic!r}")
 
 
 def check_partition(partition: Any) -> int | None:
-    """Return the number of a partition, or None; `ConfigError` for everything else."""
+    """Return the number of a partition, or None; raise `ConfigError` for any other value."""
     number = integer(partition)
     if partition is not None and (number is None or not -HIGHEST <= number <= HIGHEST):
-        raise ConfigError(f"partition={partition!r}: a whole number is needed, or None")
+        raise ConfigError(f"partition={partition!r}: it must be a whole number or None")
     return number
 
 
 def given_up(lost: Mapping[str, int]) -> KafkaTimeoutError:
-    """What a producer says that could not deliver all before it had to close: how many records, by partition."""
+    """Return the error of a producer that had to close before it delivered all, with the records lost by partition."""
     return KafkaTimeoutError(f"the producer was closed with {undelivered(lost)} not acknowledged")
 
 
 def wrong_argument(topic: Any, headers: Any, timestamp_ms: Any, partition: Any, error: Exception) -> ConfigError:
-    """Which argument of `send` is of no use. Looked for afterwards, as a record that is right must not pay for it."""
+    """Return the error for the wrong argument of `send`. Only called after a failure: a valid record costs no check."""
     if not isinstance(topic, str):
-        return ConfigError(f"a topic's name is needed, not {topic!r}")
+        return ConfigError(f"the topic must be a str, not {topic!r}")
     if timestamp_ms is not None and natural(timestamp_ms) is None:
         hint = ": seconds are int(seconds * 1000) milliseconds" if isinstance(timestamp_ms, float) else ""
         return ConfigError(
-            f"timestamp_ms={timestamp_ms!r}: whole milliseconds since the epoch are needed, from 0 on, or None{hint}"
+            f"timestamp_ms={timestamp_ms!r}: it must be whole milliseconds since the epoch, 0 or more, or None{hint}"
         )
     try:
         check_partition(partition)
     except ConfigError as wrong:
         return wrong
     if headers is not None and not isinstance(headers, Iterable):
-        return ConfigError(f"headers={headers!r}: a list of (key, value) pairs is needed")
+        return ConfigError(f"headers={headers!r}: it must be a list of (key, value) pairs")
     return ConfigError(f"the record cannot be encoded: {error}")

@@ -1,8 +1,8 @@
-"""Records that delivery callbacks send to topics or partitions which the producer does not know: they wait, in order.
+"""Records that delivery callbacks send to topics or partitions that the producer does not know yet; order is kept.
 
-A callback may not wait for metadata: the thread that calls callbacks is one, and `flush` waits for it. So `send` checks
-the record, and returns its Delivery at once. The engine looks the topic or the partition up, and the callback thread
-appends the records then, before any that callbacks send to the topic later.
+A callback must not wait for metadata: `flush` waits for the callback thread. So `send` checks the record, and returns
+its Delivery at once. The engine looks the topic or the partition up, and the callback thread then appends the records,
+before any that callbacks send to the topic later.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _Record = tuple[tuple[str, Any, Any, Any, int], int | None, Delivery]
 
 
 class DeferredRecords:
-    """Those of one producer. `send` and `_place` run where callbacks run, the rest on the engine.
+    """The deferred records of one producer. `send` and `_place` run on the callback thread, the rest on the engine.
 
     Args:
         learn: makes a topic known to the accumulator, or raises.
         learn_partition: waits until the accumulator knows an added partition, or raises.
-        on_news: called on the engine when records were appended, or failed with the error that it is given.
+        on_news: called on the engine when records were appended (None), or failed (the error).
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class DeferredRecords:
     def send(
         self, topic: str, value: Any, key: Any, headers: Any, timestamp_ms: int | None, partition: int | None
     ) -> Delivery:
-        """`Producer.send` within a delivery callback: it never waits."""
+        """`Producer.send` for a delivery callback: it never waits."""
         accumulator = self._accumulator
         missing: UnknownPartition | None = None
         while topic not in self._waiting and topic in accumulator.topics and missing is None:
@@ -80,13 +80,13 @@ class DeferredRecords:
 
     @property
     def batches(self) -> list[ProducerBatch]:
-        """What stands for the records that wait, until they have an outcome."""
+        """The placeholder batches of the waiting records, until these have an outcome."""
         placing = self._placing
         waiting = [delivery for records in list(self._waiting.values()) for _, _, delivery in list(records)]
         return [delivery.batch for delivery in [*waiting, *([] if placing is None else [placing])]]
 
     def give_up(self, error_of: Callable[[ProducerBatch], KafkaError]) -> int:
-        """Fail the records that wait. Returns how many it were."""
+        """Fail the waiting records. Return their number."""
         count = 0
         for records in list(self._waiting.values()):
             while records:
@@ -99,7 +99,7 @@ class DeferredRecords:
         return count
 
     def stop(self) -> None:
-        """Look nothing up any more."""
+        """Cancel the lookups."""
         for task in self._tasks.values():
             task.cancel()
 
@@ -117,9 +117,9 @@ class DeferredRecords:
         self._engine.callbacks.submit(partial(self._place, topic, error, missing))
 
     def _place(self, topic: str, error: KafkaError | None, missing: UnknownPartition | None) -> None:
-        """Append the records of a topic that was looked up, or fail those that `error` is about.
+        """Append the records of a topic that was looked up, or fail them with `error`.
 
-        That is the first record where `missing` is its partition, and all of them where the topic is unknown.
+        The error fails the first record if its partition is `missing`, and all records if the topic is unknown.
         """
         records = self._waiting[topic]
         failure: KafkaError | None = None
@@ -153,20 +153,21 @@ class DeferredRecords:
     def _append(
         self, record: tuple[str, Any, Any, Any, int], partition: int | None
     ) -> tuple[Delivery | None, KafkaError | None]:
-        """Append one record: its Delivery, or its error; neither where the topic is unknown."""
+        """Append one record; return its Delivery, or its error, or neither if the topic is unknown."""
         try:
             return self._accumulator.append_beyond(*record, partition, is_deferred=True), None
         except KafkaError as refusal:
             return None, refusal
-        except BaseException as refusal:  # noqa: BLE001 # a partitioner's `sys.exit()` leaves no other record without an outcome
+        # A partitioner's `sys.exit()` must not leave other records without an outcome.
+        except BaseException as refusal:  # noqa: BLE001
             error = KafkaError(f"the record for topic {record[0]!r} could not be added: {refusal!r}")
             error.__cause__ = refusal
             return None, error
 
 
 def _checked(value: Any, name: str) -> Any:
-    """A value or a key that cannot change while it waits."""
-    if value is None or isinstance(value, bytes | str):  # a text is refused with the record
+    """Return a value or a key in a form that cannot change while it waits."""
+    if value is None or isinstance(value, bytes | str):  # text is rejected together with the record
         return value
     try:
         return bytes(memoryview(value))

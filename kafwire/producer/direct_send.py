@@ -1,9 +1,9 @@
-"""Idle partitions leased to the threads that send: a record that somebody waits for goes past the engine, and back.
+"""Direct sends: an idle partition is leased to the sending threads, and an awaited record bypasses the engine.
 
-Two threads less are to be woken for it. The engine leases a partition that was found idle again and again, with
-`linger_ms=0` and outside of transactions; `_direct_send` has the way itself. It takes the partition back as soon as
-there is more to it than one batch after the other: a second batch, an answer with anything but good news, a lost
-connection, other metadata, a flush. What is in flight then is the engine's like any other.
+That saves waking two threads. The engine leases a partition that was idle several times in a row, with `linger_ms=0`
+and outside of transactions; `_direct_send` has the path itself. The engine takes the partition back at the first event
+other than one batch after the other: a second batch, a response with an error, a lost connection, new metadata, a
+flush. A batch in flight then becomes the engine's.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from kafwire.producer.request import FIRST_VERSION_WITH_TOPIC_IDS, single_frame
 from kafwire.producer.sequencer import Identity
 from kafwire.runtime.interfaces import Notifier, RequestTable
 
-# So many batches in a row must find their partition idle before it is leased, and at least each so often one must go
-# that way for it to stay so.
+# LULLS: a partition is leased after this many batches in a row found it idle. UNUSED_S: the lease ends if no batch was
+# sent directly for so long.
 LULLS = 4
 UNUSED_S = 30.0
 WATCH_S = 1.0
-# From this version on the three numbers of an answer stand together.
+# From this version on, the three numbers of a response are adjacent.
 FIRST_VERSION = 5
 CORRELATION_ID_BYTES = 4
 
 
 class SendsBatches(Protocol):
-    """What direct sends need of the producer that sends all other batches."""
+    """The part of the sender that direct sends use."""
 
     cluster: Cluster
     config: ProducerConfig
@@ -47,10 +47,10 @@ class SendsBatches(Protocol):
 
     @property
     def identity(self) -> Identity | None:
-        """Who numbers the batches."""
+        """The producer identity under which batches are numbered."""
 
     def on_wake(self) -> None:
-        """Send what may be sent now."""
+        """Send the batches that may be sent now."""
 
     def on_answer(
         self,
@@ -61,30 +61,30 @@ class SendsBatches(Protocol):
         frame: Buffer | None,
         error: KafkaError | None,
     ) -> None:
-        """A request with these batches was answered (`frame`), failed (`error`), or left and has no answer."""
+        """Handle the response (`frame`) or failure (`error`) of a request; neither: acks=0 has no response."""
 
     def on_outcomes(self) -> None:
-        """Batches came back: go on with what waited for that."""
+        """Continue after outcomes: send batches that waited for them."""
 
     def take_over(self, queue: PartitionQueue, batch: ProducerBatch, connection: BrokerConnection) -> None:
-        """A batch that is in flight on `connection` is not a direct send's any more."""
+        """Take over a batch in flight on `connection` from a direct send."""
 
 
 class DirectSends:
-    """The partitions of one producer that are leased. Lives on the engine."""
+    """The leased partitions of one producer. Runs on the engine."""
 
     def __init__(self, sender: SendsBatches) -> None:
         self._sender = sender
         self._leased: dict[PartitionQueue, DirectSend] = {}
         self._used: dict[
             PartitionQueue, tuple[int, float]
-        ] = {}  # the batches that had gone, and since when it is no more
+        ] = {}  # batches sent so far, and since when that number is unchanged
         self._lulls: dict[PartitionQueue, int] = {}
         self._waiters: dict[BrokerConnection, tuple[RequestTable, ResponseWaiters]] = {}
         self._watch: asyncio.TimerHandle | None = None
 
     def look_at(self, queue: PartitionQueue, connection: BrokerConnection, version: int, *, is_idle: bool) -> None:
-        """A batch went alone in its request and was delivered: lease its partition if it was idle for a while."""
+        """Note a batch delivered alone in its request; lease its partition if it was idle several times in a row."""
         lulls = self._lulls[queue] = self._lulls.get(queue, 0) + 1 if is_idle else 0
         if lulls >= LULLS:
             self._lease(queue, connection, version)
@@ -135,12 +135,12 @@ class DirectSends:
         )
         self._leased[queue] = direct_send
         self._used[queue] = 0, sender.cluster.engine.now_ms()
-        queue.direct_send = direct_send  # from here on threads may send
+        queue.direct_send = direct_send  # from now on threads may send directly
         if self._watch is None:
             self._watch = asyncio.get_running_loop().call_later(WATCH_S, self._on_watch)
 
     def revoke(self, queue: PartitionQueue) -> None:
-        """Take a partition back, if it is leased: what is in flight goes on as if the engine had sent it."""
+        """Take a partition back, if it is leased; a batch in flight continues as the engine's."""
         direct_send = self._leased.pop(queue, None)
         if direct_send is None:
             return
@@ -172,7 +172,7 @@ class DirectSends:
         frame: Buffer | None,
         error: KafkaError | None,
     ) -> None:
-        """What came of a request, unless its thread was faster."""
+        """Handle the response to a direct send, unless its thread was faster."""
         if batch.done and not self._is_owed(batch):
             return
         if frame is not None and direct_send.complete(batch, frame):
@@ -181,24 +181,23 @@ class DirectSends:
         queue = batch.queue
         if queue.direct_send is direct_send:
             self.revoke(queue)
-        if not batch.done or self._is_owed(
-            batch
-        ):  # its thread may have been faster even now; from the revoke on it cannot
+        # Until the revoke, its thread may still be faster.
+        if not batch.done or self._is_owed(batch):
             self._sender.on_answer(direct_send.connection, version, [(queue, batch)], names, frame, error)
 
     @staticmethod
     def _is_owed(batch: ProducerBatch) -> bool:
-        """Whether the engine waits for its answer, although the batch is done: it was purged."""
+        """True if the engine waits for its response although the batch is done: it was purged."""
         return batch in batch.queue.sequencer.in_flight
 
     def stop(self) -> None:
-        """The producer is closed."""
+        """Take all partitions back: the producer is closed."""
         if self._watch is not None:
             self._watch.cancel()
         self.revoke_all()
 
     def count(self) -> None:
-        """Hand over what was counted, for metrics."""
+        """Add the counts of direct sends to the metrics."""
         for queue, direct_send in self._leased.items():
             self._count(queue, direct_send)
 
@@ -208,7 +207,7 @@ class DirectSends:
         direct_send.connection.went_by(counts)
 
     def _on_watch(self) -> None:
-        """See to requests that are not answered, and to partitions that nobody sends to."""
+        """Check for requests without a response, and for leased partitions without records."""
         self._watch = asyncio.get_running_loop().call_later(WATCH_S, self._on_watch)
         if self._sender.cluster.is_stale:
             self._sender.on_wake()
@@ -231,7 +230,7 @@ class DirectSends:
 
 
 def plain_answer(version: int, queue: PartitionQueue, topic_id: uuid.UUID) -> tuple[bytes, int]:
-    """An answer without an error, from its correlation id on, and where in it the numbers are."""
+    """Return the bytes of a response without an error, from its correlation id on, and the position of its numbers."""
     part = protocol.ProduceResponse.PartitionProduceResponse(index=queue.partition)
     named: dict[str, Any] = {"topic_id": topic_id} if version >= FIRST_VERSION_WITH_TOPIC_IDS else {"name": queue.topic}
     topic = protocol.ProduceResponse.TopicProduceResponse(partition_responses=[part], **named)

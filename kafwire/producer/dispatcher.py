@@ -1,4 +1,4 @@
-"""Which batches go now: they are taken from their partitions, and each leader is sent a request with its own."""
+"""Picks the batches to send now, one per partition, and sends each leader a request with its batches."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from kafwire.runtime.log import log
 if TYPE_CHECKING:
     from kafwire.producer.transaction_manager import Transactions
 
-# Batches of one request, at most one of each partition.
+# The batches of one request, at most one per partition.
 Group = list[tuple[PartitionQueue, ProducerBatch]]
-# The connection, the request's version, its batches, its topics by the names it has for them, its answer or its error.
+# Arguments: connection, request version, batches, topic names by their bytes in the request, response, error.
 OnAnswer = Callable[[BrokerConnection, int, Group, dict[bytes, str], Buffer | None, KafkaError | None], object]
 
 
 class Dispatcher:
-    """Sends the batches of one producer. Lives on the engine."""
+    """Sends the batches of one producer. Runs on the engine."""
 
     def __init__(
         self,
@@ -68,16 +68,16 @@ class Dispatcher:
         self._on_answer = on_answer
 
     def send_some(self, now: float, identity: Identity | None) -> bool:
-        """Send a batch of each queue that may; False: there was none.
+        """Send a batch of each queue that may send one; False: there was none.
 
-        Whatever is raised on the way, the batches that were taken and not handed over are settled.
+        If anything raises, the batches that were taken but not handed to a connection are settled.
         """
         requests: dict[BrokerConnection, Group] = {}
         try:
             self._take(requests, now, identity)
             if not requests:
                 return False
-            # All of this turn's batches are compressed and stamped in one pass without the GIL.
+            # All batches of this iteration are compressed and stamped in one pass without the GIL.
             try:
                 self._accumulator.prepare([batch for group in requests.values() for _, batch in group])
             except (KafkaError, MemoryError) as error:
@@ -105,7 +105,7 @@ class Dispatcher:
         return True
 
     def _take(self, requests: dict[BrokerConnection, Group], now: float, identity: Identity | None) -> None:
-        """Take the next batch of each queue that may send one, by the connections to send them on."""
+        """Take the next batch of each queue that may send one, grouped by the connection to send them on."""
         sizes: dict[BrokerConnection, int] = {}
         recreated = self._recreated.names
         for where, queue in list(self._batches.waiting.items()):
@@ -121,7 +121,7 @@ class Dispatcher:
                 self._batches.dismiss(where, queue)
                 if queue.sequencer.doubts:
                     self._doubts.note(connection.node, queue)
-                if queue.fresh:  # as much is in flight as may be
+                if queue.fresh:  # the partition has its maximum in flight
                     self._balance.note(connection.node, now, taken=False)
                 continue
             requests.setdefault(connection, []).append((queue, batch))
@@ -130,7 +130,7 @@ class Dispatcher:
             self._balance.note(connection.node, now, taken=True)
 
     def _fail(self, group: Group, error: Exception) -> None:
-        """These batches can never be sent."""
+        """Fail batches that can never be sent."""
         for queue, batch in group:
             verdict = queue.sequencer.outcome(batch, NOT_SENT, retriable=False)
             problem = error if isinstance(error, KafkaError) else KafkaError(f"{queue.name}: {error}")

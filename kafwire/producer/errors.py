@@ -1,4 +1,4 @@
-"""What a broker says of a batch, and of single records in it (KIP-467), as the errors that their deliveries carry."""
+"""Converts a broker's errors for a batch, and for single records in it (KIP-467), to the errors of deliveries."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def error_of(
     *,
     transactional_id: str | None = None,
 ) -> BrokerError | None:
-    """What the broker says of the whole batch; None: it took it."""
+    """Return the error for the whole batch; None if it was appended."""
     if not part.error_code:
         return None
     where = f"{queue.name} on {connection.where}"
     if part.error_code == ErrorCode.MESSAGE_TOO_LARGE and batch.count == 1:
         return RecordTooLargeError(
-            f"{_record_in(batch, 0)} to {where} is larger than the broker takes ({batch.size} bytes as sent): raise "
-            "max.message.bytes of the topic, or send less"
+            f"{_record_in(batch, 0)} to {where} is larger than the broker accepts ({batch.size} bytes as sent): raise "
+            "the topic's max.message.bytes, or send smaller records"
         )
     detail = f": {part.error_message}" if part.error_message else ""
     records = "; ".join(f"record {e.batch_index}: {e.batch_index_error_message}" for e in part.record_errors[:3])
@@ -44,19 +44,19 @@ def error_of(
 def refused_records(
     part: PartitionAnswer, queue: PartitionQueue, batch: ProducerBatch, connection: BrokerConnection
 ) -> dict[int, KafkaError]:
-    """The errors of the records that the broker names, by their index in the batch."""
+    """Return the errors of the records that the response names, by index in the batch."""
     refused: dict[int, KafkaError] = {}
     for named in part.record_errors:
         if 0 <= named.batch_index < batch.count:
-            said = named.batch_index_error_message or part.error_message or "the broker does not say why"
+            said = named.batch_index_error_message or part.error_message or "the broker gave no reason"
             text = f"{_record_in(batch, named.batch_index)} to {queue.name} on {connection.where}: {said}"
             refused[named.batch_index] = broker_error(part.error_code, text, api="Produce", topic=queue.topic)
     return refused
 
 
 def doubtful(error: KafkaError) -> KafkaError:
-    """The same for what an earlier attempt may have put into the log."""
-    text = "an attempt was not answered, so they may or may not be in the log"
+    """Return the error with a note that an earlier attempt may have appended the batch (`in_doubt`)."""
+    text = "an attempt got no response, so they may or may not be in the log"
     if isinstance(error, AuthorizationError):
         error = AuthorizationError(
             error.code,
@@ -69,18 +69,18 @@ def doubtful(error: KafkaError) -> KafkaError:
     elif isinstance(error, BrokerError):
         error = broker_error(error.code, f"{error.message}; {text}")
     else:
-        error = copy.copy(error)  # other batches may have failed by it, and not be in doubt
+        error = copy.copy(error)  # a copy: other batches may share this error and not be in doubt
     error.in_doubt = True
     return error
 
 
 def parts_without(count: int, refused: Mapping[int, KafkaError]) -> list[int]:
-    """Where the parts of a batch of `count` records begin, if each refused record is one of its own."""
+    """Return the start of each part of a batch of `count` records, with every refused record in a part of its own."""
     return sorted({0, *refused, *(index + 1 for index in refused if index + 1 < count)})
 
 
 def _record_in(batch: ProducerBatch, index: int) -> str:
-    """A record as its sender knows it."""
+    """Describe a record by its key and timestamp."""
     (decoded,) = decode_batches(bytes(batch.payload()))
     record = list(decoded)[index]
     key = record.key

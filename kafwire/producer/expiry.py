@@ -1,4 +1,4 @@
-"""Batches that wait in vain: for longer than `delivery_timeout_ms`, or for a topic that there will not be."""
+"""Fails batches that waited longer than `delivery_timeout_ms`, or for a topic that cannot be used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafwire.producer.turns import Turns
 
 
 class Expiry:
-    """Gives up such batches of one producer."""
+    """Gives up expired batches of one producer."""
 
     def __init__(self, cluster: Cluster, config: ProducerConfig, batches: IncompleteBatches, turns: Turns) -> None:
         self._cluster = cluster
@@ -21,7 +21,7 @@ class Expiry:
         self._turns = turns
 
     def expire(self) -> None:
-        """Give up batches older than `delivery_timeout_ms`, unless they are in flight: these come back first."""
+        """Give up batches older than `delivery_timeout_ms`, except those in flight, which return first."""
         if self._cluster.metadata.errors:
             self._refuse_topics()
         oldest = self._cluster.engine.now_ms() - self._config.delivery_timeout_ms
@@ -42,7 +42,7 @@ class Expiry:
                 self._drop(fresh.popleft(), self._problem(where))
 
     def _refuse_topics(self) -> None:
-        """Tell who waits for the leader of a topic that the brokers say nothing of, and never will."""
+        """Fail the batches of topics without a leader for which metadata report an error that no retry mends."""
         for where, queue in list(self._batches.waiting.items()):
             code = self._cluster.metadata.errors.get(where[0], 0)
             error = broker_error(code, f"topic {where[0]!r}", api="Metadata", topic=where[0])
@@ -56,7 +56,7 @@ class Expiry:
             return str(broker_error(code, f"topic {topic!r}", api="Metadata", topic=topic))
         if self._cluster.metadata.leader(topic, partition) < 0:
             return "the partition has no leader"
-        return self._turns.last_problem or "earlier batches of the partition were in the way"
+        return self._turns.last_problem or "earlier batches of the partition were not acknowledged"
 
     def _drop(self, batch: ProducerBatch, why: str) -> None:
         self._batches.give_up(

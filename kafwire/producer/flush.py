@@ -1,4 +1,4 @@
-"""Waiting until batches have an outcome, and how many records are left without one, as errors say it."""
+"""Waits until batches have an outcome, and counts and names undelivered records for errors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from kafwire.errors import KafkaTimeoutError
 from kafwire.producer._batch import ProducerBatch
 
-# Partitions that an error names, of those with records that were not delivered.
+# How many partitions with undelivered records an error names.
 NAMED_PARTITIONS = 5
 
 
 async def wait_for(batches: Sequence[ProducerBatch], timeout_s: float | None) -> None:
-    """Wait until all have an outcome; raises `KafkaTimeoutError` after `timeout_s` seconds."""
+    """Wait until all batches have an outcome; raise `KafkaTimeoutError` after `timeout_s` seconds."""
     if not batches:
         return
     loop = asyncio.get_running_loop()
@@ -34,19 +34,19 @@ async def wait_for(batches: Sequence[ProducerBatch], timeout_s: float | None) ->
             await finished
     except TimeoutError:
         raise KafkaTimeoutError(
-            f"not everything was acknowledged within {timeout_s:g} s; it is still tried: "
+            f"not all records were acknowledged within {timeout_s:g} s; kafwire still tries to send: "
             f"{undelivered(count_records(batches))}"
         ) from None
 
 
 def resolve(future: asyncio.Future[None]) -> None:
-    """End a wait, unless it has ended."""
+    """Complete a future, unless it is done."""
     if not future.done():
         future.set_result(None)
 
 
 def count_records(batches: Iterable[ProducerBatch]) -> dict[str, int]:
-    """The records of those that are not done, by topic and partition."""
+    """Count the records of unfinished batches, by topic and partition."""
     counts: Counter[str] = Counter()
     for batch in batches:
         if not batch.done:
@@ -55,7 +55,7 @@ def count_records(batches: Iterable[ProducerBatch]) -> dict[str, int]:
 
 
 def undelivered(counts: Mapping[str, int]) -> str:
-    """How many records, and where, as errors say it."""
+    """Describe how many records are undelivered, and where, for an error."""
     if len(counts) == 1:
         ((name, count),) = counts.items()
         return f"{count} record(s) to {name}"

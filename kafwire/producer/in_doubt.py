@@ -1,16 +1,16 @@
-"""What became of batches that may be in the log: their leader is asked, and where that is not enough, the log is read.
+"""Settles batches in doubt: asks their leader about the producer, and if that is not enough, searches the log.
 
-A connection broke, or a broker said that something went wrong after it may have stored a batch. The leader's memory of
-the producer (DescribeProducers, one request for all partitions of a leader) mostly tells that sending again is safe.
-If it has none, or calls a batch out of order that it may have, the log is read: from the last offset acknowledged
-before the batch, to the log's end as it is then. What is in doubt lies inside of that span. Where nothing was
-acknowledged yet the span begins with the first record that is not older than the batch's latest. That holds where
+A batch is in doubt if a connection broke, or a broker reported an error that can follow an append. The leader's state
+of the producer (DescribeProducers, one request for all partitions of a leader) mostly shows that sending again is safe.
+If it has none, or reports a sequence out of order for a batch that may be stored, the log is read: from the last offset
+acknowledged before the batch, to the log's end at that time. Batches in doubt lie within that span. If nothing was
+acknowledged yet, the span begins with the first record that is not older than the batch's latest. That holds where
 timestamps are the producer's, or the broker's clock is not behind.
 
-Only what is committed can be read, so a search waits for the high watermark to reach the end of its span.
+Only committed records can be read, so a search waits for the high watermark to reach the end of its span.
 
-Both DescribeProducers and Fetch need READ on the topic. Who may only write has batches sent again as any client does
-it, and told to be in doubt where a broker then calls them out of order.
+Both DescribeProducers and Fetch need READ on the topic. With WRITE only, batches are sent again as other clients do it,
+and reported as in doubt if a broker then reports them out of order.
 
 `producer/sequencer.py` has the rules.
 """
@@ -37,22 +37,25 @@ from kafwire.protocol.versions import FETCH_BY_TOPIC_ID
 from kafwire.records.batches import MAX_TIMESTAMP_AT
 
 READ_BYTES = 1 << 20
-# Whose ListOffsets ends at the log's end, not at the high watermark: Kafka's own tools ask so.
+# Replica id that makes ListOffsets return the log's end, not the high watermark, as Kafka's own tools do.
 DEBUGGING_REPLICA = -2
 CONSUMER = -1
 
 Where = tuple[str, int]
-# A batch of a partition, what is known of it, where it is, and why no more is known.
+# Arguments: queue, batch, its fate, where it was found, why no more is known.
 Tell = Callable[[PartitionQueue, ProducerBatch, Fate, FoundBatch, str], object]
 Run = Callable[[Hashable, Coroutine[Any, Any, None]], object]
 
 
 class Unreadable(Exception):
-    """The span to search cannot be read, now or later: why."""
+    """The span to search cannot be read, now or later; the message has the reason."""
 
 
 class Doubts:
-    """Settles what is in doubt, for one producer. `run` runs one coroutine of a name, and again after a failure."""
+    """Settles batches in doubt of one producer.
+
+    `run` runs one coroutine per name at a time, and again after a failure.
+    """
 
     def __init__(self, cluster: Cluster, config: ProducerConfig, run: Run, tell: Tell) -> None:
         self._cluster = cluster
@@ -63,12 +66,12 @@ class Doubts:
         self._searched: set[PartitionQueue] = set()
 
     def note(self, leader: int, queue: PartitionQueue) -> None:
-        """A partition has batches in doubt, and nothing else keeps it from sending to its leader."""
+        """Note that only batches in doubt keep a partition from sending to its leader."""
         if queue not in self._searched:
             self._leaders.add(leader)
 
     def settle(self, waiting: Iterable[PartitionQueue]) -> None:
-        """Ask the leaders that were noted about all these partitions that are theirs, unless that is under way."""
+        """Ask the noted leaders about all these partitions of theirs, unless that is running."""
         if not self._leaders:
             return
         asked: dict[int, list[PartitionQueue]] = {}
@@ -96,7 +99,7 @@ class Doubts:
     async def _describe(
         self, connection: BrokerConnection, via: object, queues: list[PartitionQueue]
     ) -> KafkaError | None:
-        """Ask for the producers of these partitions; returns an error of those that have to be asked again."""
+        """Ask about the producers of these partitions; return an error if some must be asked again."""
         by_topic: dict[str, list[int]] = {}
         for queue in queues:
             by_topic.setdefault(queue.topic, []).append(queue.partition)
@@ -114,7 +117,7 @@ class Doubts:
             if not doubts:
                 continue
             if is_spoken and answer is None:
-                problem = KafkaConnectionError(f"{connection.where} did not answer for the producers of {queue.name}")
+                problem = KafkaConnectionError(f"{connection.where} did not report the producers of {queue.name}")
                 continue
             error = None
             if answer is not None:
@@ -138,7 +141,7 @@ class Doubts:
         return problem
 
     async def _search(self, queue: PartitionQueue, said: dict[ProducerBatch, Fate]) -> None:
-        why = "its number was taken by a batch that is not in the log"
+        why = "its sequence number was taken by a batch that is not in the log"
         found: dict[ProducerBatch, FoundBatch] = {}
         is_whole = False
         try:
@@ -159,12 +162,12 @@ class Doubts:
         finally:
             self._searched.discard(queue)
         for batch, evidence in said.items():
-            if batch in queue.sequencer.doubts:  # or else it was given up meanwhile
+            if batch in queue.sequencer.doubts:  # else it was given up meanwhile
                 known = True if batch in found else False if is_whole else None
                 self._tell(queue, batch, conclude(evidence, known), found.get(batch, NOWHERE), why)
 
     async def _check_topic(self, queue: PartitionQueue) -> None:
-        """What is not found may be in another log: a topic made anew has the name that leaders are asked by."""
+        """Raise if the topic may have been recreated: then the search by name may have read another log."""
         await self._cluster.refresh([queue.topic], at_once=True)
         if queue.owner.retired or queue.topic in self._cluster.metadata.doubts:
             raise KafkaConnectionError(f"topic {queue.topic!r} may have been recreated")
@@ -172,7 +175,7 @@ class Doubts:
     async def _read(
         self, queue: PartitionQueue, connection: BrokerConnection, batches: list[ProducerBatch]
     ) -> LogSearch[ProducerBatch]:
-        """Search the log from where the batches can be to its end; raises `Unreadable` where that cannot be."""
+        """Search the log from the batches' first possible place to its end; raise `Unreadable` if that fails."""
         await connection.open()
         end = await self._offset(queue, connection, LATEST, DEBUGGING_REPLICA)
         floor = queue.sequencer.floor
@@ -191,7 +194,7 @@ class Doubts:
                 break
             part = await self._fetch(queue, connection, search.position, epoch)
             is_read = True
-            if part.diverging_epoch.end_offset >= 0:  # what was acknowledged last is not in the log any more (KIP-320)
+            if part.diverging_epoch.end_offset >= 0:  # the last acknowledged record is no longer in the log (KIP-320)
                 epoch = part.diverging_epoch.epoch
                 search = LogSearch(wanted, min(part.diverging_epoch.end_offset, search.position - 1))
                 continue
@@ -203,15 +206,15 @@ class Doubts:
                 raise KafkaConnectionError(f"{connection.where}, the log of {queue.name}: {error}") from None
             if not moved:
                 await asyncio.sleep(self._config.retry_backoff_ms / 1000)
-        if not is_read:  # the end was asked for by the topic's name, which may be another's now: a fetch has its id
+        if not is_read:  # ListOffsets names the topic, which may have been recreated; a fetch has the topic's id
             await self._fetch(queue, connection, search.position, -1)
         return search
 
     async def _first_place(
         self, queue: PartitionQueue, connection: BrokerConnection, batches: list[ProducerBatch]
     ) -> int:
-        """An offset that none of the batches lies before: what is stored has its latest timestamp."""
-        end = await self._offset(queue, connection, LATEST, CONSUMER)  # first: what is committed later lies behind it
+        """Return an offset that none of the batches lies before, by the earliest of their latest timestamps."""
+        end = await self._offset(queue, connection, LATEST, CONSUMER)  # first: records committed later lie behind it
         latest = min(struct.unpack_from(">q", batch.payload(), MAX_TIMESTAMP_AT)[0] for batch in batches)
         offset = await self._offset(queue, connection, Time(max(0, latest)), CONSUMER)
         return offset if offset >= 0 else end
@@ -228,7 +231,7 @@ class Doubts:
         for part in (part for answer in response.topics for part in answer.partitions):
             self._check(part.error_code, f"offsets of {queue.name}", "ListOffsets", queue)
             return int(part.offset)
-        raise KafkaConnectionError(f"{connection.where} did not answer for {queue.name}")
+        raise KafkaConnectionError(f"{connection.where} sent no offset for {queue.name}")
 
     async def _fetch(self, queue: PartitionQueue, connection: BrokerConnection, offset: int, last_epoch: int) -> Any:
         request: Any = protocol.FetchRequest
@@ -250,7 +253,7 @@ class Doubts:
         for part in (part for answer in response.responses for part in answer.partitions):
             self._check(part.error_code, f"reading {queue.name} at offset {offset}", "Fetch", queue)
             return part
-        raise KafkaConnectionError(f"{connection.where} did not answer for {queue.name}")
+        raise KafkaConnectionError(f"{connection.where} sent no records for {queue.name}")
 
     @staticmethod
     def _check(code: int, what: str, api: str, queue: PartitionQueue) -> None:

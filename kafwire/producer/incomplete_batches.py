@@ -1,4 +1,4 @@
-"""Batches that have no outcome yet: where some wait to be sent, which were sent, and how one is given up."""
+"""Batches without an outcome: queues that wait to send, and batches that were sent; and how a batch is given up."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ Where = tuple[str, int]
 
 
 class IncompleteBatches:
-    """Those of one producer. Lives on the engine."""
+    """The incomplete batches of one producer. Runs on the engine."""
 
     def __init__(self, counters: ProduceCounters, transactions: Transactions | None) -> None:
         self._counters = counters
         self._transactions = transactions
-        self.waiting: dict[Where, PartitionQueue] = {}  # queues with something to send, in the order to be served
-        self.sent: dict[ProducerBatch, None] = {}  # those that were sent at least once
+        self.waiting: dict[Where, PartitionQueue] = {}  # queues with something to send, in the order of service
+        self.sent: dict[ProducerBatch, None] = {}  # batches sent at least once
         self.in_flight_on: dict[Where, BrokerConnection] = {}
-        self.not_before_ms: dict[Where, float] = {}  # when what waits for its retry may go
+        self.not_before_ms: dict[Where, float] = {}  # when a partition's retry may be sent
 
     def all(self, others: Iterable[PartitionQueue]) -> list[ProducerBatch]:
-        """All of them; `others` are queues that may have some, and do not wait."""
+        """List all batches without an outcome; `others` are queues that may have some but are not in `waiting`."""
         queues = [*self.waiting.values(), *others]
         return [*self.sent, *(batch for queue in queues for batch in (*queue.fresh, *tuple(queue.sealed)))]
 
     def on_send(self, queue: PartitionQueue, batch: ProducerBatch, connection: BrokerConnection) -> None:
-        """A batch goes, or has gone, by `connection`."""
+        """Note that a batch is sent, or was sent directly, on `connection`."""
         self.sent[batch] = None
         self.in_flight_on[queue.topic, queue.partition] = connection
 
     def on_return(self, queue: PartitionQueue) -> None:
-        """A batch of a partition came back: others may go, by another connection once none is left."""
-        if queue.owner.retired:  # what it has moves over; its place is that of another queue now
+        """After a batch returned: let its partition send again, on another connection once none is in flight."""
+        if queue.owner.retired:  # its batches move to the recreated topic, whose queue has its place
             return
         where = (queue.topic, queue.partition)
         if not queue.sequencer.in_flight:
@@ -51,14 +51,15 @@ class IncompleteBatches:
             self.waiting[where] = queue
 
     def on_delivery(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """A batch is in the log."""
+        """Note that a batch is in the log."""
         self._counters.delivered(queue, batch)
         self.sent.pop(batch, None)
 
     def dismiss(self, where: Where, queue: PartitionQueue) -> None:
-        """A queue with nothing to send leaves the round; one that waits for an outcome comes back with it.
+        """Remove a queue with nothing to send from `waiting`.
 
-        One whose next batch a thread still fills is told of by that thread, when it gives the batch back closed.
+        A queue with batches in flight returns with their outcome. If a thread still fills the next batch, the thread
+        adds the queue again when it gives the batch back, closed.
         """
         sequencer = queue.sequencer
         if not queue.fresh and not sequencer.retries:
@@ -67,7 +68,7 @@ class IncompleteBatches:
                 self.in_flight_on.pop(where, None)
 
     def divide(self, queue: PartitionQueue, batch: ProducerBatch, parts: Sequence[ProducerBatch], failed: int) -> None:
-        """Parts of a batch that was sent go on in its place; `failed` of its records are in none of them."""
+        """Replace a batch that was sent by its parts; `failed` records are in none of them."""
         self._counters.failed(queue, failed)
         self.sent.pop(batch, None)
         self.sent.update(dict.fromkeys(parts))
@@ -75,7 +76,7 @@ class IncompleteBatches:
     def give_up(
         self, batch: ProducerBatch, error: KafkaError, *, in_doubt: bool = False, numbered: bool = True
     ) -> None:
-        """A batch fails; `in_doubt`: it may be in the log; `numbered`: it had got a sequence number."""
+        """Fail a batch; `in_doubt`: it may be in the log; `numbered`: it has a sequence number."""
         self.sent.pop(batch, None)
         self._counters.failed(batch.queue, batch.count)
         if self._transactions is not None:
@@ -83,7 +84,7 @@ class IncompleteBatches:
         batch.fail(doubtful(error) if in_doubt else error)
 
     def give_up_waiting(self, where: Where, queue: PartitionQueue, error: KafkaError) -> None:
-        """Give up what a partition has that is not in flight."""
+        """Give up all batches of a partition that are not in flight."""
         for batch in list(queue.sequencer.retries):
             in_doubt = queue.sequencer.give_up(batch) is BatchOutcome.DOUBTFUL
             self.give_up(batch, error, in_doubt=in_doubt)
@@ -93,7 +94,7 @@ class IncompleteBatches:
         self.dismiss(where, queue)
 
     def forget(self, where: Where) -> None:
-        """What a partition had goes on elsewhere."""
+        """Forget a partition whose batches move to another queue."""
         self.waiting.pop(where, None)
         self.in_flight_on.pop(where, None)
         self.not_before_ms.pop(where, None)

@@ -1,4 +1,4 @@
-"""The connections to partitions' leaders: whether something may be sent on one now, and what is missing for that."""
+"""The connections to partition leaders: whether a batch may be sent on one now, else the steps to get there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafwire.producer.turns import Turns
 
 
 class Leaders:
-    """Those that one producer sends to. Lives on the engine."""
+    """The leader connections of one producer. Runs on the engine."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Leaders:
         self._turns = turns
 
     def connection_for(self, where: Where, now: float) -> BrokerConnection | None:
-        """The leader's produce connection if something may be sent on it now; sets off what is missing for that."""
+        """Return the leader's produce connection if a batch may be sent on it now; else start the missing step."""
         not_before = self._batches.not_before_ms.get(where, 0.0)
         if not_before > now:
             self._turns.wake_in(not_before - now)
@@ -54,7 +54,7 @@ class Leaders:
             self._balance.note(leader, now, taken=False)
             self._turns.wake_in(connection.muted_until_ms - now)
             return None
-        # Batches in flight to an old leader settle before any goes to the new one.
+        # Batches in flight to an old leader settle before any is sent to the new one.
         before = self._batches.in_flight_on.get(where)
         queue = self._batches.waiting[where]
         return None if before is not None and before is not connection and queue.sequencer.in_flight else connection
@@ -63,27 +63,27 @@ class Leaders:
         try:
             await connection.open()
         except AuthenticationError:
-            raise  # the metadata are asked for in the same way
+            raise  # a metadata request would fail in the same way
         except KafkaError:
             await self._cluster.refresh([topic])
             raise
 
     def _on_not_open(self, leader: int, error: BaseException) -> None:
-        """The same attempt would be refused again, and accounts are locked by that: the next record makes it."""
+        """Fail the leader's batches on an authentication error: a retry could lock the account."""
         if isinstance(error, AuthenticationError):
             for where, queue in list(self._batches.waiting.items()):
                 if self._cluster.metadata.leader(*where) == leader:
                     self._batches.give_up_waiting(where, queue, error)
 
     def leave_all_hung(self) -> None:
-        """Leaders have changed: do not wait for those that were."""
+        """After a change of leaders: stop waiting for former leaders that hang."""
         for connection in set(self._batches.in_flight_on.values()):
             self.leave_hung(connection)
 
     def leave_hung(self, connection: BrokerConnection) -> None:
-        """Do not wait for a broker that owes an answer for long if another leads a partition in flight there by now.
+        """Close a connection whose response is overdue if another broker now leads a partition that is in flight there.
 
-        Without idempotence that could make duplicates: it waits until the request's time is up.
+        Without idempotence that could make duplicates: there the request's timeout decides.
         """
         if not self._config.idempotent or not connection.is_overdue:
             return
@@ -91,4 +91,4 @@ class Leaders:
             used is connection and self._cluster.metadata.leader(*where) not in (-1, connection.node)
             for where, used in self._batches.in_flight_on.items()
         ):
-            connection.fail("the broker hangs, and others lead partitions of its now")
+            connection.fail("the broker does not respond, and other brokers now lead its partitions")

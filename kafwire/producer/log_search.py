@@ -1,7 +1,7 @@
-"""Looking for batches in a partition's log: what their headers say of who sent them, and with which numbers.
+"""Searches a partition's log for batches, by the producer id, epoch and sequence in batch headers.
 
-Whether what is not found is not there: only where offsets follow each other without a gap over the whole span.
-Compaction makes gaps, and may have taken away what was looked for; a batch of an old format does not name its producer.
+A missing batch is certainly absent only if offsets follow each other without a gap over the whole span. Compaction
+makes gaps, and may have removed the batch; a batch of an old format does not name its producer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Who sent a batch, and with which numbers."""
+    """The producer and sequence of a batch."""
 
     producer_id: int
     epoch: int
@@ -37,14 +37,14 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class FoundBatch:
-    """Where a batch was found: its offset, -1 inside of a larger one, and when it was appended, if the topic says."""
+    """Where a batch was found: its offset (-1: inside a larger batch), and its append time if the topic uses that."""
 
     offset: int
     log_append_ms: int = -1
 
 
 class LogSearch(Generic[K]):
-    """Looks for batches from the offset `position` on."""
+    """Searches for batches from the offset `position` on."""
 
     def __init__(self, wanted: Mapping[K, Numbers], position: int) -> None:
         self._wanted = dict(wanted)
@@ -55,13 +55,13 @@ class LogSearch(Generic[K]):
 
     @property
     def is_over(self) -> bool:
-        """Whether all were found."""
+        """True if all batches were found."""
         return len(self.found) == len(self._wanted)
 
     def feed(self, records: bytes) -> bool:
-        """Look at record batches as a broker answers them, from `position` on; whether that moved.
+        """Search record batches of a fetch response, from `position` on; return True if `position` advanced.
 
-        The first may begin before `position`, the last may be cut off. Raises `ProtocolError` for damage.
+        The first may begin before `position`, the last may be incomplete. Raises `ProtocolError` for corrupt data.
         """
         at, began = 0, self.position
         view = memoryview(records)

@@ -1,6 +1,6 @@
-"""What a producer's engine side counts, and the snapshot that is made of it when somebody looks.
+"""Counters of a producer's engine side, and the snapshot for `metrics()`.
 
-Counted once for each batch and request, never for a record.
+Updated once per batch and request, never per record.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafwire.producer._queues import PartitionQueue
 
 
 class Tally:
-    """The counts of one partition, or of all."""
+    """The counters of one partition, or of all."""
 
     __slots__ = (
         "batch_bytes_max",
@@ -46,13 +46,13 @@ class Tally:
         self.errors: Counter[str] = Counter()
 
     def add(self, other: Tally) -> None:
-        """Take in the counts of another partition."""
+        """Add the counters of another partition."""
         for name in self.__slots__:
             mine, more = getattr(self, name), getattr(other, name)
             setattr(self, name, max(mine, more) if name.endswith("_max") else mine + more)
 
     def told(self) -> dict[str, Any]:
-        """As `metrics()` has it."""
+        """Return the counters in the form of `metrics()`."""
         return {
             "records": self.records,
             "bytes": self.bytes,
@@ -71,7 +71,7 @@ class Tally:
 
 
 class ProduceCounters:
-    """The tallies of one producer. Lives on the engine."""
+    """The tallies of one producer. Runs on the engine."""
 
     def __init__(self) -> None:
         self._tallies: dict[PartitionQueue, Tally] = {}
@@ -83,7 +83,7 @@ class ProduceCounters:
         return tally
 
     def sent(self, group: list[tuple[PartitionQueue, ProducerBatch]], now_ms: float) -> None:
-        """A request left with these batches; those that were tried before, whole or not, count as retries."""
+        """Count a sent request; a batch that was tried before, whole or as a part, counts as a retry."""
         for queue, batch in group:
             tally = self._of(queue)
             if batch.attempts or batch.is_part:
@@ -100,7 +100,7 @@ class ProduceCounters:
             tally.queue_ms_max = max(tally.queue_ms_max, queued_ms)
 
     def went_by(self, queue: PartitionQueue, counts: Mapping[str, Any]) -> None:
-        """Batches were sent, and acknowledged, past the engine (see `kafwire.producer._direct_send`)."""
+        """Count batches sent and acknowledged directly (see `kafwire.producer._direct_send`)."""
         tally = self._of(queue)
         tally.batches += counts["batches"]
         tally.records += counts["records"]
@@ -110,34 +110,34 @@ class ProduceCounters:
         tally.records_delivered += counts["delivered"]
 
     def delivered(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        """A batch was acknowledged, or is as good as that."""
+        """Count a batch that was acknowledged, or found in the log."""
         self._of(queue).records_delivered += batch.count
 
     def refused(self, queue: PartitionQueue, error: KafkaError | None) -> None:
-        """An attempt failed; whether there is another one does not matter here."""
+        """Count the error of a failed attempt, whether or not it is retried."""
         if error is not None:
             self._of(queue).errors[error.name if isinstance(error, BrokerError) else type(error).__name__] += 1
 
     def failed(self, queue: PartitionQueue, records: int) -> None:
-        """Records were given up."""
+        """Count records that were given up."""
         self._of(queue).records_failed += records
 
     @property
     def records_failed(self) -> int:
-        """Of all partitions."""
+        """Failed records of all partitions."""
         return sum(tally.records_failed for tally in self._tallies.values())
 
     def snapshot(
         self, queued: Callable[[PartitionQueue], dict[str, Any]], connections: list[BrokerConnection]
     ) -> dict[str, Any]:
-        """Totals, partitions and connections; `queued` adds what a partition has waiting."""
+        """Return totals, partitions and connections; `queued` adds the partition's waiting batches."""
         total = Tally()
         partitions = {}
         last: dict[str, tuple[PartitionQueue, Tally]] = {}
         for queue, tally in list(self._tallies.items()):
             total.add(tally)
-            where = f"{queue.topic}-{queue.partition}"  # text, so that JSON can carry it
-            if where in last:  # its topic was made anew
+            where = f"{queue.topic}-{queue.partition}"  # str, as JSON needs
+            if where in last:  # its topic was recreated
                 tally.add(last[where][1])
                 del self._tallies[last[where][0]]
             last[where] = queue, tally

@@ -1,6 +1,6 @@
 """The ids of the topics whose offsets a transaction commits (KIP-1319).
 
-The ids of an action stay: a topic of the same name that is created later has other records, and gets none of the
+The ids are fixed for each action: a topic created later under the same name has other records, and must not get the
 offsets.
 """
 
@@ -24,11 +24,11 @@ BY_NAME: Mapping[str, uuid.UUID] = MappingProxyType({})
 
 
 class RecreatedTopicError(KafkaError):
-    """The offsets to commit are those of a deleted topic. Ends the transaction."""
+    """The offsets to commit belong to a deleted topic; the transaction ends."""
 
 
 class OffsetTopics:
-    """Of one producer, which commits the offsets of one action at a time."""
+    """The topic ids of one producer, which commits the offsets of one action at a time."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -37,7 +37,7 @@ class OffsetTopics:
         self._is_doubted = False
 
     async def ids(self, action: CommitOffsets) -> Mapping[str, uuid.UUID]:
-        """The topics' ids by name; `BY_NAME` unless all are known.
+        """Return the topics' ids by name; `BY_NAME` unless all are known.
 
         Raises `RecreatedTopicError`, `KafkaConnectionError`, `KafkaTimeoutError`, `BrokerError`.
         """
@@ -56,13 +56,16 @@ class OffsetTopics:
         return self._ids
 
     def read(self, topics: Iterable[Any]) -> None:
-        """Give the topics of a response their names. A response in version 6 has ids alone."""
+        """Set the topic names of a response: version 6 has only ids."""
         names = {topic_id: name for name, topic_id in self._ids.items()}
         for topic in topics:
             topic.name = topic.name or names.get(topic.topic_id, "")
 
     def doubt(self) -> None:
-        """The coordinator does not know an id: it lags, or the topic is gone. The next attempt asks for metadata."""
+        """Note an id that the coordinator does not know: it lags, or the topic is gone.
+
+        The next attempt asks for metadata.
+        """
         self._is_doubted = True
 
     def _known(self, name: str) -> uuid.UUID | None:

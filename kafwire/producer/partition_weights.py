@@ -1,4 +1,4 @@
-"""Records that may go to any partition go rather where fewer batches wait (KIP-794)."""
+"""Adapts partition weights to the batches that wait: a partition with fewer gets more records (KIP-794)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kafwire.producer.partitioner import Balance
 
 
 def adapt_weights(accumulator: Accumulator, balance: Balance, batches: IncompleteBatches, metadata: Metadata) -> None:
-    """Take in what waits now."""
+    """Set the weights by the batches that wait now."""
     topics = accumulator.topics
     backlogs: dict[str, dict[int, int]] = {name: {} for name in balance.uneven}
     for (name, partition), queue in batches.waiting.items():
         if name not in backlogs and topics[name].sticky < 0:
-            continue  # nobody draws
+            continue  # no record draws a partition
         waiting = len(queue.sequencer.retries) + len(queue.advance())
         if waiting:
             backlogs.setdefault(name, {})[partition] = waiting

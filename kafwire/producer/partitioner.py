@@ -1,7 +1,7 @@
-"""Where records go that name no partition: the rules by name, and whose share of them is how large (KIP-480, KIP-794).
+"""Partitioning of records that name no partition: the rules by name, and the weights (KIP-480, KIP-794).
 
-May hold: decisions. Hashing, drawing and counting bytes is `_partitioner`'s and `_accumulator`'s, chance and time are
-the caller's.
+Belongs here: decisions. Hashing, drawing and counting bytes belong to `_partitioner` and `_accumulator`; randomness and
+time come from the caller.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NONE: frozenset[int] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How a producer places records.
+    """How a producer chooses partitions.
 
-    A key of `hashed_from` bytes or more (a null key has -1) goes by its `hash`. What is left sticks to a partition for
-    a batch, goes anywhere, takes turns, or where `function` says.
+    A key of `hashed_from` bytes or more (a null key has -1) goes by its `hash`. Other records stick to a partition for
+    a batch, go to random ones, take turns, or go where `function` says.
     """
 
     hash: Literal["murmur2", "crc32", "fnv1a"] | None
@@ -33,7 +33,7 @@ class Rule:
     function: Function | None = None
 
 
-# `consistent_random` takes an empty key for none, as librdkafka does; the others do not.
+# `consistent_random` treats an empty key as none, as librdkafka does; the others do not.
 RULES = {
     "murmur2_random": Rule("murmur2", EMPTY_TOO),
     "murmur2": Rule("murmur2", NULL_TOO),
@@ -47,27 +47,27 @@ RULES = {
 
 
 def rule_of(partitioner: str | Function, *, ignore_keys: bool) -> Rule:
-    """The rule that a producer's options mean."""
+    """Return the rule for a producer's options."""
     if not isinstance(partitioner, str):
         return Rule(None, NULL_TOO, "function", partitioner)
     rule = RULES[partitioner]
     return Rule(None, NULL_TOO, rule.spread) if ignore_keys else rule
 
 
-# Partitions, and where the share of each ends when they are laid end to end.
+# Partitions, and where each one's share ends when the shares are laid end to end.
 Split = tuple[Sequence[int], Sequence[int]]
 
 
 def even(partitions: Sequence[int]) -> Split:
-    """The same share for each."""
+    """Give each partition the same share."""
     return partitions, range(1, len(partitions) + 1)
 
 
 def weighted(partitions: Sequence[int], backlog: Mapping[int, int], slow: Collection[int]) -> Split:
-    """PartitionWeights by how little waits to be sent (KIP-794): none for `slow` ones, unless all are slow.
+    """Weight partitions by how few batches wait (KIP-794); `slow` ones get none, unless all are slow.
 
-    `backlog` has the batches that wait, by partition; for those that it leaves out none do. The longest queue's share
-    is 1, and one more for each batch less.
+    `backlog` maps partitions to waiting batches; a missing one has none. The longest queue has share 1; each batch less
+    adds 1.
     """
     chosen = [partition for partition in partitions if partition not in slow] if slow else partitions
     if not chosen:
@@ -78,33 +78,31 @@ def weighted(partitions: Sequence[int], backlog: Mapping[int, int], slow: Collec
 
 
 class Balance:
-    """The weights of one producer's topics as leaders and backlogs come and go; each is told when it changes.
+    """The weights of one producer's topics as leaders and backlogs change; a method returns new weights on a change.
 
-    `timeout_ms`: a broker that has had something to take for longer than that, and took nothing, gets no more of what
-    may go elsewhere; 0: never.
+    `timeout_ms`: a broker that accepted no batch for longer than this, while there was one for it, gets no more records
+    that may go elsewhere; 0: never.
     """
 
     def __init__(self, *, timeout_ms: float) -> None:
         self._timeout_ms = timeout_ms
         self._with_leader: dict[str, Sequence[int]] = {}
         self._uneven: dict[str, tuple[Mapping[int, int], frozenset[int]]] = {}
-        self._in_vain: dict[int, tuple[float, float]] = {}  # when a broker first and last took nothing
+        self._in_vain: dict[int, tuple[float, float]] = {}  # broker: when it first and last accepted no batch
 
     @property
     def uneven(self) -> Collection[str]:
-        """Topics whose weights are not all alike: they have to be looked at again."""
+        """Topics with unequal weights: they must be checked again."""
         return self._uneven.keys()
 
     def lead(self, topic: str, leaders: Sequence[int]) -> Split:
-        """Take in the leaders (-1: none) of a topic's partitions; the weights of those that have one, or of all."""
+        """Set the leaders (-1: none) of a topic's partitions; return weights of those with a leader, or of all."""
         partitions = [partition for partition, leader in enumerate(leaders) if leader >= 0]
         self._with_leader[topic] = partitions or range(len(leaders))
         return weighted(self._with_leader[topic], *self._uneven.get(topic, ({}, _NONE)))
 
     def weights(self, topic: str, backlog: Mapping[int, int], slow: frozenset[int] = _NONE) -> Split | None:
-        """Take in how many batches wait and which partitions are slow; new weights, or None if they stay as they
-        are.
-        """
+        """Set how many batches wait and which partitions are slow; return new weights, or None if unchanged."""
         if (backlog, slow) == self._uneven.get(topic, ({}, _NONE)):
             return None
         if backlog or slow:
@@ -114,7 +112,7 @@ class Balance:
         return weighted(self._with_leader[topic], backlog, slow)
 
     def note(self, broker: int, now_ms: float, *, taken: bool) -> None:
-        """There was a batch for a broker, and it could be handed over, or could not."""
+        """Note that a batch for a broker could be handed over, or could not."""
         if taken:
             self._in_vain.pop(broker, None)
         elif self._timeout_ms:
@@ -122,10 +120,10 @@ class Balance:
             self._in_vain[broker] = first, now_ms
 
     def is_slow(self, broker: int) -> bool:
-        """Whether a broker has had something to take for too long, and took nothing.
+        """True if a broker has accepted no batch for too long, while there was one for it.
 
-        Idle time does not count, where Java's client counts it: one that was not needed for a while may have to be
-        connected to first.
+        Idle time does not count, unlike in Java's client: a broker that was not needed may have to be connected to
+        first.
         """
         first, last = self._in_vain.get(broker, (0.0, 0.0))
         return last - first > self._timeout_ms

@@ -1,4 +1,4 @@
-"""Getting the producer id and epoch of an idempotent producer without transactions (KIP-98), and others (KIP-360)."""
+"""Gets the producer id and epoch of an idempotent producer without transactions (KIP-98), and new ones (KIP-360)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from kafwire.protocol.api.init_producer_id import InitProducerIdRequest
 
 
 class ProducerId:
-    """Who one producer is; with transactions, `identity` is set by these. Lives on the engine."""
+    """The identity of one producer; transactions set `identity` themselves. Runs on the engine."""
 
     def __init__(self, cluster: Cluster, config: ProducerConfig, direct_send: DirectSends | None) -> None:
         self._cluster = cluster
         self._config = config
         self._direct_send = direct_send
-        self._refusals = 0  # in a row
+        self._refusals = 0  # failures in a row
         self._not_before_ms = 0.0
         self.identity: Identity | None = None
 
     async def get(self) -> None:
-        """Ask for a producer id."""
+        """Request a producer id."""
         wait = self._not_before_ms - self._cluster.engine.now_ms()
-        if wait > 0:  # records that come after a refusal are not to ask again and again
+        if wait > 0:  # records sent after a refusal must not repeat the request at once
             await asyncio.sleep(wait / 1000)
         self._refusals += 1
         base, limit = self._config.retry_backoff_ms, self._config.retry_backoff_max_ms
@@ -41,7 +41,7 @@ class ProducerId:
         try:
             response = await self._cluster.call(request)
         except ProtocolError as error:
-            hint = f"there is no producer id: {error.message}; enable_idempotence=False does without"
+            hint = f"there is no producer id: {error.message}; enable_idempotence=False needs none"
             raise ProtocolError(hint, api=type(request).__name__) from None
         if response.error_code:
             raise broker_error(response.error_code, "getting a producer id", api="InitProducerId")
@@ -49,7 +49,7 @@ class ProducerId:
         self._become(Identity(response.producer_id, response.producer_epoch))
 
     async def move_on(self, waiting: Mapping[tuple[str, int], PartitionQueue]) -> None:
-        """Go on in the next epoch, or under another producer id if one of the partitions that wait needs that."""
+        """Move to the next epoch, or to a new producer id if a waiting partition needs one."""
         following = self.identity.next_epoch if self.identity is not None else None
         needs_id = any(q.sequencer.wants_epoch(self.identity) and q.sequencer.needs_id for q in waiting.values())
         if following is None or needs_id:
@@ -64,7 +64,7 @@ class ProducerId:
 
 
 def is_final(error: BaseException) -> TypeGuard[KafkaError]:
-    """Whether no retry mends an error; one that the broker does not explain may pass."""
+    """True if no retry mends the error. An UNKNOWN_SERVER_ERROR may pass."""
     if isinstance(error, BrokerError):
         return not error.retriable and error.code != ErrorCode.UNKNOWN_SERVER_ERROR
     return isinstance(error, ProtocolError | AuthenticationError)

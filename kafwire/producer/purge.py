@@ -1,4 +1,4 @@
-"""Giving up at once what has no outcome yet: `purge`, and what a transaction drops that cannot be committed."""
+"""Gives up unfinished batches at once: for `purge`, and for a transaction that cannot be committed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kafwire.producer.sequencer import BatchOutcome
 
 
 def purge(batches: IncompleteBatches, recreated: RecreatedTopics, *, in_flight: bool) -> int:
-    """Give up what certainly is not in the log; `in_flight`: also what may be. Returns how many records it was.
+    """Give up batches that are certainly not in the log; `in_flight`: also those that may be. Return how many records.
 
-    A batch on the wire stays with the sequencer, and among those that were sent, until it comes back: what follows it
-    is numbered by that, and a transaction does not end before.
+    A batch in flight stays with the sequencer, and in `sent`, until its response: the numbers of later batches depend
+    on it, and a transaction does not end before.
     """
     given_up = 0
     for where, queue in list(batches.waiting.items()):
@@ -22,7 +22,7 @@ def purge(batches: IncompleteBatches, recreated: RecreatedTopics, *, in_flight: 
                 in_doubt = queue.sequencer.give_up(batch) is BatchOutcome.DOUBTFUL
                 given_up += batch.count
                 batches.give_up(batch, _purged(batch, "acknowledged" if in_doubt else "sent"), in_doubt=in_doubt)
-        buffered = [*queue.advance(), *queue.sealed]  # the latter: threads add rows to them, and hear of it
+        buffered = [*queue.advance(), *queue.sealed]  # sealed ones: threads still add rows to them, and notice the end
         queue.fresh.clear()
         queue.sealed.clear()
         for batch in buffered:
@@ -47,12 +47,12 @@ def _purged(batch: ProducerBatch, what: str) -> PurgedError:
 
 
 def purged_unsent(batch: ProducerBatch) -> PurgedError:
-    """The error of a record that was purged before it was sent."""
+    """Return the error of a record purged before it was sent."""
     return _purged(batch, "sent")
 
 
 def drop_unsent(batches: IncompleteBatches, recreated: RecreatedTopics, error: KafkaError) -> None:
-    """Give up all batches but those in flight, which come back first."""
+    """Give up all batches except those in flight, which return first."""
     for queue in recreated.queues:
         for batch in recreated.take_out(queue):
             batches.give_up(batch, error, numbered=batch.attempts > 0)

@@ -1,6 +1,6 @@
-"""Topics that were made anew under their name: what was to go to the old one moves over, in its order.
+"""Recreated topics: batches for the old topic move to the new one of the same name, in order.
 
-But not before all that is in flight to the old one came back, and no thread adds rows to it any more. Until then
+They move once all batches in flight to the old topic returned, and no thread adds rows to it any more. Until then
 nothing is sent to the new one. docs/design.md has the reasons.
 """
 
@@ -22,27 +22,28 @@ from kafwire.runtime.log import log
 
 
 class RecreatedTopics:
-    """Those of one producer. Lives on the engine."""
+    """The recreated topics of one producer. Runs on the engine."""
 
     def __init__(self, accumulator: Accumulator, batches: IncompleteBatches, direct_send: DirectSends | None) -> None:
         self._accumulator = accumulator
         self._batches = batches
         self._direct_send = direct_send
-        self._retired: dict[str, list[Topic]] = {}  # what topics were before, the oldest first
-        self._sequencers: dict[Where, Sequencer[ProducerBatch]] = {}  # the last of each of their partitions
+        self._retired: dict[str, list[Topic]] = {}  # old topics by name, oldest first
+        # the last sequencer of each partition of old topics
+        self._sequencers: dict[Where, Sequencer[ProducerBatch]] = {}
 
     @property
     def names(self) -> AbstractSet[str]:
-        """Topics of which something is left in what they were."""
+        """Names of topics with batches left in an old topic."""
         return self._retired.keys()
 
     @property
     def queues(self) -> list[PartitionQueue]:
-        """The queues of what they were."""
+        """The queues of the old topics."""
         return [queue for topics in self._retired.values() for topic in topics for queue in topic.queues]
 
     def replace(self, topic: Topic, partitions: int, weights: PartitionWeights) -> None:
-        """A topic was made anew: what comes now goes to the new one."""
+        """Replace a recreated topic: new records go to the new one."""
         log.info(
             "kafwire: topic %r was recreated, with %d partitions; it had %d", topic.name, partitions, len(topic.queues)
         )
@@ -57,18 +58,18 @@ class RecreatedTopics:
         self._retired.setdefault(topic.name, []).append(topic)
 
     def add(self, topic: Topic) -> None:
-        """Something came into what a topic was: a thread that had begun with it adds to it still."""
+        """Note that an old topic has batches: a thread that began before the change still appends to it."""
         topics = self._retired.setdefault(topic.name, [])
         if topic not in topics:
             topics.append(topic)
 
     def next_sequencer(self, where: Where) -> Sequencer[ProducerBatch] | None:
-        """What a partition of the new topic goes on with; None: it was never sent to before."""
+        """Return the sequencer for a partition of the new topic; None: it was never sent to."""
         sequencer = self._sequencers.pop(where, None)
         return None if sequencer is None else sequencer.anew()
 
     def move_over(self) -> Iterator[PartitionQueue]:
-        """Have what is left go on in the new topics, as soon as that may be: the queues that have got something."""
+        """Move the batches of old topics to the new ones when that is possible; yield the queues that got some."""
         for name, topics in list(self._retired.items()):
             queues = [queue for topic in topics for queue in topic.queues]
             if any(queue.sequencer is not None and queue.sequencer.in_flight for queue in queues):
@@ -76,17 +77,17 @@ class RecreatedTopics:
             if any(topic.passes for topic in topics):
                 continue
             moved: dict[PartitionQueue, list[ProducerBatch]] = {}
-            # The oldest first: partitions may have been added, and a key's records have gone to two of them.
+            # Oldest first: partitions may have been added, so a key's records may be in two of them.
             for batch in heapq.merge(*map(self.take_out, queues), key=_age):
                 for to, part in self._place_again(batch):
                     moved.setdefault(to, []).append(part)
             for to, batches in moved.items():
-                to.fresh.extendleft(reversed(batches))  # before what has come since
+                to.fresh.extendleft(reversed(batches))  # before the batches that came since
                 yield to
             del self._retired[name]
 
     def take_out(self, queue: PartitionQueue) -> list[ProducerBatch]:
-        """All batches of one of `queues` that are certainly not in its log; those that may be fail."""
+        """Remove and return the batches of a queue that are certainly not in its log; fail those that may be."""
         found = []
         for batch in [] if queue.sequencer is None else list(queue.sequencer.retries):
             if queue.sequencer.give_up(batch) is BatchOutcome.DOUBTFUL:

@@ -1,6 +1,6 @@
-"""Produce requests as segments: what stands between the batches is small and written here, the batches are referenced.
+"""Produce requests as segments: the bytes between batches are encoded here, the batches are referenced.
 
-The declared `ProduceRequest` says the same for everybody else; this one never copies a record.
+Other code uses the declared `ProduceRequest`; this encoder never copies a record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def produce_request(
     names: dict[str, bytes],
     transactional_id: str | None = None,
 ) -> list[bytes | Buffer]:
-    """A ProduceRequest as segments: what stands between the batches is small and copied, the batches are referenced."""
+    """Encode a ProduceRequest as segments: the small parts are copied, the batches are referenced."""
     flexible = version >= FIRST_FLEXIBLE_VERSION
     by_topic: dict[str, list[tuple[PartitionQueue, ProducerBatch]]] = {}
     for queue, batch in group:
@@ -52,9 +52,9 @@ def produce_request(
 def single_frame(
     head: bytes, version: int, acks: int, timeout_ms: int, name: bytes, partition: int
 ) -> tuple[bytes, bytes, bool]:
-    """A ProduceRequest of one batch: what is before the batch's size, what is behind the batch, and how the size goes.
+    """Encode a ProduceRequest of one batch: (bytes before the batch's size, bytes after the batch, is flexible).
 
-    In a flexible version (True) that is an unsigned varint of one more, else an int32.
+    In a flexible version the size is an unsigned varint of size + 1, else an int32.
     """
     flexible = version >= FIRST_FLEXIBLE_VERSION
     text = bytearray(head) + _request_start(version, acks, timeout_ms, 1, None)
@@ -87,7 +87,7 @@ def _array(count: int, *, flexible: bool) -> bytes:
 
 
 def uvarint(value: int) -> bytes:
-    """An unsigned varint."""
+    """Encode an unsigned varint."""
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

@@ -1,6 +1,6 @@
-"""What a produce request brought, for each of its batches: an answer, no answer, or none expected.
+"""Handles the response to a produce request for each of its batches: received, failed, or none expected.
 
-`retries.py` decides what becomes of a batch that was not taken; `errors.py` has what its deliveries are told.
+`retries.py` decides what happens to a batch that was not appended; `errors.py` makes the errors of its deliveries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafwire.runtime.log import log
 
 
 class Responses:
-    """Handles those of one producer. Lives on the engine."""
+    """Handles the produce responses of one producer. Runs on the engine."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Responses:
         frame: Buffer | None,
         error: KafkaError | None,
     ) -> None:
-        """A request with these batches was answered (`frame`), failed (`error`), or left and has no answer."""
+        """Handle the response (`frame`) or failure (`error`) of a request; neither: acks=0 has no response."""
         outcomes: dict[Where, PartitionAnswer] = {}
         if frame is not None:
             try:
@@ -60,21 +60,21 @@ class Responses:
                 self._read_answer(connection, version, names, frame, outcomes, retired)
             except Exception as problem:
                 if not isinstance(problem, ProtocolError):
-                    log.exception("kafwire: an answer of %s could not be handled", connection.where)
-                connection.fail(f"the answer to a produce request could not be read: {problem}")
+                    log.exception("kafwire: a response of %s could not be handled", connection.where)
+                connection.fail(f"the response to a produce request could not be read: {problem}")
                 error = KafkaConnectionError(f"{connection.where} sent no readable ProduceResponse: {problem}")
         for queue, batch in group:
             try:
-                if frame is None and error is None:  # acks=0: it left this process, more is not to be known
+                if frame is None and error is None:  # acks=0: it was sent, and no more will be known
                     self._retries.settle(queue, batch, 0, None)
                     batch.succeed(-1, -1)
                     continue
                 outcome = outcomes.get((queue.topic, queue.partition))
                 if outcome is None:
-                    lost = error or KafkaConnectionError(f"{connection.where} did not answer for {queue.name}")
+                    lost = error or KafkaConnectionError(f"{connection.where} sent a response without {queue.name}")
                     self._retries.settle(queue, batch, LOST, lost)
                     continue
-                if batch.done:  # purged: only its numbers matter
+                if batch.done:  # purged: only its sequence numbers matter
                     self._retries.settle(queue, batch, outcome.error_code, None)
                     continue
                 refusal = error_of(outcome, queue, batch, connection, transactional_id=self._transactional_id)
@@ -93,7 +93,7 @@ class Responses:
                     if self._direct_send is not None and len(group) == 1:
                         self._direct_send.look_at(queue, connection, version, is_idle=is_idle)
             except Exception as problem:
-                log.exception("kafwire: what became of a batch of %s could not be handled", queue.name)
+                log.exception("kafwire: the outcome of a batch for %s could not be handled", queue.name)
                 self._let_go(queue, batch, problem)
 
     def _read_answer(
@@ -105,9 +105,10 @@ class Responses:
         outcomes: dict[Where, PartitionAnswer],
         retired: set[str],
     ) -> None:
-        """Take in an answer, and put what it says of each partition into `outcomes`.
+        """Decode a response, and put the outcome of each partition into `outcomes`.
 
-        Who leads the partitions of the topics `retired` meant those that were; the numbers of their epochs are higher.
+        For the topics in `retired`, leader hints are skipped: they are about the deleted topic, whose leader epochs are
+        higher.
         """
         _, response = protocol.decode_response(protocol.ProduceRequest, frame, version)
         connection.note_throttle(response.throttle_time_ms)
@@ -123,13 +124,13 @@ class Responses:
                     self._take_hint(name, part, endpoints)
 
     def _take_hint(self, topic: str, part: PartitionAnswer, endpoints: list[tuple[int, str, int, str | None]]) -> None:
-        """A broker that does not lead a partition says who does (KIP-951)."""
+        """Use the leader that a broker names when it does not lead a partition (KIP-951)."""
         leader = part.current_leader
         if self._metadata.update_leader(topic, part.index, leader.leader_id, leader.leader_epoch, endpoints):
             self._topics.take_in(topic)
 
     def _let_go(self, queue: PartitionQueue, batch: ProducerBatch, problem: Exception) -> None:
-        """A defect: nobody may wait for ever because of it."""
+        """After a defect: give the batch up, so that no delivery waits forever."""
         if batch.done or batch in queue.sequencer.retries:
             return
         if batch in queue.sequencer.in_flight:

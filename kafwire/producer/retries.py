@@ -1,6 +1,6 @@
-"""Whether a batch that came back is sent again: whole, in parts, or not at all; when, and what is found out before.
+"""Decides whether a returned batch is sent again: whole, in parts, or not at all; when, and after which checks.
 
-What its sequence number has to do with that is `Sequencer.outcome`'s.
+`Sequencer.outcome` decides about its sequence number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafwire.producer.turns import Turns
 
 
 class Retries:
-    """Settles the batches of one producer. Lives on the engine."""
+    """Settles the batches of one producer. Runs on the engine."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class Retries:
         refused: Mapping[int, KafkaError] = MappingProxyType({}),
         answered_by: int = -1,
     ) -> bool:
-        """Take in what became of a batch; True when it was delivered.
+        """Settle a batch that returned; True if it was delivered.
 
-        `code` is the broker's, LOST or NOT_SENT, `refused` are the errors of single records, by index; `answered_by`
-        is the broker, if one did.
+        `code` is the broker's, LOST or NOT_SENT. `refused` has the errors of single records, by index. `answered_by` is
+        the broker that sent the response, if one did.
         """
         if batch.done:
             self._settle_purged(queue, batch, code)
@@ -85,21 +85,21 @@ class Retries:
         return False
 
     def _settle_purged(self, queue: PartitionQueue, batch: ProducerBatch, code: int) -> None:
-        """A batch came back that was given up in flight: what comes after it may go on."""
+        """Settle a batch that was purged in flight: later batches may continue."""
         if queue.sequencer.outcome(batch, code, retriable=False) is BatchOutcome.RETRY:
             queue.sequencer.give_up(batch)
         self._batches.sent.pop(batch, None)
         self._batches.on_return(queue)
 
     def _is_divisible(self, batch: ProducerBatch, code: int, refused: Mapping[int, KafkaError]) -> bool:
-        """Whether parts of a batch may be taken that was refused as a whole."""
+        """True if parts of a batch refused as a whole may be accepted."""
         if batch.count > 1 and code == ErrorCode.MESSAGE_TOO_LARGE:
             return True
-        # A transaction with a refused record cannot be committed: its neighbours need not be saved.
+        # A transaction with a refused record cannot be committed: saving the other records is useless.
         return 0 < len(refused) < batch.count and self._config.transactional_id is None
 
     def _divide(self, queue: PartitionQueue, batch: ProducerBatch, refused: Mapping[int, KafkaError]) -> BatchOutcome:
-        """Go on with parts of a batch: halves of one that is too large, or all but the refused records."""
+        """Continue with parts of a batch: halves of one that is too large, or all but the refused records."""
         starts = parts_without(batch.count, refused) if refused else [0, (batch.count + 1) // 2]
         try:
             parts = self._accumulator.cut(batch, starts, refused or None)
@@ -128,14 +128,14 @@ class Retries:
     def _retry(
         self, queue: PartitionQueue, batch: ProducerBatch, code: int, error: KafkaError | None, answered_by: int
     ) -> None:
-        """A batch goes again, after a while, unless another broker is known to lead by now; or its leader is sought."""
+        """Send a batch again after a back-off, or at once if a new leader is known. Look its leader up if needed."""
         where = (queue.topic, queue.partition)
         batch.attempts += 1
         batch.last_error = error
         if queue.owner.retired:
-            return  # it moves over, if it may
+            return  # it moves to the recreated topic, if it may
         if code in LEADER_ERRORS and self._cluster.metadata.leader(*where) not in (-1, answered_by):
-            self._batches.not_before_ms.pop(where, None)  # who leads now is known already
+            self._batches.not_before_ms.pop(where, None)  # the new leader is known already
             return
         wait = delay_ms(
             batch.attempts,
@@ -150,15 +150,15 @@ class Retries:
             self._topics.look_up(queue.topic)
 
     def on_fate(self, queue: PartitionQueue, batch: ProducerBatch, fate: Fate, place: FoundBatch, why: str) -> None:
-        """The log has said of a batch in doubt whether, and where, it has it."""
+        """Settle a batch in doubt by the result of the log search."""
         if queue.owner.retired and fate is not Fate.STORED:
-            return  # what was read may be the log of another topic
+            return  # the search may have read the log of another topic
         verdict = queue.sequencer.settle(batch, fate)
         if verdict is BatchOutcome.DELIVERED:
             self._batches.on_delivery(queue, batch)
             batch.succeed(place.offset, place.log_append_ms)
         elif verdict is BatchOutcome.FAILED:
-            problem = batch.last_error or KafkaError(f"{queue.name}: the broker did not take a batch")
+            problem = batch.last_error or KafkaError(f"{queue.name}: the broker did not append a batch")
             self._batches.give_up(batch, problem)
         elif verdict is BatchOutcome.DOUBTFUL:
             problem = KafkaError(
@@ -169,5 +169,5 @@ class Retries:
 
 
 def is_retriable(error: KafkaError | None) -> bool:
-    """Whether another attempt may have another outcome: what is no broker's error says nothing of the batch."""
+    """True if another attempt may succeed: an error that is not the broker's says nothing about the batch."""
     return not isinstance(error, BrokerError) or error.retriable

@@ -1,8 +1,10 @@
-"""The sender: what one producer has on the engine. It takes closed batches from the accumulator, and turn by turn has
-sent what may be sent, until each batch has an outcome; it flushes, purges and closes.
+"""The sender: one producer's part on the engine.
 
-All that arrives in one turn of the engine is handled in that turn, and what it allows to be sent leaves in it: each
-turn has to win the GIL from the user's threads.
+It takes closed batches from the accumulator and sends those that may be sent, until each batch has an outcome; it
+flushes, purges and closes.
+
+All events of one loop iteration are handled in it, and the batches they allow are sent in it: each further iteration
+would have to win the GIL from the user's threads.
 """
 
 from __future__ import annotations
@@ -46,9 +48,9 @@ from kafwire.runtime.metrics_reporter import Reporter
 if TYPE_CHECKING:
     from kafwire.producer.transaction_manager import Transactions
 
-# How often batches that cannot be sent are looked at for `delivery_timeout_ms`.
+# How often batches that cannot be sent are checked for `delivery_timeout_ms`.
 EXPIRY_CHECK_MS = 500
-# How long the interpreter's end may be held up by records that were sent and not flushed.
+# How long unflushed records may delay the end of the interpreter.
 EXIT_FLUSH_S = 5.0
 # How long `close` waits for the callbacks of records that it gave up.
 CALLBACKS_S = 5.0
@@ -56,11 +58,11 @@ CLOSED = "this producer is closed: make a new one"
 
 
 class Sender:
-    """One producer's engine side."""
+    """One producer's part on the engine."""
 
     def __init__(self, cluster: Cluster, config: ProducerConfig, *, is_shared: bool = False) -> None:
         self.cluster = cluster
-        self._is_shared = is_shared  # the connections serve other producers after this one
+        self._is_shared = is_shared  # other producers use the connections after this one
         self.config = config
         self.notifier = cluster.engine.transport.listen(self.on_wake)
         rule = rule_of(config.partitioner, ignore_keys=config.partitioner_ignore_keys)
@@ -83,7 +85,7 @@ class Sender:
         self.deferred = DeferredRecords(
             cluster.engine, self.accumulator, self._learn, self._learn_partition, self._on_deferred
         )
-        self._flushes = 0  # under way: what callbacks send to new topics meanwhile does not linger
+        self._flushes = 0  # running flushes: records that callbacks send to new topics meanwhile do not linger
         self._balance = Balance(timeout_ms=config.partitioner_availability_timeout_ms)
         self._is_adaptive = config.partitioner_adaptive_partitioning_enable and rule.spread == "sticky"
         self._retiring: asyncio.Task[None] | None = None
@@ -153,7 +155,7 @@ class Sender:
             on_answer=self.on_answer,
         )
         self._reporter: Reporter | None = None
-        if config.metrics_hook is not None:  # the engine may take a snapshot at once: of what is complete
+        if config.metrics_hook is not None:  # last: the engine may take a snapshot at once
             self._reporter = Reporter(cluster.engine, config.metrics_hook, config.metrics_interval_ms)
             cluster.engine.start(self._reporter.start, self.metrics)
         self._unlisten = [cluster.on_change(self._on_change), cluster.on_overdue(self._leaders.leave_hung)]
@@ -161,7 +163,7 @@ class Sender:
 
     @property
     def identity(self) -> Identity | None:
-        """Who brokers think that this is; None: not known yet, or nobody in particular."""
+        """The producer id and epoch; None: not known yet, or not idempotent."""
         return self._producer_id.identity
 
     @identity.setter
@@ -170,7 +172,7 @@ class Sender:
 
     @property
     def last_problem(self) -> str:
-        """What kept batches from being sent the last time that something did; empty: nothing ever."""
+        """The last error that kept batches from being sent; empty: none so far."""
         return self._turns.last_problem
 
     async def connect(self) -> None:
@@ -180,7 +182,7 @@ class Sender:
             await cluster.retrying(lambda: cluster.refresh(at_once=True), "connecting")
 
     async def ensure_metadata(self, names: list[str], timeout_ms: float) -> None:
-        """Make the partitions of topics known to the accumulator; waits for those that are being created."""
+        """Add the partitions of topics to the accumulator; wait for topics that are being created."""
         await self._topics.ensure(names, timeout_ms)
 
     async def ensure_partition(self, missing: UnknownPartition, timeout_ms: float) -> None:
@@ -196,7 +198,7 @@ class Sender:
         await self._topics.ensure_partition(missing, self.config.max_block_ms)
 
     def _on_deferred(self, error: KafkaError | None) -> None:
-        """Records of callbacks that waited for their topic are in its queues, or have failed."""
+        """Continue after deferred records were appended to their queues, or failed with `error`."""
         if error is not None and self.transactions is not None:
             self.transactions.batch_failed(error, numbered=False)
         self.pump(everything=self._flushes > 0)
@@ -204,17 +206,17 @@ class Sender:
             self.transactions.on_progress()
 
     def _on_change(self, names: set[str]) -> None:
-        """Topics have new partitions, or other leaders."""
+        """Handle new partitions, or new leaders, of topics."""
         if self._direct_send is not None:
             self._direct_send.revoke_all()
         for name in names & self.accumulator.topics.keys():
             self._topics.take_in(name)
         self._leaders.leave_all_hung()
 
-    # -- turns
+    # -- loop iterations
 
     def on_wake(self) -> None:
-        """A batch was closed, a first one opened, or time has passed."""
+        """Send due batches: one was closed, a first one was opened, or time has passed."""
         self.pump(everything=False)
         if self.transactions is not None:
             self.transactions.on_progress()
@@ -233,7 +235,7 @@ class Sender:
             for queue in self._recreated.move_over():
                 self._enlist(queue)
             self._send_all()
-            if self.accumulator.late:  # what was before them may have gone
+            if self.accumulator.late:  # batches ahead of them may have been sent
                 ready, wait_ms = self.accumulator.collect()
                 for queue in ready:
                     self._enlist(queue)
@@ -248,7 +250,7 @@ class Sender:
                 self._turns.wake_in(EXPIRY_CHECK_MS)
 
     def _enlist_all(self) -> None:
-        """Have everything that was buffered among what waits to be sent."""
+        """Close all batches, and add their queues to the waiting ones."""
         for queue in self.accumulator.collect(everything=True)[0]:
             self._enlist(queue)
 
@@ -269,7 +271,7 @@ class Sender:
         self._batches.waiting[where] = queue
 
     def _send_all(self) -> None:
-        """Send all that may go: request after request until no queue has a batch that may be sent."""
+        """Send requests until no queue has a batch that may be sent."""
         waiting = self._batches.waiting
         if self.config.idempotent and self.identity is None:
             if waiting and self.transactions is None:
@@ -286,7 +288,7 @@ class Sender:
             self._turns.run("identity", self._producer_id.move_on(waiting), self._on_no_identity)
 
     def _on_no_identity(self, error: BaseException) -> None:
-        """No producer id is to be had: if no retry mends that, who waits for one is told. Later records try again."""
+        """Fail waiting batches if no retry mends the lack of a producer id. Later records try again."""
         if not is_final(error):
             return
         self._enlist_all()
@@ -294,7 +296,7 @@ class Sender:
             if self.identity is None or queue.sequencer.wants_epoch(self.identity):
                 self._batches.give_up_waiting(where, queue, error)
 
-    # -- what comes back
+    # -- responses
 
     def on_answer(
         self,
@@ -305,15 +307,15 @@ class Sender:
         frame: Buffer | None,
         error: KafkaError | None,
     ) -> None:
-        """A request with these batches was answered (`frame`), failed (`error`), or left and has no answer."""
-        if self._turns.is_stopped:  # all of them have failed by then
+        """Handle the response (`frame`) or failure (`error`) of a request; neither: acks=0 has no response."""
+        if self._turns.is_stopped:  # all its batches have failed already
             return
         self._responses.on_answer(connection, version, group, names, frame, error)
         self.on_outcomes()
 
     def on_outcomes(self) -> None:
-        """Batches came back: go on with what waited for that."""
-        # Whoever waits for one of these wants the GIL now: no turn without a reason.
+        """Continue after outcomes: send batches that waited for them."""
+        # Threads that wait for these batches want the GIL now: no iteration without a reason.
         is_wanted = (
             self._batches.waiting or self._recreated.names or self._balance.uneven or self.accumulator.budget.waiting
         )
@@ -321,7 +323,7 @@ class Sender:
             self.on_wake()
 
     def take_over(self, queue: PartitionQueue, batch: ProducerBatch, connection: BrokerConnection) -> None:
-        """A batch that is in flight on `connection`, sent by somebody else, is this sender's from now on."""
+        """Take over a batch in flight on `connection` that a direct send sent."""
         self._batches.on_send(queue, batch, connection)
 
     # -- metrics
@@ -346,15 +348,15 @@ class Sender:
     # -- ending
 
     def drain(self) -> bool:
-        """Close all batches and send what may be sent; whether nothing is left that was not acknowledged."""
+        """Close all batches and send those that may be sent; True if all records are acknowledged."""
         if self.accumulator.passes:
             return False
-        deferred = self.deferred.batches  # before the pump: a record that is placed meanwhile is in its queue then
+        deferred = self.deferred.batches  # before the pump: a record placed meanwhile is in its queue then
         self.pump(everything=True)
         return not deferred and not self._sent_or_queued() and not self.accumulator.budget.callbacks_due
 
     def drop_unsent(self, error: KafkaError) -> bool:
-        """Give up all batches but those in flight, which come back first; whether nothing is left."""
+        """Give up all batches except those in flight, which return first; True if none is left."""
         self._enlist_all()
         self.deferred.give_up(lambda _: error)
         drop_unsent(self._batches, self._recreated, error)
@@ -367,7 +369,7 @@ class Sender:
         return [*self._sent_or_queued(), *self.deferred.batches]
 
     async def purge(self, *, in_flight: bool) -> int:
-        """Give up what certainly is not in the log; `in_flight`: also what may be. Returns how many records it was."""
+        """Give up batches certainly not in the log; `in_flight`: also those that may be. Return how many records."""
         if self._direct_send is not None:
             self._direct_send.revoke_all()
         self._enlist_all()
@@ -379,8 +381,8 @@ class Sender:
     async def flush(self, timeout_s: float | None = None) -> None:
         """Send everything that was buffered before this call, and wait until its outcome is known.
 
-        Its delivery callbacks have returned then. Raises `KafkaTimeoutError` after `timeout_s` seconds; what is left is
-        still tried.
+        Delivery callbacks have then returned. Raises `KafkaTimeoutError` after `timeout_s` seconds; unfinished records
+        are still sent.
         """
         until = None if timeout_s is None else self.cluster.engine.now_ms() + timeout_s * 1000
         self._flushes += 1
@@ -415,12 +417,12 @@ class Sender:
         """End a transaction and flush within `timeout_s` seconds, then give up the rest.
 
         Returns how many records were given up, by topic and partition. Delivery callbacks may send until all is
-        flushed: dead letters of the last records.
+        flushed, such as dead letters of the last records.
         """
         until = None if timeout_s is None else self.cluster.engine.now_ms() + timeout_s * 1000
         self.accumulator.budget.close(CLOSED)
         if self.transactions is not None:
-            with contextlib.suppress(KafkaError):  # who commits or aborts is told
+            with contextlib.suppress(KafkaError):  # the caller of commit or abort gets the error
                 await self.transactions.close(timeout_s)
         try:
             with contextlib.suppress(KafkaTimeoutError):
@@ -432,7 +434,7 @@ class Sender:
         return lost
 
     async def _flush_all(self, until_ms: float | None) -> None:
-        """Flush, and then what callbacks have sent meanwhile: for at most `delivery_timeout_ms` more."""
+        """Flush, then flush records that callbacks sent meanwhile, for at most `delivery_timeout_ms` more."""
         await self.flush(None if until_ms is None else self._left_s(until_ms))
         if until_ms is None:
             until_ms = self.cluster.engine.now_ms() + self.config.delivery_timeout_ms
@@ -444,7 +446,7 @@ class Sender:
         self._enlist_all()
         return any(
             not batch.done for batch in [*self._sent_or_queued(), *deferred]
-        )  # purged ones that are on the wire are done
+        )  # purged batches in flight are done
 
     def _shut(self, why: str, cause: BaseException | None = None) -> dict[str, int]:
         self._turns.stop()
@@ -456,7 +458,7 @@ class Sender:
             self._direct_send.stop()
         self.deferred.stop()
         self.accumulator.end("the producer was closed while rows were added to it: they were not sent")
-        self._enlist_all()  # behind the end: nothing is added any more
+        self._enlist_all()  # after `end`: no records are added any more
         lost = [batch for batch in self._incomplete() if not batch.done]
         counts = count_records(lost)
         in_doubt = {b for b in lost if b in self._batches.sent and b.queue.sequencer.is_doubtful(b)}
@@ -481,7 +483,7 @@ class Sender:
         return counts
 
     def retire(self) -> None:
-        """Its user dropped it without a word: see what it was given through, then close."""
+        """Deliver buffered records, then close: the user dropped the producer without `close`."""
 
         async def close() -> None:
             before = self.counters.records_failed
@@ -494,7 +496,7 @@ class Sender:
             self._retiring = asyncio.ensure_future(close())
 
     async def end(self) -> None:
-        """Nobody closed the producer and the interpreter ends: what it was given is not to be lost without a word."""
+        """Flush and close at interpreter exit, and log lost records: the user did not close the producer."""
         if self._turns.is_stopped:
             return
         lost = await self.close(EXIT_FLUSH_S)
@@ -506,20 +508,20 @@ class Sender:
             )
 
     def fail(self, error: KafkaError) -> None:
-        """The engine has ended by an error: so does every delivery."""
+        """Fail every delivery: the engine ended with `error`."""
         if self._turns.is_stopped:
             return
         self.accumulator.budget.close(str(error))
         self._shut(f"{error}; the engine ended before", error.__cause__)
 
     def abandon(self) -> None:
-        """In a forked child: `send` says so."""
+        """In a forked child: make `send` raise."""
         self.accumulator.budget.closed = FORKED
 
 
 def _queued(queue: PartitionQueue) -> dict[str, Any]:
-    """What a partition has waiting, for metrics."""
-    sequencer = queue.sequencer  # None: its topic was made anew before anything was sent
+    """Return a partition's queue sizes for metrics."""
+    sequencer = queue.sequencer  # None: its topic was recreated before anything was sent
     retries, in_flight = (0, 0) if sequencer is None else (len(sequencer.retries), len(sequencer.in_flight))
     return {
         "batches_waiting": len(queue.fresh) + len(queue.sealed) + retries,

@@ -1,31 +1,32 @@
-"""Idempotence of one partition: which batch goes next, with which sequence number, and what an outcome means.
+"""Idempotence of one partition: which batch is sent next, its sequence number, and the meaning of an outcome.
 
-The broker remembers a producer's last five batches per partition and takes a batch only if its sequence follows. So:
+The broker remembers a producer's last five batches per partition and appends a batch only if its sequence follows. So:
 
-- at most `limit` batches are in flight, whatever leaders do;
-- only one until the first of an identity is taken: a partition that has never heard of a producer takes any number from
-  it, so were the first batch refused (its leader not ready yet, too few replicas) and the second taken, the first could
-  never follow;
-- a batch gets its sequence when it is first sent and keeps it for life: a retry is recognised as such;
-- once a batch has to be sent again, nothing new goes out until all in flight came back, then all go again in order;
+- at most `limit` batches are in flight, even when leaders change;
+- only one until the first of an identity is acknowledged: a partition without state of a producer accepts any number
+  from it, so if the first batch were refused (its leader not ready yet, too few replicas) and the second accepted, the
+  first could never follow;
+- a batch gets its sequence when it is first sent and keeps it: the broker recognises a retry by it;
+- once a batch has to be sent again, no new one is sent until all in flight returned, then all are sent again in order;
 - when a batch is given up whose sequence was used, the numbers after it may never follow: the partition moves to the
-  next epoch of the producer (KIP-360), where what is left is numbered from 0;
-- but a batch whose answer was lost may be in the log (*in doubt*), and under a new number, or sent to a broker that has
-  forgotten the producer, it would be there twice. A broker that restarts remembers one batch of each producer, or up to
-  five; none once `producer.id.expiration.ms` has passed since the last record's timestamp. It then takes any number, or
-  calls what it has out of order. So the fate of such a batch is read, not tried out: before it is sent again, the
-  leader is asked what it remembers of the producer (`evidence`). Where it knows the batch's epoch, sending again
-  is safe: it recognises the batch, takes it, or calls it out of order. Where it knows nothing, or has called
-  the batch out of order, the log itself is searched (`doubts`, `settle`): found, the batch is delivered; not found, it
-  goes again; where neither can be told, it fails, and says that it may be in the log;
-- the log is searched from the last offset that was acknowledged before the first doubt (`floor`): what is in doubt can
-  only lie behind it;
-- before the move to another epoch, what is in doubt is sent once more under its old number, or searched for;
+  next epoch of the producer (KIP-360), where the remaining batches are numbered from 0;
+- but a batch whose response was lost may be in the log (*in doubt*), and under a new number, or sent to a broker that
+  has forgotten the producer, it would be there twice. A broker that restarts remembers one batch of each producer, or
+  up to five; none once `producer.id.expiration.ms` has passed since the last record's timestamp. It then accepts any
+  number, or reports a batch that it has as out of order. So the fate of such a batch is read, not tried out: before it
+  is sent again, the leader is asked for its state of the producer (`evidence`). If the leader knows the batch's epoch,
+  sending again is safe: the leader recognises the batch, appends it, or reports it out of order. If the leader knows
+  nothing, or has reported the batch out of order, the log itself is searched (`doubts`, `settle`): found, the batch is
+  delivered; not found, it is sent again; if the search cannot decide, the batch fails, and its error says that it may
+  be in the log;
+- the search begins at the last offset acknowledged before the first doubt (`floor`): batches in doubt can only lie
+  after it;
+- before the move to another epoch, batches in doubt are sent once more under their old number, or searched for;
 - a batch that is out of order with none before it, and not in doubt, shows that the broker has lost records, or has
-  forgotten the producer: the partition moves to the next epoch, and the batch goes again (KIP-360). A transactional
-  producer may not move by itself: there the batch fails, and the transaction with it;
-- a batch that is too large goes on as parts, which share its numbers: what follows it still fits. If an earlier attempt
-  has stored it whole, the broker calls the parts out of order, and the search finds them inside of the whole.
+  forgotten the producer: the partition moves to the next epoch, and the batch is sent again (KIP-360). A transactional
+  producer must not move by itself: there the batch fails, and the transaction with it;
+- a batch that is too large continues as parts, which share its numbers: later batches still fit. If an earlier attempt
+  stored it whole, the broker reports the parts as out of order, and the search finds them inside the whole.
 """
 
 from __future__ import annotations
@@ -43,19 +44,19 @@ SEQUENCE_LIMIT = 2**31
 LAST_EPOCH = 2**15 - 1
 
 WRITTEN = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
-# The broker did not take the batch, and misses one before it.
+# The broker did not append the batch, because one before it is missing.
 OUT_OF_ORDER = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
-# The broker does not take the producer id, or knows a later epoch of it: the batch was not stored, and goes again under
+# The broker rejects the producer id, or knows a later epoch of it: the batch was not stored, and is sent again under
 # another producer id.
 FOREIGN_ID = frozenset(
     {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 )
-# Not a broker's: the answer was lost, or the batch never left this process.
+# Not a broker's codes: the response was lost, or the batch never left this process.
 LOST = -2
 NOT_SENT = -3
-# Errors that no retry mends say that nothing was stored, but for UNKNOWN_SERVER_ERROR. These say so and may be mended;
-# of a topic that is not known, as a log that had the batch would be gone with it. All others may come after the leader
-# has stored the batch.
+# Errors that no retry mends mean that nothing was stored, except UNKNOWN_SERVER_ERROR. The codes below mean the same,
+# but may be mended; the two of an unknown topic, because a log with the batch would be gone with the topic. All other
+# codes may come after the leader has stored the batch.
 REFUSED = (
     OUT_OF_ORDER
     | FOREIGN_ID
@@ -69,19 +70,19 @@ REFUSED = (
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who the broker thinks we are."""
+    """The producer id and epoch that the broker assigned."""
 
     producer_id: int
     epoch: int
 
     @property
     def next_epoch(self) -> Identity | None:
-        """The same producer an epoch later; None when a new producer id is needed."""
+        """The same producer id with the next epoch; None when a new producer id is needed."""
         return Identity(self.producer_id, self.epoch + 1) if self.epoch < LAST_EPOCH else None
 
 
 class Sendable(Protocol):
-    """What a sequencer needs of a batch."""
+    """The part of a batch that a sequencer uses."""
 
     producer: tuple[int, int] | None
     sequence: int
@@ -89,14 +90,14 @@ class Sendable(Protocol):
 
     @property
     def count(self) -> int:
-        """Records in it, at least one."""
+        """Number of records, at least one."""
 
 
 B = TypeVar("B", bound=Sendable)
 
 
 class Fate(Enum):
-    """What is known of a batch in doubt."""
+    """The known fate of a batch in doubt."""
 
     STORED = auto()
     ABSENT = auto()
@@ -104,25 +105,25 @@ class Fate(Enum):
 
 
 class BatchOutcome(Enum):
-    """What to do with a batch that came back."""
+    """What happens to a batch that returned."""
 
     DELIVERED = auto()
     RETRY = auto()
     FAILED = auto()  # it is not in the log
     DOUBTFUL = auto()  # it failed, and may be in the log
-    DIVIDE = auto()  # `Sequencer.replace` it by its parts
+    DIVIDE = auto()  # replace it by its parts with `Sequencer.replace`
 
 
 def add(sequence: int, count: int) -> int:
-    """The sequence `count` records later; it wraps to 0."""
+    """Return the sequence `count` records later; it wraps to 0."""
     return (sequence + count) % SEQUENCE_LIMIT
 
 
 def evidence(batch: Sendable, remembered: tuple[int, int] | None) -> Fate:
-    """What a leader's memory of the producer says of a batch.
+    """Return a batch's fate by the leader's state of the producer.
 
-    `remembered` is the producer's epoch there and the last sequence taken under it (-1: none), as DescribeProducers
-    tells (KIP-664); None: the leader does not know the producer. STORED means that the batch's number was taken.
+    `remembered` is the producer's epoch there and the last sequence appended under it (-1: none), as DescribeProducers
+    reports (KIP-664); None: the leader does not know the producer. STORED means that the batch's number was used.
     """
     if remembered is None or batch.producer is None or remembered[0] > batch.producer[1]:
         return Fate.UNKNOWN
@@ -133,18 +134,19 @@ def evidence(batch: Sendable, remembered: tuple[int, int] | None) -> Fate:
 
 
 def conclude(said: Fate, found: bool | None) -> Fate:
-    """What `evidence` and a search of the log (None: it could not be read as a whole) say together."""
+    """Combine `evidence` with the result of a log search (None: the log could not be read as a whole)."""
     if found is None:
         return Fate.STORED if said is Fate.STORED else Fate.UNKNOWN
-    if not found:  # its number was taken, but not by what is in the log: whoever is wrong, it is not to be stored twice
+    if not found:  # another batch has its number: whichever side is wrong, it must not be stored twice
         return Fate.UNKNOWN if said is Fate.STORED else Fate.ABSENT
     return Fate.STORED
 
 
 class Sequencer(Generic[B]):
-    """One partition's numbers. Without `idempotent` batches stay unnumbered, and a retry comes after its followers.
+    """The sequence numbers of one partition.
 
-    `may_move`: whether the partition may move to another epoch or producer id to mend its sequence.
+    Without `idempotent`, batches stay unnumbered, and a retry comes after its followers. `may_move`: the partition may
+    move to another epoch or producer id to mend its sequence.
     """
 
     def __init__(self, *, idempotent: bool, limit: int, may_move: bool = True) -> None:
@@ -156,38 +158,39 @@ class Sequencer(Generic[B]):
         self._sent = 0
         self._in_flight: list[B] = []
         self._retries: list[B] = []
-        self._uncertain: set[int] = set()  # ordinals of batches that an earlier attempt may have put into the log
-        self._unasked: set[int] = set()  # of these, those to ask the leader about before they go again
-        self._disowned: set[int] = set()  # and those that it called out of order: they are in the log, or never will be
+        self._uncertain: set[int] = set()  # ordinals of batches that an earlier attempt may have appended
+        self._unasked: set[int] = set()  # of these, batches to ask the leader about before they are sent again
+        # of these, batches that it reported out of order: they are in the log, or never will be
+        self._disowned: set[int] = set()
         self._acknowledged: tuple[int, int] | None = None
         self._floor: tuple[int, int] | None = None
-        self._first_here = 0  # the first batch whose offset can only be one of this log
+        self._first_here = 0  # ordinal of the first batch whose offset can only belong to this log
         self._draining = False
         self._needs_epoch = False
         self._needs_id = False
-        self._known = False  # the broker took a batch under this identity
+        self._known = False  # the broker appended a batch under this identity
         self._via: object = None
 
     @property
     def in_flight(self) -> Sequence[B]:
-        """Batches that are owed an outcome, oldest first."""
+        """Batches without a response, oldest first."""
         return self._in_flight
 
     @property
     def retries(self) -> Sequence[B]:
-        """Batches to be sent again, oldest first."""
+        """Batches to send again, oldest first."""
         return self._retries
 
     @property
     def needs_id(self) -> bool:
-        """Whether the epoch that it wants has to be of another producer id."""
+        """True if the epoch that it wants must be of another producer id."""
         return self._needs_id
 
     @property
     def doubts(self) -> list[B]:
-        """What may be in the log, if some of it may not go again before the leader was asked; oldest first.
+        """Batches that may be in the log, oldest first, if the leader must be asked before some are sent again.
 
-        `consult` is to be called. Empty while anything is in flight.
+        The caller calls `consult`. Empty while a batch is in flight.
         """
         if self._in_flight or not (self._unasked or self._disowned):
             return []
@@ -195,11 +198,11 @@ class Sequencer(Generic[B]):
 
     @property
     def floor(self) -> tuple[int, int] | None:
-        """An offset below which nothing in doubt is, and the leader epoch known there; None: not known."""
+        """An offset below which no batch in doubt lies, and the leader epoch known there; None: not known."""
         return self._floor
 
     def acknowledged(self, ordinal: int, end: int, leader_epoch: int | None = None) -> None:
-        """A delivered batch ends at the offset `end`; `leader_epoch` was the newest known (None: as before)."""
+        """Note that a delivered batch ends at offset `end`; `leader_epoch`: the newest known then (None: unchanged)."""
         if ordinal < self._first_here:
             return
         if leader_epoch is None:
@@ -207,15 +210,15 @@ class Sequencer(Generic[B]):
         self._acknowledged = (end, leader_epoch)
 
     def wants_epoch(self, current: Identity | None) -> bool:
-        """Whether nothing more can be sent until the producer has moved on from its identity `current`."""
+        """True if nothing more can be sent until the producer has moved on from its identity `current`."""
         waits = self._in_flight or any(batch.ordinal in self._uncertain for batch in self._retries)
         return self._needs_epoch and not waits and self._is_stuck_with(current)
 
     def anew(self) -> Sequencer[B]:
-        """For another log of the same name, as of a topic made anew: it knows nothing of the producer.
+        """Return a sequencer for another log of the same name, as of a recreated topic, without state of the producer.
 
-        The numbers go on all the same: should it be the log that was known, as brokers that lag may have it, then
-        numbers that came again could be taken for the batches that had them before.
+        The numbers go on nevertheless: if it is the same log, which lagging brokers may report, repeated numbers would
+        be taken for the batches that had them before.
         """
         other = Sequencer[B](idempotent=self._idempotent, limit=self._limit, may_move=self._may_move)
         other._identity = self._identity
@@ -223,14 +226,14 @@ class Sequencer(Generic[B]):
         return other
 
     def is_doubtful(self, batch: B) -> bool:
-        """Whether a batch that was sent may be in the log: it is in flight, or an attempt was not answered."""
+        """True if a batch that was sent may be in the log: it is in flight, or an attempt got no response."""
         return batch in self._in_flight or batch.ordinal in self._uncertain
 
     def lease(self, current: Identity | None) -> tuple[tuple[int, int] | None, int, int] | None:
-        """Let somebody else number and send, one batch at a time, while nothing is under way and all is well.
+        """Lend the numbering to direct sends, one batch at a time, while no batch is unfinished and no epoch is needed.
 
-        Answers who sends, and the numbers of the next record and batch; None: not now. Before anything else is asked of
-        this sequencer, `resume` must give them back.
+        Returns the producer, and the numbers of its next record and batch; None: not now. The caller must give them
+        back with `resume` before it calls anything else here.
         """
         if self._in_flight or self._retries or self._needs_epoch:
             return None
@@ -241,18 +244,18 @@ class Sequencer(Generic[B]):
         return (self._identity.producer_id, self._identity.epoch), self._next, self._sent
 
     def resume(self, sequence: int, ordinal: int, in_flight: B | None) -> None:
-        """Go on from the numbers that whoever was leased them has come to; one batch may be in flight."""
+        """Take the numbering back from direct sends, at the numbers they reached; one batch may be in flight."""
         self._next = sequence
         self._sent = ordinal
         if in_flight is not None:
             self._in_flight.append(in_flight)
 
     def send(self, fresh: deque[B], current: Identity | None, via: object = None) -> B | None:
-        """Take the next batch to send: a retry, or the first of `fresh`. None: nothing may go now.
+        """Take the next batch to send: a retry, or the first of `fresh`. None: no batch may be sent now.
 
-        `current` is the producer's newest identity; the partition takes it over once nothing of an older one is left.
-        `via` is the connection that it would go by. Behind another one than before may be a broker that has forgotten
-        what was known of it.
+        `current` is the producer's newest identity; the partition adopts it once no batch of an older one is left.
+        `via` is the connection to send on. A new connection may lead to a broker that has forgotten the producer's
+        state.
         """
         if via is not self._via and not self._reconnect(via):
             return None
@@ -264,12 +267,13 @@ class Sequencer(Generic[B]):
             return None
         if self._idempotent and self._in_flight and not self._known:
             return None
-        if self._needs_epoch:  # not moved yet: see what became of those that may be in the log
+        if self._needs_epoch:  # not moved yet: first find out about those that may be in the log
             batch = next(b for b in self._retries if b.ordinal in self._uncertain)
             self._retries.remove(batch)
         elif self._is_too_far(self._retries[0].ordinal if self._retries else self._sent):
-            # A retry is on its way whose followers were taken. Had it been stored the first time, its answer lost, then
-            # one batch more after it would make the broker forget it, and take the retry for out of order: not stored.
+            # A retry is in flight whose followers were appended. If it was stored the first time and only the response
+            # was lost, one more batch after it would make the broker forget it, and report the retry as out of order
+            # without storing it.
             return None
         elif self._retries:
             batch = self._retries.pop(0)
@@ -295,7 +299,7 @@ class Sequencer(Generic[B]):
         return bool(self._in_flight) and ordinal - self._in_flight[0].ordinal >= self._limit
 
     def _take_over(self, current: Identity | None) -> bool:
-        """Move to `current` if the partition is free to, or must; False: nothing can be sent for now."""
+        """Adopt `current` if the partition may or must; False: no batch can be sent for now."""
         if current is None:
             return False
         if any(batch.ordinal in self._uncertain for batch in self._retries):
@@ -322,15 +326,15 @@ class Sequencer(Generic[B]):
 
     def _number(self, batch: B) -> None:
         if self._identity is None:
-            raise AssertionError("a batch is numbered only under an identity")
+            raise AssertionError("a batch needs an identity to be numbered")
         batch.producer = (self._identity.producer_id, self._identity.epoch)
         batch.sequence = self._next
         self._next = add(self._next, batch.count)
 
     def outcome(self, batch: B, error_code: int, *, retriable: bool, divisible: bool = False) -> BatchOutcome:
-        """A batch in flight came back, with an error code of the broker's (0: none), LOST or NOT_SENT.
+        """Take in the outcome of a batch in flight: an error code of the broker (0: none), LOST or NOT_SENT.
 
-        `divisible`: the broker refused it, and would take parts of it. The verdict DIVIDE leaves the batch in flight
+        `divisible`: the broker refused it, and may accept parts of it. The verdict DIVIDE leaves the batch in flight
         until `replace`.
         """
         verdict = self._judge(batch, error_code, retriable=retriable, divisible=divisible)
@@ -361,12 +365,12 @@ class Sequencer(Generic[B]):
             if uncertain and (self._needs_epoch or not has_earlier):
                 self._disowned.add(batch.ordinal)
                 return BatchOutcome.RETRY
-            if has_earlier:  # that itself did not arrive: this one will fit once it is settled
+            if has_earlier:  # the earlier batch is missing: this one will fit once that is settled
                 return BatchOutcome.RETRY
             if not self._may_move:
                 return BatchOutcome.RETRY if self._needs_epoch else BatchOutcome.FAILED
             self._needs_epoch = self._idempotent
-            if batch.sequence == 0:  # refused at the start of an epoch: the next epoch would be refused as well
+            if batch.sequence == 0:  # refused at the start of an epoch: the next epoch would be refused too
                 self._needs_id = self._idempotent
             return BatchOutcome.RETRY
         if error_code in FOREIGN_ID and self._idempotent and self._may_move:
@@ -391,11 +395,13 @@ class Sequencer(Generic[B]):
     def consult(
         self, remembered: tuple[int, int] | None, via: object = None, *, asked: bool = True
     ) -> list[tuple[B, Fate]]:
-        """Take in what the leader remembers of the producer, as `evidence` has it; `asked`: whether it could be asked.
+        """Take in the leader's state of the producer, as `evidence` has it.
 
-        `via` is the connection that was there before it was asked: on another one the answer does not count.
-        Of each batch in the answer `settle` is to be called: at once if it is ABSENT, else after a search of the log.
-        What is not in it may be sent again.
+        `asked` is False if the leader cannot be asked.
+
+        `via` is the connection before the request: on another one the response does not count. The caller calls
+        `settle` for each batch that is returned: at once if it is ABSENT, else after a search of the log. Other batches
+        may be sent again.
         """
         left = []
         if via is not self._via:
@@ -407,11 +413,11 @@ class Sequencer(Generic[B]):
             else:
                 left.append((batch, fate))
         if asked and remembered is None:
-            self._known = False  # it would take any number: the next batch goes alone
+            self._known = False  # the leader would accept any number: the next batch is sent alone
         return left
 
     def settle(self, batch: B, fate: Fate) -> BatchOutcome:
-        """What the log says of a batch in doubt. ABSENT, it goes again, unless a transaction's was out of order."""
+        """Settle a batch in doubt. An ABSENT one is sent again, unless it is transactional and was out of order."""
         disowned = batch.ordinal in self._disowned
         self._settle(batch)
         verdict = BatchOutcome.RETRY
@@ -428,9 +434,9 @@ class Sequencer(Generic[B]):
         return verdict
 
     def replace(self, batch: B, parts: Sequence[B]) -> None:
-        """Go on with `parts` of a batch for which the verdict was DIVIDE, in their order.
+        """Replace a batch with the verdict DIVIDE by its `parts`, in order.
 
-        They share its numbers. If records are missing among them, what follows is numbered anew.
+        They share its numbers. If records are missing among them, later batches are renumbered.
         """
         uncertain = batch.ordinal in self._uncertain
         self._in_flight.remove(batch)
@@ -452,7 +458,7 @@ class Sequencer(Generic[B]):
         self._end_draining()
 
     def _make_room(self, ordinal: int, more: int) -> None:
-        """Shift the ordinals behind `ordinal`: the broker remembers batches, so each part of one counts."""
+        """Shift the ordinals after `ordinal`: the broker counts batches, so each part counts."""
         for batch in (*self._in_flight, *self._retries):
             if batch.ordinal > ordinal:
                 batch.ordinal += more
@@ -473,7 +479,7 @@ class Sequencer(Generic[B]):
             self._draining = False
 
     def give_up(self, batch: B) -> BatchOutcome:
-        """A batch among the retries ran out of time, and its number stays used: FAILED or DOUBTFUL."""
+        """Give up a batch among the retries; its number stays used. Returns FAILED or DOUBTFUL."""
         verdict = BatchOutcome.DOUBTFUL if batch.ordinal in self._uncertain else BatchOutcome.FAILED
         self._retries.remove(batch)
         self._settle(batch)

@@ -1,4 +1,4 @@
-"""The topics that a producer sends to: what metadata says of them goes to the accumulator, idle ones are forgotten."""
+"""The topics of a producer: passes metadata on to the accumulator, and forgets idle topics."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kafwire.producer.recreated_topics import RecreatedTopics
 from kafwire.producer.turns import Turns
 from kafwire.runtime.log import log
 
-# The request for metadata after whose response a WARNING names the partition that a caller waits for.
+# After the response to this many metadata requests, a WARNING names the partition that a caller waits for.
 SAID_AFTER = 3
 
 
 class Topics:
-    """Those of one producer. Lives on the engine."""
+    """The topics of one producer. Runs on the engine."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class Topics:
         self._recreated = recreated
         self._turns = turns
         self._ids: dict[str, uuid.UUID] = {}
-        self._used_ms: dict[str, float] = {}  # when something was last sent to a topic
+        self._used_ms: dict[str, float] = {}  # when a record was last sent to a topic
         self._idle: dict[str, Topic] = {}  # forgotten topics: their partitions' sequence numbers go on
 
     async def ensure(self, names: list[str], timeout_ms: float) -> None:
-        """Make the partitions of topics known to the accumulator; waits for those that are being created."""
+        """Add the partitions of topics to the accumulator; wait for topics that are being created."""
         try:
             await self._cluster.topics(names, timeout_ms=timeout_ms, create=self._config.allow_auto_create_topics)
         finally:
@@ -57,9 +57,9 @@ class Topics:
                     self.take_in(name)
 
     async def ensure_partition(self, missing: UnknownPartition, timeout_ms: float) -> None:
-        """Wait for an added partition of a known topic; metadata are asked for with back-off.
+        """Wait for an added partition of a known topic; repeat the metadata request with back-off.
 
-        Raises a `ConfigError` where the topic is still without the partition when the time is up.
+        Raises a `ConfigError` if the topic still lacks the partition when the time is up.
         """
         name, number = missing.topic, missing.partition
         asked = 0
@@ -88,7 +88,7 @@ class Topics:
             raise
 
     def take_in(self, name: str) -> None:
-        """Metadata may say something new of a topic."""
+        """Update the accumulator from the metadata of a topic."""
         info = self._cluster.metadata.topics.get(name)
         if info is not None and info.partitions:
             if name in self._idle:
@@ -99,7 +99,8 @@ class Topics:
             before = self._ids.get(name, NO_TOPIC_ID)
             self._ids[name] = info.topic_id
             topic = self._accumulator.topics.get(name)
-            # Without ids, that there are fewer partitions says so. Topics get their first id when brokers are upgraded.
+            # Without topic ids, fewer partitions mean a recreated topic. Topics get their first id when brokers are
+            # upgraded.
             is_another = before != info.topic_id and NO_TOPIC_ID not in (before, info.topic_id)
             if topic is not None and (is_another or len(leaders) < len(topic.queues)):
                 self._recreated.replace(topic, len(leaders), weights)
@@ -107,7 +108,7 @@ class Topics:
                 self._accumulator.set_topic(name, len(leaders), weights)
 
     def look_up(self, name: str) -> None:
-        """Ask for new metadata: who leads a topic's partitions is not known, or not true any more."""
+        """Refresh metadata in the background: a partition's leader is unknown or outdated."""
         self._turns.run("metadata", self._refresh(name), self._on_no_metadata)
 
     async def _refresh(self, name: str) -> None:
@@ -116,21 +117,21 @@ class Topics:
             self.take_in(known)
 
     def _on_no_metadata(self, error: BaseException) -> None:
-        """Who waits for a leader is told that nobody may ask for it; see `Leaders`."""
+        """Fail batches that wait for a leader after an authentication error; see `Leaders`."""
         if isinstance(error, AuthenticationError):
             for where, queue in list(self._batches.waiting.items()):
                 if self._cluster.metadata.leader(*where) < 0:
                     self._batches.give_up_waiting(where, queue, error)
 
     def refresh_if_stale(self) -> None:
-        """Ask for new metadata where it is `metadata_max_age_ms` old, of topics that are in use."""
+        """Refresh the metadata of topics in use if it is `metadata_max_age_ms` old."""
         if self._cluster.is_stale and self._accumulator.topics:
             self._forget_idle()
         if self._cluster.is_stale and self._accumulator.topics:
             self.look_up(next(iter(self._accumulator.topics)))
 
     def _forget_idle(self) -> None:
-        """Ask no more for topics that nothing was sent to for `metadata_max_idle_ms`; a record looks them up anew."""
+        """Stop refreshing topics without a record for `metadata_max_idle_ms`; the next record looks them up again."""
         now = self._cluster.engine.now_ms()
         busy = {batch.queue.topic for batch in self._batches.sent}
         busy |= {topic for topic, _ in self._batches.waiting}
@@ -144,11 +145,11 @@ class Topics:
                 self._cluster.forget([name])
 
     def use(self, name: str) -> None:
-        """Something is to be sent to a topic."""
-        if name in self._idle:  # a thread that knew it still has not looked it up
+        """Note that a record is to be sent to a topic."""
+        if name in self._idle:  # a thread that still knew the topic did not look it up
             self._remember(name)
         self._used_ms[name] = self._cluster.engine.now_ms()
 
     def _remember(self, name: str) -> None:
-        """A forgotten topic is used again."""
+        """Restore a forgotten topic."""
         self._accumulator.topics[name] = self._idle.pop(name)

@@ -1,7 +1,7 @@
-"""Transactions on the engine: one task asks the coordinators what `transaction_state.py` wants asked, one by one.
+"""Transactions on the engine: one task sends the requests that `transaction_state.py` wants, one at a time.
 
-What a user calls changes the state and waits for the outcome. Giving up the wait changes nothing: the task goes on, and
-the same call made again waits for the same outcome.
+A call of the user changes the state and waits for the outcome. Giving up the wait changes nothing: the task continues,
+and the same call made again waits for the same outcome.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from kafwire.producer.transaction_state import Meaning, State
 from kafwire.runtime.log import log
 from kafwire.types import ConsumerGroupMetadata, TransactionHandle
 
-TRANSACTION = 1  # the coordinator's kind of key
-# The last versions of version 1 of transactions; those after them change what a request does (KIP-890).
+TRANSACTION = 1  # key_type of a transaction coordinator
+# The last request versions of transaction version 1; later versions change a request's effect (KIP-890).
 LAST_ADD_PARTITIONS = 3
 LAST_TXN_OFFSET_COMMIT = 4
 LAST_END_TXN = 4
@@ -54,18 +54,18 @@ LAST_PRODUCE = 11
 FIRST_TXN_OFFSET_COMMIT = 5
 FIRST_END_TXN = 5
 FIRST_PRODUCE = 12
-# The version of InitProducerId with `enable2_pc`, which is not stable.
+# The version of InitProducerId with `enable2_pc`, which is unstable.
 TWO_PHASE_INIT_PRODUCER_ID = 6
 _TWO_PHASE_NEEDS = (
     "transaction_two_phase_commit_enable=True needs brokers with unstable.api.versions.enable=true and "
     "transaction.two.phase.commit.enable=true (KIP-939)"
 )
-# Markers are written quickly: who is told that the last transaction is still being ended need not wait for long.
+# Markers are written quickly: if the coordinator is still ending the last transaction, a short wait is enough.
 CONCURRENT_BACKOFF_MS = 20
 
 
 class Records(Protocol):
-    """What transactions need of the producer that sends their records."""
+    """The part of the sender that transactions use."""
 
     cluster: Cluster
     config: ProducerConfig
@@ -73,17 +73,17 @@ class Records(Protocol):
     identity: Identity | None
 
     def on_wake(self) -> None:
-        """Send what may be sent now."""
+        """Send the batches that may be sent now."""
 
     def drain(self) -> bool:
-        """Close all batches and send what may be sent; whether nothing is left."""
+        """Close all batches and send those that may be sent; True if none is left."""
 
     def drop_unsent(self, error: KafkaError) -> bool:
-        """Give up all batches but those in flight, with `error`; whether nothing is left."""
+        """Give up all batches except those in flight, with `error`; True if none is left."""
 
 
 class Transactions:
-    """The transactions of one producer. Lives on the engine."""
+    """The transactions of one producer. Runs on the engine."""
 
     def __init__(self, records: Records, transactional_id: str) -> None:
         self._records = records
@@ -95,17 +95,18 @@ class Transactions:
         self._groups: dict[str, Coordinator] = {}
         self._logic = logic.Transaction(transactional_id)
         self._news = asyncio.Event()
-        self._asked = asyncio.Event()  # somebody waits for an outcome
+        self._asked = asyncio.Event()  # set while a call waits for an outcome
         self._waiting: set[asyncio.Future[None]] = set()
         self._task: asyncio.Task[None] | None = None
-        self._untold: tuple[State, int] | None = None  # how a call wanted to end which transaction, until it returns
+        # until it returns: the ending that a call wants, of which transaction
+        self._untold: tuple[State, int] | None = None
         self._closed = False
         self._problem: Exception | None = None
         records.accumulator.send_gate = self._refusal
 
     @property
     def state(self) -> State:
-        """Where the producer stands."""
+        """State of the producer."""
         return self._logic.state
 
     @property
@@ -115,19 +116,19 @@ class Transactions:
 
     @property
     def number(self) -> int:
-        """How many transactions were begun."""
+        """Number of transactions begun."""
         return self._logic.number
 
     def produce_version(self, connection: BrokerConnection, at_most: int | None) -> int:
-        """The version of Produce to speak on a connection."""
+        """Return the version of Produce to use on a connection."""
         if self._logic.version >= 2:
             return _at_least(connection, protocol.ProduceRequest, FIRST_PRODUCE, at_most)
         return connection.version_of(protocol.ProduceRequest, at_most=LAST_PRODUCE)
 
-    # -- what users call
+    # -- the user's calls
 
     async def initialize(self, timeout_s: float | None = None, what: str = "init_transactions()") -> None:
-        """Get a producer id; transactions of producers before that are ended, and these producers fenced."""
+        """Get a producer id; earlier producers with this transactional id are fenced, and their transactions ended."""
         self._logic.initialize()
         self._go_on()
         await self._until(lambda: self.state is not State.INITIALIZING, timeout_s, what)
@@ -139,7 +140,7 @@ class Transactions:
         self._check_fatal()
 
     async def begin(self, timeout_s: float | None = None) -> None:
-        """Begin a transaction; the first one initializes if that was not done."""
+        """Begin a transaction; initialize first if needed."""
         if self.state in (State.UNINITIALIZED, State.INITIALIZING):
             await self.initialize(timeout_s, "begin_transaction()")
         version = 2 if self._cluster.feature(logic.FEATURE) >= 2 else 1
@@ -155,7 +156,7 @@ class Transactions:
         group: ConsumerGroupMetadata | str,
         timeout_s: float | None = None,
     ) -> None:
-        """Have a group's offsets committed with the transaction; returns when the coordinators have them."""
+        """Commit a group's offsets with the transaction; return when the coordinators have them."""
         commit = logic.CommitOffsets(_group(group), _offsets(offsets))
         self._logic.check_open("send offsets")
         went = commit.group.went(commit.offsets) if isinstance(commit.group, TransactionMember) else []
@@ -172,21 +173,21 @@ class Transactions:
             raise self._logic.error.with_traceback(None)
 
     async def commit(self, timeout_s: float | None = None) -> None:
-        """Send what is buffered, and commit."""
+        """Send all buffered records, and commit."""
         if self._has_come_to(State.COMMITTING):
             return
         self._logic.commit()
         await self._end(timeout_s, "commit_transaction()", State.COMMITTING)
 
     async def abort(self, timeout_s: float | None = None) -> None:
-        """Drop what was not sent, and abort."""
+        """Drop unsent records, and abort."""
         if self._has_come_to(State.ABORTING):
             return
         self._logic.abort()
         await self._end(timeout_s, "abort_transaction()", State.ABORTING)
 
     async def detach(self, timeout_s: float | None = None) -> TransactionHandle:
-        """Send what is buffered, and give the open transaction away: nothing is sent by this producer any more."""
+        """Send all buffered records, and hand the open transaction over: this producer sends nothing more."""
         self._logic.detach()
         self._look()
         self._go_on()
@@ -202,7 +203,7 @@ class Transactions:
         return TransactionHandle(self._id, self._logic.identity.producer_id, self._logic.identity.epoch)
 
     def _has_come_to(self, ending: State) -> bool:
-        """Whether a call that ran out of time, and is made again, came to its end in between."""
+        """True if the ending that a timed-out call wanted was reached since: the repeated call returns at once."""
         has_come = self._untold == (ending, self._logic.ended) and self._logic.ended == self._logic.number
         if has_come:
             self._untold = None
@@ -219,7 +220,7 @@ class Transactions:
             raise self._logic.error.with_traceback(None)
 
     async def close(self, timeout_s: float | None) -> None:
-        """Abort an open transaction, see a commit through, and stop; at most `timeout_s` seconds."""
+        """Abort an open transaction, finish a commit, and stop; take at most `timeout_s` seconds."""
         try:
             if self.state in (*logic.OPEN, State.DETACHING):
                 log.warning(
@@ -235,30 +236,30 @@ class Transactions:
             self.stop()
 
     def stop(self) -> None:
-        """Ask nothing more; who waits is told."""
+        """Send no more requests; calls that wait raise."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
         self._tell()
 
-    # -- what the sender calls
+    # -- the sender's calls
 
     def admits(self, where: tuple[str, int]) -> bool:
-        """Whether a batch may be sent to a partition now; else it will be as soon as it may."""
+        """True if a batch may be sent to a partition now; if not, its partition is added first."""
         admitted = self._logic.admits(where)
         if self._logic.has_pending:
             self._news.set()
         return admitted
 
     def batch_failed(self, error: KafkaError, *, numbered: bool) -> KafkaError:
-        """Take in that a batch was given up. Returns the error of its deliveries."""
+        """Take in that a batch was given up. Returns the error for its deliveries."""
         told = self._logic.batch_failed(error, numbered=numbered)
         self._look()
         self._news.set()
         return told
 
     def on_progress(self) -> None:
-        """Batches came back, or were added: what waits for the last of them may go on."""
+        """Continue an ending that may have waited for batches."""
         if self.state in (
             *(State.COMMITTING, State.DETACHING),
             *(State.ABORTING, State.ABORTABLE_ERROR, State.FATAL_ERROR),
@@ -276,7 +277,7 @@ class Transactions:
         try:
             await self._ask_all()
         except Exception as error:
-            # A defect; but nobody may wait for ever because of it.
+            # A defect: but no call may wait forever because of it.
             log.exception("kafwire: the transactions of %r cannot go on", self._id)
             self._logic.break_off(KafkaError(f"{type(error).__name__}: {error}"))
             self._look()
@@ -295,7 +296,7 @@ class Transactions:
             try:
                 wait_ms = await self._do(action)
             except AuthenticationError as error:
-                # The same attempt would fail again, and accounts are locked by that: the next call makes it.
+                # A retry would fail again, and can lock the account: the next call tries again.
                 self._problem = error
                 self._asked.clear()
                 self._tell(error)
@@ -327,26 +328,26 @@ class Transactions:
         )
 
     def _look(self) -> None:
-        """What follows from the state for those who send."""
+        """Apply the state to the sender: its identity, and whether records may be sent."""
         self._records.identity = self._logic.identity
         self._records.accumulator.is_committing = self.state in (State.COMMITTING, State.DETACHING)
         if self.state is not State.IN_TRANSACTION:
             self._records.accumulator.send_gate = self._refusal
 
     def _refusal(self) -> Exception:
-        """The error for a record that comes now."""
+        """Return the error for a record sent now."""
         try:
             self._logic.check_open("send")
         except TransactionError as error:
             return error.with_traceback(None)
-        return TransactionStateError(f"the transaction of transactional_id {self._id!r} has just changed: send again")
+        return TransactionStateError(f"the transaction of transactional_id {self._id!r} has just ended: send again")
 
     def _check_fatal(self) -> None:
         if self.state is State.FATAL_ERROR and self._logic.error is not None:
             raise self._logic.error.with_traceback(None)
 
     def _tell(self, error: AuthenticationError | None = None) -> None:
-        """Have all who wait look at the state, or raise `error`."""
+        """Make all waiting calls check the state, or raise `error`."""
         for waiter in self._waiting:
             if waiter.done():
                 continue
@@ -362,7 +363,7 @@ class Transactions:
                 while not done():
                     if self._closed:
                         raise TransactionFatalError(
-                            f"the producer with transactional_id {self._id!r} was closed before {what} had an outcome"
+                            f"the producer with transactional_id {self._id!r} was closed before {what} completed"
                         )
                     waiter = asyncio.get_running_loop().create_future()
                     self._waiting.add(waiter)
@@ -374,11 +375,11 @@ class Transactions:
         except TimeoutError:
             because = f" (last: {self._problem})" if self._problem is not None else ""
             raise TransactionTimeoutError(
-                f"{what} has no outcome after {limit_s:g} s{because}: it goes on, call it again to wait for it"
+                f"{what} has no outcome after {limit_s:g} s{because}: it continues, call it again to wait for it"
             ) from None
 
     async def _do(self, action: logic.Action) -> int | None:
-        """Ask; None if that brought an answer that changes something, else how long to wait at first, in ms."""
+        """Send the action's request; return None if the response changed the state, else the first back-off in ms."""
         backoff_ms = self._config.retry_backoff_ms
         coordinator = self._coordinator
         if isinstance(action, logic.CommitOffsets):
@@ -438,7 +439,7 @@ class Transactions:
         return found
 
     async def _topic_ids(self, action: logic.Action, connection: BrokerConnection) -> Mapping[str, uuid.UUID]:
-        """The ids by which a request names topics; `BY_NAME` where it has their names."""
+        """Return the ids by which a request names topics; `BY_NAME` if it uses their names."""
         if not isinstance(action, logic.CommitOffsets) or self._logic.version < 2:
             return BY_NAME
         version = connection.version_of(protocol.TxnOffsetCommitRequest)
@@ -447,7 +448,7 @@ class Transactions:
     def _request(
         self, action: logic.Action, connection: BrokerConnection, ids: Mapping[str, uuid.UUID]
     ) -> tuple[Any, int]:
-        """The message, and its version."""
+        """Return the request message and its version."""
         second = self._logic.version >= 2
         identity = self._logic.identity or logic.NO_PRODUCER
         who: dict[str, Any] = {
@@ -522,27 +523,27 @@ def _at_least(connection: BrokerConnection, request: type[Any], at_least: int, a
     version = connection.version_of(request, at_most=at_most)
     if version < at_least:
         raise ProtocolError(
-            f"{connection.where} offers version {version} of {request.__name__}, a transaction of version 2 (KIP-890) "
-            f"needs {at_least}: are brokers of several versions running?",
+            f"{connection.where} offers version {version} of {request.__name__}, but transactions of version 2 "
+            f"(KIP-890) need {at_least}: does the cluster mix broker versions?",
             api=request.__name__,
         )
     return version
 
 
 def _check_two_phase(connection: BrokerConnection) -> None:
-    """Raise `ProtocolError` unless the broker offers transactions without a time-out."""
+    """Raise `ProtocolError` unless the broker supports transactions without a time-out."""
     request = protocol.InitProducerIdRequest
     _, highest = connection.versions.get(request.api_key, (0, -1))
     if highest < TWO_PHASE_INIT_PRODUCER_ID:
         raise ProtocolError(
             f"{connection.where} does not offer version {TWO_PHASE_INIT_PRODUCER_ID} of InitProducerId: "
-            f"{_TWO_PHASE_NEEDS}, or leave the option out",
+            f"{_TWO_PHASE_NEEDS}, or omit the option",
             api=request.__name__,
         )
 
 
 def _codes(answer: Any) -> tuple[dict[tuple[str, int], int] | int, Identity | None]:
-    """The error code of an answer or those of its partitions, and the producer's identity if there is one."""
+    """Return a response's error code, or those of its partitions, and the producer's identity if it has one."""
     if isinstance(answer, protocol.AddPartitionsToTxnResponse):
         return {
             (topic.name, result.partition_index): result.partition_error_code
@@ -562,13 +563,13 @@ def _group(group: Any) -> ConsumerGroupMetadata:
     if isinstance(group, str):
         group = ConsumerGroupMetadata(group)
     if not isinstance(group, ConsumerGroupMetadata) or not isinstance(group.group_id, str) or not group.group_id:
-        raise ConfigError(f"a group id, or what Consumer.group_metadata() returns, is needed, not {group!r}")
+        raise ConfigError(f"the group must be a group id or Consumer.group_metadata()'s result, not {group!r}")
     return group
 
 
 def _offsets(offsets: Any) -> dict[tuple[str, int], OffsetToCommit]:
     if not isinstance(offsets, Mapping):
-        raise ConfigError(f"offsets: a mapping of TopicPartition to the next offset to read is needed, not {offsets!r}")
+        raise ConfigError(f"offsets must map each TopicPartition to the next offset to read, not be {offsets!r}")
     found = {}
     for where, value in offsets.items():
         try:
@@ -578,6 +579,6 @@ def _offsets(offsets: Any) -> dict[tuple[str, int], OffsetToCommit]:
         except (TypeError, ValueError):
             number = offset = None
         if number is None or offset is None or not isinstance(topic, str):
-            raise ConfigError(f"offsets: {where!r}: {value!r}: a TopicPartition and an offset from 0 are needed")
+            raise ConfigError(f"offsets: {where!r}: {value!r}: it must be a TopicPartition and an offset of 0 or more")
         found[topic, number] = commit._replace(offset=offset)
     return found

@@ -1,17 +1,17 @@
-"""A producer's transactions: what its coordinators have to be asked next, and what their answers mean (KIP-98).
+"""A producer's transactions: which request its coordinators get next, and what a response means (KIP-98).
 
-Two versions of the protocol are spoken. In version 1 the coordinator is told of each partition and group before
-anything is written there, and a producer keeps its epoch from transaction to transaction. In version 2 (KIP-890)
-brokers add partitions and groups themselves, and every transaction ends with a new epoch.
+There are two versions of the protocol. In version 1 the coordinator must learn of each partition and group before
+records or offsets are written there, and a producer keeps its epoch from transaction to transaction. In version 2
+(KIP-890) brokers add partitions and groups themselves, and every transaction ends with a new epoch.
 
-- Nothing is asked while another question is open: an answer is never about anything but the last question.
-- A question whose answer was lost is asked again, and may be executed twice, the second time late: a late EndTxn would
-  decide the *next* transaction (KAFKA-17754), a late AddPartitionsToTxn would begin one that nobody ends. With version
-  1 such a producer takes a fresh epoch before its next transaction, and what comes late is refused.
-- So does one that gave up a batch which had a number: it may come late as well (KIP-360).
-- The epoch is raised by naming the one in use, after the transaction's end: so a producer that was fenced meanwhile
-  learns of it, and fences nobody.
-- A transaction ends when nothing of it is on its way any more (`settled`), not before.
+- Only one request is in flight: a response always belongs to the last request.
+- A request whose response was lost is sent again, and may be executed twice, the second time late: a late EndTxn would
+  decide the *next* transaction (KAFKA-17754), a late AddPartitionsToTxn would begin one that no producer ends. With
+  version 1 such a producer takes a new epoch before its next transaction, and late requests are refused.
+- The same after a batch with a sequence number was given up: it may arrive late too (KIP-360).
+- The epoch is raised by naming the current one, after the transaction's end: so a producer that was fenced meanwhile
+  learns of it, and fences no other.
+- A transaction ends only when nothing of it is in flight any more (`settled`).
 - Leaders and group coordinators refuse a stale epoch, and cannot say why it is stale: another producer has the id, the
   transaction timed out, or a late marker raised the epoch. The transaction is then abortable, and EndTxn(abort)
   decides: only the transaction coordinator reports fencing.
@@ -46,7 +46,7 @@ NO_PRODUCER = Identity(-1, -1)
 
 
 class State(Enum):
-    """Where a producer's transactions stand."""
+    """State of a producer's transactions."""
 
     UNINITIALIZED = "not initialized"
     INITIALIZING = "getting its producer id"
@@ -57,21 +57,21 @@ class State(Enum):
     DETACHING = "detaching its transaction"
     DETACHED = "without its transaction, which was detached"
     ABORTABLE_ERROR = "in a transaction that failed"
-    FATAL_ERROR = "at its end"
+    FATAL_ERROR = "unusable after a fatal error"
 
 
-# A transaction has begun, and may be ended.
+# A transaction has begun, and can be ended.
 OPEN = (State.IN_TRANSACTION, State.ABORTABLE_ERROR)
-# Records and offsets of the transaction are on their way.
+# Records and offsets of the transaction are being sent.
 SENDING = (State.IN_TRANSACTION, State.COMMITTING, State.DETACHING)
 
 
 class Meaning(IntEnum):
-    """What an error code asks of the producer; the worst last."""
+    """What the producer does about an error code; the worst last."""
 
     DONE = auto()
     RETRY = auto()
-    FIND_COORDINATOR = auto()  # ask again, after looking the coordinator up anew
+    FIND_COORDINATOR = auto()  # send again, after looking up the coordinator
     ABORT = auto()
     FATAL = auto()
     FENCED = auto()
@@ -100,7 +100,7 @@ class AddOffsets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommitOffsets:
-    """TxnOffsetCommit; `offsets` are the caller's, and nothing is looked for in them."""
+    """TxnOffsetCommit; `offsets` are the caller's, and are not examined."""
 
     group: ConsumerGroupMetadata
     offsets: Mapping[Partition, object]
@@ -123,11 +123,11 @@ API = {
     End: "EndTxn",
 }
 
-# The coordinator does not know this producer id (any more): there is no transaction of it.
+# The coordinator does not know this producer id (any more): it has no transaction of it.
 UNKNOWN_THERE = (ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID)
 
-# What holds for all requests, unless one of them says otherwise. Codes that are not here: RETRY if the table of
-# `errors` says so, else what `_OTHERWISE` has for the request.
+# For all requests, unless `_OWN` differs. Codes missing here: RETRY if `errors` says so, else the request's
+# `_OTHERWISE`.
 _ALL: dict[int, Meaning] = {
     ErrorCode.NONE: Meaning.DONE,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: Meaning.FIND_COORDINATOR,
@@ -141,17 +141,17 @@ _ALL: dict[int, Meaning] = {
     ErrorCode.TRANSACTION_ABORTABLE: Meaning.ABORT,
 }
 _OWN: dict[type[Action], dict[int, Meaning]] = {
-    AddPartitions: {ErrorCode.OPERATION_NOT_ATTEMPTED: Meaning.RETRY},  # another partition's error says what is wrong
+    AddPartitions: {ErrorCode.OPERATION_NOT_ATTEMPTED: Meaning.RETRY},  # another partition's code has the cause
     CommitOffsets: {
         ErrorCode.REQUEST_TIMED_OUT: Meaning.FIND_COORDINATOR,
-        ErrorCode.INVALID_PRODUCER_EPOCH: Meaning.ABORT,  # the group coordinator's: the transaction's own decides
+        ErrorCode.INVALID_PRODUCER_EPOCH: Meaning.ABORT,  # the group coordinator's: the transaction coordinator decides
         ErrorCode.PRODUCER_FENCED: Meaning.ABORT,
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT: Meaning.FATAL,
     },
 }
 _OTHERWISE = {AddPartitions: Meaning.ABORT, AddOffsets: Meaning.ABORT, CommitOffsets: Meaning.ABORT}
-# A batch that is refused like this shows that the producer cannot go on; any other spoils its transaction only. So does
-# a stale epoch, until the coordinator reports fencing: a late marker may have raised it.
+# After these errors of a batch the producer cannot continue; any other fails only its transaction. So does a stale
+# epoch, until the coordinator reports fencing: a late marker may have raised it.
 _FATAL_FOR_BATCHES: dict[int, Meaning] = {
     ErrorCode.PRODUCER_FENCED: Meaning.FENCED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: Meaning.FATAL,
@@ -162,7 +162,7 @@ _REFUSED_EPOCH = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
 
 
 def meaning_of(kind: type[Action], code: int) -> Meaning:
-    """What an error code in the answer to a request means."""
+    """Return the meaning of an error code in the response to a request."""
     found = _OWN.get(kind, {}).get(code, _ALL.get(code))
     if found is not None:
         return found
@@ -173,29 +173,29 @@ def meaning_of(kind: type[Action], code: int) -> Meaning:
 
 
 class Transaction:
-    """The states of one transactional producer."""
+    """The transaction state machine of one producer."""
 
     def __init__(self, transactional_id: str) -> None:
         self.transactional_id = transactional_id
         self.state = State.UNINITIALIZED
         self.identity: Identity | None = None
-        self.version = 1  # of the protocol that the last transaction was begun in
-        self.error: TransactionError | None = None  # why the state is one of error, or there was no producer id
+        self.version = 1  # protocol version of the last transaction
+        self.error: TransactionError | None = None  # the cause of an error state, or of a lack of a producer id
         self.number = 0  # transactions begun
-        self.ended = 0  # the last of them that was ended as its user wished
+        self.ended = 0  # number of the last transaction that ended as its user wished
         self._added: set[Partition] = set()
         self._pending: dict[Partition, None] = {}
         self._groups: set[str] = set()
         self._offsets: deque[CommitOffsets] = deque()
         self._is_open = False  # the coordinator may have a transaction of this producer
-        self._is_certain = False  # it has: it said so
-        self._is_unknown = False  # it said that it does not know the producer id
+        self._is_certain = False  # the coordinator confirmed it
+        self._is_unknown = False  # the coordinator does not know the producer id
         self._needs_epoch = False
 
-    # -- what the user wants
+    # -- the user's calls
 
     def initialize(self) -> None:
-        """Get a producer id; whoever has used the transactional id before is fenced."""
+        """Get a producer id; producers that used the transactional id before are fenced."""
         if self.state is State.UNINITIALIZED:
             self.error = None
             self.state = State.INITIALIZING
@@ -204,16 +204,16 @@ class Transaction:
         self._check_fatal()
 
     def begin(self, version: int) -> bool:
-        """Begin a transaction in this version of the protocol; False: a fresh epoch is needed before it.
+        """Begin a transaction in this version of the protocol; False: a new epoch is needed first.
 
         Raises `TransactionStateError`, `TransactionError`.
         """
         self._check_fatal()
         if self.state is State.ABORTABLE_ERROR and self.ended == self.number and self.error is not None:
-            raise self.error  # of a request between transactions
+            raise self.error  # the error of a request between transactions
         if self.state is not State.READY:
             raise self._wrong("begin a transaction")
-        if version != self.version:  # what comes late was sent in the other version
+        if version != self.version:  # late requests were sent in the other version
             self.version = version
             if self.number:
                 self.state = State.INITIALIZING
@@ -223,22 +223,22 @@ class Transaction:
         return True
 
     def add_offsets(self, commit: CommitOffsets) -> None:
-        """Commit offsets of a group with the transaction; `is_done(commit)` says when the coordinators have them."""
+        """Commit offsets of a group with the transaction; `is_done(commit)` is True when the coordinators have them."""
         self.check_open("send offsets")
         self._offsets.append(commit)
 
     def is_done(self, commit: CommitOffsets) -> bool:
-        """Whether the coordinators have these offsets, or never will."""
+        """True if the coordinators have these offsets, or never will."""
         return commit not in self._offsets
 
     def commit(self) -> None:
-        """Commit, once all is settled; again: go on with it. Raises `TransactionStateError`, `TransactionError`."""
+        """Commit once all is settled, or continue a commit. Raises `TransactionStateError`, `TransactionError`."""
         if self.state is not State.COMMITTING:
             self.check_open("commit")
             self.state = State.COMMITTING
 
     def abort(self) -> None:
-        """Abort, once all is settled; again: go on with it. Raises `TransactionStateError`, `TransactionError`."""
+        """Abort once all is settled, or continue an abort. Raises `TransactionStateError`, `TransactionError`."""
         self._check_fatal()
         if self.state is State.ABORTING:
             return
@@ -249,7 +249,7 @@ class Transaction:
         self._offsets.clear()
 
     def detach(self) -> None:
-        """Send what is left, and leave the transaction open. Raises `TransactionStateError`, `TransactionError`."""
+        """Send the rest, and leave the transaction open. Raises `TransactionStateError`, `TransactionError`."""
         if self.state not in (State.DETACHING, State.DETACHED):
             self.check_open("detach")
             self.state = State.DETACHING
@@ -267,7 +267,7 @@ class Transaction:
             raise self.error
 
     def _wrong(self, what: str) -> TransactionStateError:
-        """The error of a call that has no sense in this state."""
+        """Return the error for a call that is not allowed in this state."""
         return TransactionStateError(
             f"cannot {what}: the producer with transactional_id {self.transactional_id!r} is {self.state.value}; "
             f"{_ADVICE[self.state]}"
@@ -276,7 +276,7 @@ class Transaction:
     # -- batches
 
     def admits(self, where: Partition) -> bool:
-        """Whether a batch may be sent to a partition now. One that is not in the transaction yet will be added."""
+        """True if a batch may be sent to a partition now; if not, the partition is added to the transaction first."""
         if self.state not in SENDING:
             return False
         if self.version >= 2:
@@ -289,11 +289,11 @@ class Transaction:
 
     @property
     def has_pending(self) -> bool:
-        """Whether partitions wait to be added."""
+        """True if partitions wait to be added."""
         return bool(self._pending)
 
     def batch_failed(self, error: KafkaError, *, numbered: bool) -> KafkaError:
-        """Take in that a batch was given up, maybe after it got a number. Returns the error of its deliveries."""
+        """Take in that a batch was given up; `numbered`: it had a number. Returns the error for its deliveries."""
         if numbered:
             self._needs_epoch = True
         meaning = _FATAL_FOR_BATCHES.get(error.code, Meaning.ABORT) if isinstance(error, BrokerError) else Meaning.ABORT
@@ -308,7 +308,7 @@ class Transaction:
     # -- requests
 
     def next(self, *, settled: bool) -> Action | None:
-        """What has to be asked now; None: nothing. `settled`: no record of the transaction is on its way any more."""
+        """Return the next request; None: none is needed. `settled`: no record of the transaction is unfinished."""
         if self.state is State.INITIALIZING:
             return Initialize(self.identity)
         if self.state in SENDING:
@@ -329,16 +329,16 @@ class Transaction:
         return self.next(settled=True)
 
     def lost(self, action: Action) -> None:
-        """The request was sent, maybe, and its answer did not come: it may be executed, now or late."""
+        """Take in that a request may have been sent, but got no response: it may be executed, now or late."""
         if isinstance(action, Initialize):
-            return  # asked again it gives the same epoch, or a newer one
+            return  # a repeated one returns the same epoch, or a newer one
         self._is_open = True
         self._needs_epoch = True
 
     def answered(
         self, action: Action, codes: Mapping[Partition, int] | int, identity: Identity | None = None
     ) -> Meaning:
-        """Take in an answer: one code, or one for each partition; and the identity that came with it."""
+        """Take in a response: one code, or one per partition; and the identity in it."""
         by_place: dict[Partition | None, int] = {None: codes} if isinstance(codes, int) else dict(codes.items())
         kind = type(action)
         meaning, code, where = max(
@@ -357,7 +357,7 @@ class Transaction:
             self._end(None)
             meaning = Meaning.DONE
         elif meaning > Meaning.FIND_COORDINATOR:
-            if code in UNKNOWN_THERE and not isinstance(action, Initialize):  # that is about no transaction
+            if code in UNKNOWN_THERE and not isinstance(action, Initialize):  # Initialize concerns no transaction
                 self._is_unknown = self._needs_epoch = True
             place = "" if where is None else f" of {where[0]}-{where[1]}"
             hint = ""
@@ -372,15 +372,15 @@ class Transaction:
         if not isinstance(action, End):
             return found
         if action.committed and self.version >= 2 and code == ErrorCode.INVALID_TXN_STATE:
-            # A commit of this epoch would be recognised, and another producer's epoch told: so the coordinator has
-            # aborted, and an abort brings the epoch that follows.
+            # A commit of this epoch would be recognised, and another producer's epoch reported: so the coordinator has
+            # aborted, and an abort returns the next epoch.
             return Meaning.ABORT
         if not action.committed and found is Meaning.ABORT:
-            return Meaning.RETRY  # "abort it" refuses no abort: the abort goes on
+            return Meaning.RETRY  # "abort it" does not refuse an abort: the abort continues
         return found
 
     def error_of(self, action: Action, code: int, context: str, where: Partition | None = None) -> BrokerError:
-        """The error for a code in the answer to a request, maybe of one partition."""
+        """Return the error for a code in a response, perhaps of one partition."""
         group: str | None = None
         if isinstance(action, AddOffsets):
             group = action.group_id
@@ -396,23 +396,23 @@ class Transaction:
         )
 
     def refused(self, action: Action, error: KafkaError, meaning: Meaning) -> None:
-        """The request cannot succeed. The first producer id may be asked for again, by the user."""
+        """Take in that a request cannot succeed. The user may request the first producer id again."""
         if isinstance(action, Initialize):
             if action.current is None:
                 self.state = State.UNINITIALIZED
                 self.error = _without_id(meaning, self.transactional_id, error)
                 return
-            self._needs_epoch = True  # aborting asks for it once more
+            self._needs_epoch = True  # the abort requests it once more
         if self.state is State.ABORTING and meaning is Meaning.ABORT:
-            return  # that it fails does not matter any more
+            return  # its failure no longer matters
         self._fail(meaning, error, f"{API[type(action)]} was refused")
 
     def break_off(self, error: KafkaError) -> None:
-        """Whoever drives this cannot go on."""
-        self._fail(Meaning.FATAL, error, "of a defect")
+        """Make the state fatal: the task that sends the requests failed."""
+        self._fail(Meaning.FATAL, error, "because of a defect")
 
     def _has_nothing_to_end(self, action: End, code: int) -> bool:
-        """Whether an abort's error says that there is no transaction, where there may well be none."""
+        """True if an abort's error means that there is no transaction, when there may be none."""
         if action.committed:
             return False
         if code == ErrorCode.INVALID_TXN_STATE:
@@ -443,14 +443,14 @@ class Transaction:
             self._end(identity)
 
     def _leave_open(self) -> None:
-        """The transaction is complete, and another process ends it. An empty one cannot be ended from there."""
+        """Detach the complete transaction: another process ends it. An empty one cannot be ended from there."""
         if self._is_open:
             self.state = State.DETACHED
         else:
             self.state = State.IN_TRANSACTION
 
     def _end(self, identity: Identity | None) -> None:
-        """The transaction is over; with version 2 the coordinator has given the next one's identity."""
+        """End the transaction; with version 2 the coordinator has returned the next one's identity."""
         fresh = identity is not None and identity not in {NO_PRODUCER, self.identity}
         if fresh:
             self.identity = identity
@@ -489,7 +489,7 @@ _ADVICE = {
 
 
 def _without_id(meaning: Meaning, transactional_id: str, cause: KafkaError) -> TransactionError:
-    """The error of a call that got no first producer id: no transaction has begun, so there is none to abort."""
+    """Return the error of a call that got no first producer id: there is no transaction to abort."""
     what = "there is no producer id"
     if meaning is not Meaning.ABORT:
         return _made(meaning, transactional_id, what, cause)
@@ -502,7 +502,7 @@ def _without_id(meaning: Meaning, transactional_id: str, cause: KafkaError) -> T
 
 
 def _made(meaning: Meaning, transactional_id: str, what: str, cause: KafkaError) -> TransactionError:
-    """The error to raise from now on."""
+    """Return the error to raise from now on."""
     name = f"transactional_id {transactional_id!r}"
     error: TransactionError
     if meaning is Meaning.ABORT:
@@ -510,7 +510,7 @@ def _made(meaning: Meaning, transactional_id: str, what: str, cause: KafkaError)
     elif meaning is Meaning.FENCED:
         error = ProducerFencedError(
             f"another producer uses {name}, or a transaction took longer than transaction_timeout_ms and was aborted: "
-            f"close this producer, and make a new one unless there is another ({what}: {cause})"
+            f"close this producer, and make a new one unless the other one is meant to run ({what}: {cause})"
         )
     else:
         error = TransactionFatalError(f"the producer with {name} cannot go on, {what}: {cause}; close it")

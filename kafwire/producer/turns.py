@@ -1,4 +1,4 @@
-"""When a sender looks again: after a time, and when a task is done that took several turns of the engine."""
+"""The timer and the background tasks that make a sender run again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHORTEST_WAIT_MS = 0.1
 
 
 class Turns:
-    """The timer and the tasks of one sender; `on_turn` is called when it is time to look again."""
+    """The timer and the tasks of one sender; `on_turn` is called when the sender should run."""
 
     def __init__(self, engine: Engine, config: ProducerConfig, on_turn: Callable[[], object]) -> None:
         self._engine = engine
@@ -30,8 +30,8 @@ class Turns:
         self.is_stopped = False
 
     def wake_in(self, wait_ms: float) -> None:
-        """Have a turn in `wait_ms` or earlier."""
-        wait_ms = max(wait_ms, SHORTEST_WAIT_MS)  # timers come a little early: what is left would take many turns
+        """Call `on_turn` within `wait_ms`."""
+        wait_ms = max(wait_ms, SHORTEST_WAIT_MS)  # timers fire a little early: the rest would take many iterations
         due = self._engine.now_ms() + wait_ms
         if self._timer is not None:
             if self._timer_due <= due:
@@ -45,7 +45,7 @@ class Turns:
         self._on_turn()
 
     def run(self, name: Hashable, coroutine: Any, on_error: Callable[[BaseException], object] | None = None) -> None:
-        """Run one of a name at a time, and have a turn when it is done, or some time after it has failed."""
+        """Run one task per name at a time, and call `on_turn` when it is done, or after a back-off if it failed."""
         if name in self._tasks or self.is_stopped:
             coroutine.close()
             return
@@ -61,7 +61,7 @@ class Turns:
                 self._on_turn()
                 return
             if not isinstance(error, KafkaError) and str(error) != self.last_problem:
-                log.error("kafwire: a task of a producer failed, and is tried again", exc_info=error)
+                log.error("kafwire: a task of a producer failed, and will be retried", exc_info=error)
             self.last_problem = str(error)
             if on_error is not None:
                 on_error(error)
@@ -77,11 +77,11 @@ class Turns:
         task.add_done_callback(done)
 
     def all_is_well(self) -> None:
-        """Brokers take batches: after the next failure, the wait is a short one again."""
+        """Reset the back-off: brokers accept batches."""
         self._failures = 0
 
     def stop(self) -> None:
-        """No more turns and tasks."""
+        """Stop the timer and cancel all tasks."""
         self.is_stopped = True
         if self._timer is not None:
             self._timer.cancel()

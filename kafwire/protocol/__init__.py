@@ -1,7 +1,8 @@
-"""Kafka's messages: one class per message, every version of it; and the headers that frame them.
+"""Kafka's messages: one class per message, with all its versions; and the headers that frame them.
 
-`kafwire.protocol.MetadataRequest` and the like import the file of their API on first use: `api/metadata.py`. `MESSAGES`
-has every class by Kafka's name. This package turns bytes into objects and back: no I/O, no versions chosen, no state.
+`kafwire.protocol.MetadataRequest` and the other names import the file of their API on first use: `api/metadata.py`.
+`MESSAGES` has every class by Kafka's name. This package converts bytes to objects and back: no I/O, no choice of
+versions, no state.
 """
 
 import re
@@ -499,7 +500,7 @@ __all__ = [
 
 _VOCABULARY = ("Data", "Message", "Request", "Response", "Struct")
 _FRAMING = ("decode_response", "decode_versioned", "encode_request", "encode_request_header", "encode_versioned")
-# The messages that are neither a request nor a response, by the file they are in.
+# The messages that are neither a request nor a response, by their file.
 _DATA = {
     "consumer_protocol": ("ConsumerProtocolAssignment", "ConsumerProtocolSubscription"),
     "control_records": (
@@ -579,7 +580,7 @@ _DATA = {
 
 
 def _modules() -> dict[str, str]:
-    """The file of every message, by the message's name: that of an API is the API's name in snake_case."""
+    """Return the file of every message, by the message's name: that of an API is its name in snake_case."""
     found = {
         name: "api." + re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", re.sub("(Request|Response)$", "", name)).lower()
         for name in __all__
@@ -593,7 +594,7 @@ _MODULES = _modules()
 
 
 class _Messages(Mapping[str, "type[Message]"]):
-    """The message classes by Kafka's name; a class is imported when it is asked for."""
+    """The message classes by Kafka's name; a class is imported on first use."""
 
     def __getitem__(self, name: str) -> "type[Message]":
         message: type[Message] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

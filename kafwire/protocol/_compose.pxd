@@ -1,4 +1,4 @@
-"""Writes messages by their tables."""
+"""Encodes messages by their tables."""
 from kafwire.protocol._layout cimport Table
 
 

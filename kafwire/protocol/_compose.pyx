@@ -1,4 +1,4 @@
-"""Writes messages by their tables: objects to bytes. A value that has no form there raises `ProtocolError`."""
+"""Encodes messages by their tables: objects to bytes. A value that cannot be encoded raises `ProtocolError`."""
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -25,7 +25,7 @@ cdef extern from "Python.h":
     double PyFloat_AsDouble(object value) except? -1
     bint PyIndex_Check(object value)
 
-# The whole numbers that a kind can hold, in the order of `Kind`.
+# The range of the integers of each kind, in the order of `Kind`.
 cdef int64_t *LOW = [0, -0x80, -0x8000, 0, -0x80000000, 0, INT64_MIN]
 cdef int64_t *HIGH = [1, 0x7F, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, INT64_MAX]
 
@@ -33,7 +33,7 @@ cdef object uuid_type = uuid.UUID
 
 
 cdef bytes compose(Table table, object message, bytes prefix):
-    """`prefix` and then the bytes of `message`."""
+    """Return `prefix` and the encoded `message`."""
     cdef Sink sink = Sink()
     sink.trace.table = <PyObject *>table
     if prefix:
@@ -44,7 +44,7 @@ cdef bytes compose(Table table, object message, bytes prefix):
 
 @cython.final
 cdef class Sink:
-    """What is being written, and where in the message we are."""
+    """The output of an encoding, and the current place in the message."""
     cdef uint8_t *data
     cdef size_t size
     cdef size_t capacity
@@ -78,7 +78,7 @@ cdef class Sink:
         return 0
 
     cdef int number(self, int64_t value, int size) except -1:
-        """The low `size` bytes of `value`."""
+        """Append the low `size` bytes of `value`."""
         cdef uint8_t big[8]
         kw_put_be64(big, value)
         self.need(size)
@@ -113,7 +113,7 @@ cdef int write_struct(Table table, object instance, Sink sink) except -1:
         if not op.ignorable:
             value = field_of(instance, op, sink)
             if not is_default(op, value):
-                raise unfit(sink, f"this version cannot carry {shown(value)}; it has no such field")
+                raise unfit(sink, f"this version has no such field, so it cannot carry {shown(value)}")
     for i in range(table.count):
         op = &table.ops[i]
         place.op = op
@@ -172,7 +172,7 @@ cdef int write_tagged(Table table, object instance, Sink sink) except -1:
             known += 1
             place.op = op
             sink.uvarint(op.tag)
-            # The size comes first but is known last: write the field, then move it up by what the size takes.
+            # The size comes first but is known last: encode the field, then move it up by the bytes of the size.
             start = sink.size
             write_field(op, field_of(instance, op, sink), sink)
             place.op = NULL
@@ -204,7 +204,7 @@ cdef tuple checked_unknown(Table table, object instance, Sink sink):
     try:
         fields = tuple((operator.index(tag), bytes(memoryview(data))) for tag, data in fields)
     except (TypeError, ValueError):
-        raise unfit(sink, "unknown_tagged_fields takes (tag, bytes) pairs") from None
+        raise unfit(sink, "unknown_tagged_fields must be (tag, bytes) pairs") from None
     known = {table.tagged[i].tag for i in range(table.tagged_count)}
     last = -1
     for tag, data in fields:
@@ -218,14 +218,14 @@ cdef int write_field(const Op *op, object value, Sink sink) except -1:
     if op.array:
         return write_array(op, value, sink)
     if op.kind == STRUCT and op.nullable:
-        sink.number(1 if value is not None else 0 if op.in_tag else -1, 1)  # as Java's generated code has it
+        sink.number(1 if value is not None else 0 if op.in_tag else -1, 1)  # as in Java's generated code
         if value is None:
             return 0
     return write_value(op, value, sink)
 
 
 cdef int write_null(const Op *op, Sink sink) except -1:
-    """Null for an array, text or bytes."""
+    """Encode null for an array, text or bytes."""
     if not op.nullable:
         raise unfit(sink, "None is not allowed here in this version")
     if op.compact:
@@ -236,7 +236,7 @@ cdef int write_null(const Op *op, Sink sink) except -1:
 
 
 cdef int write_count(const Op *op, Py_ssize_t count, Sink sink) except -1:
-    """How many elements an array has."""
+    """Encode the number of elements of an array."""
     if count > INT32_MAX - 1:
         raise unfit(sink, f"{count} elements; {INT32_MAX - 1} is the most that Kafka allows")
     if op.compact:
@@ -245,7 +245,7 @@ cdef int write_count(const Op *op, Py_ssize_t count, Sink sink) except -1:
 
 
 cdef int write_length(const Op *op, Py_ssize_t size, Sink sink) except -1:
-    """How long text or bytes are."""
+    """Encode the length of text or bytes."""
     cdef Py_ssize_t most = INT16_MAX if op.kind == STRING else INT32_MAX - 1
     if size > most:
         raise unfit(sink, f"{size} bytes; {most} is the most that Kafka allows")
@@ -263,7 +263,7 @@ cdef int write_array(const Op *op, object value, Sink sink) except -1:
         return write_null(op, sink)
     if not isinstance(value, (list, tuple)):
         raise unfit(sink, f"expected a list, not {type(value).__name__}")
-    # A copy, so that code run by an element's conversion cannot change what was counted.
+    # A copy, so that code run by an element's conversion cannot change the counted elements.
     elements = tuple(value)
     write_count(op, len(elements), sink)
     for i, element in enumerate(elements):

@@ -1,7 +1,7 @@
-"""Where the fields of a message lie: in an instance, and in one version of the protocol.
+"""The places of a message's fields: in an instance, and in one version of the protocol.
 
 `Layout` belongs to a class, `Table` to a class and version; both are arrays of `Op`. `Structure` is the base of every
-message. What reads (`_message`) and what writes (`_compose`) messages goes by the tables and knows nothing else.
+message. The decoder (`_message`) and the encoder (`_compose`) need only the tables.
 """
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF
@@ -60,15 +60,15 @@ cdef enum Kind:
     RECORDS
     STRUCT
 
-cdef enum Fill:  # how a field that is not on the wire gets its value
+cdef enum Fill:  # the initial value of a field that is not on the wire
     SHARED
     NEW_LIST
     NEW_STRUCT
 
 cdef enum:
-    MAX_DEPTH = 16  # of structs in structs
+    MAX_DEPTH = 16  # of nested structs
     LIST_COST = 80  # the memory of an empty list
-    MOST_TAG = 0x7FFFFFFE  # the highest that Kafka's own classes take
+    MOST_TAG = 0x7FFFFFFE  # the highest that Kafka's own classes accept
 
 cdef struct Op:
     int kind  # of the elements, where `array` is set
@@ -80,14 +80,14 @@ cdef struct Op:
     int fill
     uint32_t tag
     Py_ssize_t slot  # the offset in an instance
-    Py_ssize_t element_size  # the fewest bytes that one element takes
-    Py_ssize_t cost  # the memory that a value takes in any case, and each element of an array
-    PyObject *table  # of the struct; the table around it keeps it alive
-    PyObject *name  # these three: the layout keeps them alive
+    Py_ssize_t element_size  # the fewest bytes of one element
+    Py_ssize_t cost  # the minimal memory of a value, and of each element of an array
+    PyObject *table  # of the struct; kept alive by the enclosing table
+    PyObject *name  # these three are kept alive by the layout
     PyObject *default
     PyObject *struct
 
-cdef struct Place:  # one level of where we are in a message; looked at only when an error is described
+cdef struct Place:  # one level of the current place in a message; used only to describe an error
     const Op *op
     Py_ssize_t element
 
@@ -100,11 +100,11 @@ cdef struct Trace:
 cdef class Layout:
     cdef readonly tuple names
     cdef readonly dict index
-    cdef readonly tuple defaults  # None for the fields that start from a new list or struct
+    cdef readonly tuple defaults  # None for the fields that start as a new list or struct
     cdef PyObject *cls  # borrowed: the class owns its layout
     cdef Op *ops
     cdef Py_ssize_t unknown_slot
-    cdef Py_ssize_t size  # the memory of an instance by itself
+    cdef Py_ssize_t size  # the memory of an instance itself
     cdef tuple structs
 
 
@@ -114,21 +114,21 @@ cdef class Table:
     cdef readonly int version
     cdef readonly bint flexible
     cdef readonly Py_ssize_t min_size
-    cdef Py_ssize_t cost  # the memory of an instance, and of its fields as far as it does not depend on their values
+    cdef Py_ssize_t cost  # the memory of an instance, and of its fields unless it depends on their values
     cdef Layout layout
-    cdef Op *ops  # in the order of the wire
+    cdef Op *ops  # in wire order
     cdef int count
     cdef Op *tagged  # by rising tag
     cdef int tagged_count
     cdef Op *absent
     cdef int absent_count
     cdef list tables
-    cdef int levels  # of structs, this one included
+    cdef int levels  # of nested structs, including this one
     cdef Py_ssize_t fill_op(self, Op *op, Py_ssize_t i, object field) except -1
 
 
 cdef class Delayed:
-    """An array that was checked but not made yet; what a slot holds until somebody looks."""
+    """An array that was checked but not made yet; its slot holds this until it is read."""
     cdef object view  # of the whole message
     cdef Table table  # of the whole message
     cdef const Op *op
@@ -145,13 +145,13 @@ cdef inline PyObject **slot_at(PyObject *instance, Py_ssize_t offset) noexcept:
 
 
 cdef inline void put(object instance, Py_ssize_t offset, object value) noexcept:
-    """Fill a slot that is still empty."""
+    """Fill an empty slot."""
     Py_INCREF(value)
     slot_at(<PyObject *>instance, offset)[0] = <PyObject *>value
 
 
 cdef inline object untracked(object made):
-    """What decoding makes holds no cycle, and the collector need not walk over it again and again as it grows."""
+    """Untrack a decoded object: it has no cycles, and the garbage collector would traverse it again and again."""
     PyObject_GC_UnTrack(<PyObject *>made)
     return made
 

@@ -14,7 +14,7 @@ KINDS = {
 
 @cython.final
 cdef class Layout:
-    """Where a struct class keeps its fields, and what they start from."""
+    """The places of a struct class's fields, and their initial values."""
     def __cinit__(self, object cls, tuple fields not None):
         cdef Py_ssize_t i
         cdef Op *op
@@ -62,7 +62,7 @@ cdef object start_value(const Op *op):
 
 
 cdef object blank(Layout layout):
-    """An instance with every field at its default."""
+    """Return an instance with every field at its default."""
     cdef object instance = kw_allocate(layout.cls)
     cdef Py_ssize_t i
     for i in range(len(layout.names)):
@@ -72,7 +72,7 @@ cdef object blank(Layout layout):
 
 
 cdef Py_ssize_t start_cost(const Op *op) except -1:
-    """The memory that a field's start value takes."""
+    """Return the memory of a field's initial value."""
     cdef Layout layout
     cdef Py_ssize_t i, cost
     if op.fill == SHARED:
@@ -102,11 +102,11 @@ cdef inline object get(object instance, const Op *op):
 @cython.final
 @cython.no_gc
 cdef class Delayed:
-    """An array that was checked but not made yet; what a slot holds until somebody looks."""
+    """An array that was checked but not made yet; its slot holds this until it is read."""
 
 
 cdef object settle(object instance, Py_ssize_t offset):
-    """Make the array that was put off, and put it where it belongs."""
+    """Make a delayed array, and put it into its slot."""
     cdef Delayed delayed = <Delayed>slot_at(<PyObject *>instance, offset)[0]
     cdef PyObject **slot = slot_at(<PyObject *>instance, offset)
     cdef PyObject *old
@@ -124,7 +124,7 @@ cdef object settle(object instance, Py_ssize_t offset):
 
 @cython.final
 cdef class DelayedSlot:
-    """The attribute of a field that may be put off: as the slot under it, but it makes the array when it is read."""
+    """The attribute of a field that may be delayed: like the slot under it, but it makes the array on first read."""
     cdef object slot
     cdef object owner
     cdef Py_ssize_t offset
@@ -203,7 +203,7 @@ cdef class Structure:
 
 
 def restore(cls, values, unknown_tagged_fields):
-    """What unpickling calls."""
+    """Restore an object for unpickling."""
     return cls(**dict(zip(layout_of(cls).names, values, strict=True)), unknown_tagged_fields=unknown_tagged_fields)
 
 
@@ -225,7 +225,7 @@ cdef object shown(object value):
 
 
 cdef class Table:
-    """What one version of a struct has on the wire. `flexible` is the message's."""
+    """The wire format of one version of a struct. `flexible` is the message's."""
     def __init__(self, object cls, str api not None, int version, bint flexible):
         cdef Py_ssize_t i, n
         cdef Op *op
@@ -273,7 +273,7 @@ cdef class Table:
         PyMem_Free(self.ops)
 
     cdef Py_ssize_t fill_op(self, Op *op, Py_ssize_t i, object field) except -1:
-        """Make the operation of one field that is present; returns the fewest bytes it can take."""
+        """Make the operation of one present field; return its fewest bytes."""
         cdef Table table
         cdef Py_ssize_t size
         op[0] = self.layout.ops[i]

@@ -1,13 +1,13 @@
 # decoder: its lines are counted by scripts/coverage.py
-"""Runs declared messages: bytes to objects and back, by a table of operations made once per (message, version).
+"""Decodes and encodes declared messages by a table of operations made once per (message, version).
 
-A field costs a switch and a store, not a call into Python. Parsing raises `ProtocolError` and nothing else, apart from
-`MemoryError`. Of a large message, arrays of structs that lie inside other structs (the partitions of a topic) are only
-checked at first, by the same code that reads them, and become objects when they are looked at: most of the cost of a
-large answer is the making of objects that nobody looks at.
+A field costs a switch and a store, not a call into Python. Parsing raises only `ProtocolError` and `MemoryError`. In a
+large message, arrays of structs inside other structs (the partitions of a topic) are at first only checked, by the code
+that decodes them, and become objects on first use: most of the cost of a large response is in objects that are never
+used.
 
-Objects take more memory than the bytes they come from, at worst two hundred times as much. So every object is paid for,
-before it is made, out of an allowance; those that are put off are paid for when they are checked.
+Objects take more memory than their bytes, at worst two hundred times as much. So every object is charged to an
+allowance before it is made; delayed ones are charged when they are checked.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
@@ -44,14 +44,15 @@ cdef extern from "Python.h":
 cdef enum:
     LARGE = 16384  # bytes
     WORTH_DELAYING = 4  # elements
-    UNKNOWN_COST = 136  # the memory of an unknown tagged field beside its bytes: a pair, a number, a place in two lists
+    # the memory of an unknown tagged field besides its bytes: a pair, a number, a place in two lists
+    UNKNOWN_COST = 136
 
 
 cdef class Plan(Table):
-    """Runs one version of a message."""
+    """Decodes and encodes one version of a message."""
 
     def decode(self, data, int64_t max_memory=INT64_MAX):
-        """The message in `data`, which must hold it and no more, if its objects take at most `max_memory` bytes."""
+        """Decode exactly one message in `data`, if its objects take at most `max_memory` bytes."""
         cdef Source source = Source()
         source.open(self, data, max_memory)
         source.delaying = source.buffer.len >= LARGE and source.buffer.readonly
@@ -64,7 +65,7 @@ cdef class Plan(Table):
         return message
 
     def decode_prefix(self, data, int64_t max_memory=INT64_MAX):
-        """(the message that `data` begins with, the bytes it took): for headers."""
+        """Decode the message at the start of `data`; return (message, its size): for headers."""
         cdef Source source = Source()
         source.open(self, data, max_memory)
         try:
@@ -75,22 +76,22 @@ cdef class Plan(Table):
         return message, used
 
     def encode(self, message, bytes prefix=b""):
-        """`prefix` and then the bytes of `message`."""
+        """Return `prefix` and the encoded `message`."""
         return compose(self, message, prefix)
 
 
 @cython.final
 cdef class Source:
-    """What is being read: the bytes, how far, and where in the message."""
+    """The input of a decoding: the bytes, the position, and the place in the message."""
     cdef Reader reader
     cdef Trace trace
     cdef Py_buffer buffer
     cdef object data
-    cdef object view  # a memoryview of the data, made when something needs it
-    cdef bint delaying  # inner arrays may be put off
-    cdef bint checking  # nothing is made, only checked
+    cdef object view  # a memoryview of the data, made on demand
+    cdef bint delaying  # inner arrays may be delayed
+    cdef bint checking  # check only, make no objects
     cdef int64_t max_memory
-    cdef int64_t allowance  # what is left of it
+    cdef int64_t allowance  # the rest of it
 
     cdef int open(self, Table table, object data, int64_t max_memory) except -1:
         if not PyObject_CheckBuffer(data):
@@ -114,7 +115,7 @@ cdef class Source:
         PyBuffer_Release(&self.buffer)
 
     cdef object whole(self):
-        """The data as a memoryview."""
+        """Return the data as a memoryview."""
         if self.view is None:
             self.view = PyMemoryView_FromObject(self.data)
             if self.view.ndim != 1 or self.view.itemsize != 1:
@@ -122,7 +123,7 @@ cdef class Source:
         return self.view
 
     cdef object slice(self, const uint8_t *at, Py_ssize_t size):
-        """Records as a view of the data. Data that may change under the view is copied."""
+        """Return records as a view of the data. Data that may change under the view is copied."""
         cdef Py_ssize_t start
         if not self.buffer.readonly:
             return PyBytes_FromStringAndSize(<const char *>at, size)
@@ -160,12 +161,12 @@ cdef inline int pay(Source source, int64_t cost) except -1:
     source.allowance -= cost
     if source.allowance < 0:
         raise broken(source, f"the message would take more than {source.max_memory} bytes of memory as objects; "
-                             "if it is to be trusted, allow more by max_memory")
+                             "to accept it, raise max_memory")
     return 0
 
 
 cdef object make_delayed(Delayed delayed):
-    """The array that was checked, and paid for, when the message was decoded, so this finds nothing wrong."""
+    """Make an array that was checked and charged when the message was decoded, so this cannot fail."""
     cdef Source source = Source()
     source.open(delayed.table, delayed.view, INT64_MAX)
     try:
@@ -286,7 +287,7 @@ cdef object read_nullable_struct(const Op *op, Source source):
     cdef int mark = <signed char>read_u8(&source.reader)
     if source.reader.failed:
         raise short(source, "the mark of a nullable struct")
-    cdef int null = 0 if op.in_tag else -1  # as Java's generated code has it
+    cdef int null = 0 if op.in_tag else -1  # as in Java's generated code
     if mark == null:
         return None
     if mark != 1:
@@ -364,7 +365,7 @@ cdef object read_value(const Op *op, Source source):
 
 
 cdef Py_ssize_t read_size(const Op *op, Source source) except? -1:
-    """The length of a string or of bytes, checked against what is there; -1 for an allowed null."""
+    """Read the length of a string or of bytes, checked against the rest; -1 for an allowed null."""
     cdef Reader *reader = &source.reader
     cdef int64_t size
     if op.compact:
@@ -376,13 +377,13 @@ cdef Py_ssize_t read_size(const Op *op, Source source) except? -1:
     if reader.failed:
         raise no_varint(source, "a compact length") if op.compact else short(source, "a length")
     if size > <int64_t>source.left():
-        raise broken(source, f"{size} bytes are announced, {source.left()} are left")
+        raise broken(source, f"the length is {size} bytes, but {source.left()} are left")
     if op.kind == STRING and size > INT16_MAX:
         raise broken(source, f"a string of {size} bytes; {INT16_MAX} is the most that Kafka allows")
     if size < 0:
         if size < -1:
             raise broken(source, f"a length of {size}")
-        if op.array or not op.nullable:  # an array may be null, its elements never
+        if op.array or not op.nullable:  # an array may be null, but not its elements
             raise broken(source, "null where null is not allowed")
     return size
 
@@ -454,10 +455,10 @@ cdef object read_array(const Op *op, Source source):
 
 
 cdef int check_elements(const Op *op, Source source, int64_t count) except -1:
-    """Go over the elements of an array without making them."""
+    """Check the elements of an array without making them."""
     cdef Place *place = &source.trace.at[source.trace.depth]
     cdef int64_t i
-    if kw_kind_size(op.kind):  # that they are all there is known, and every value is allowed
+    if kw_kind_size(op.kind):  # their bytes are known to be complete, and every value is allowed
         source.reader.at += count * kw_kind_size(op.kind)
         return 0
     for i in range(count):

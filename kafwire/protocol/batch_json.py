@@ -1,12 +1,12 @@
 """Record batches and records as JSON values: header fields under camelCase names, control records decoded.
 
-Keys, values and header values are bytes, which JSON has no form for. `BytesForm` says what they become:
+Keys, values and header values are bytes, which JSON cannot represent. `BytesForm` chooses their form:
 
-- "auto": a string if they are UTF-8 without control characters (but tab and ends of lines), else {"base64": "..."};
-- "text": a string always, what is not UTF-8 replaced;
-- "base64", "hex": a string in that form always.
+- "auto": a string if they are UTF-8 without control characters (except tab and line ends), else {"base64": "..."};
+- "text": always a string; invalid UTF-8 is replaced;
+- "base64", "hex": always a string in that form.
 
-Null is null. What is long becomes a `lazy_json` value, to be made while it is written. Pure: no I/O.
+Null is null. A long value becomes a `lazy_json` value, which is made while it is written. Pure: no I/O.
 """
 
 import base64
@@ -38,7 +38,7 @@ _CONTROL_TYPES = {
 
 
 def bytes_json(data: bytes | None, form: BytesForm = "auto") -> str | Text | dict[str, str | Text] | None:
-    """Return bytes in the form that is asked for."""
+    """Return bytes in the given form."""
     if data is None:
         return None
     if form == "auto":
@@ -76,7 +76,7 @@ def batch_json(entry: LogBatch) -> dict[str, Any]:
     }
     if batch.magic < 2:
         return head
-    # the base timestamp of a compacted batch says from when on its tombstones may go (KIP-534)
+    # the base timestamp of a compacted batch is the time from which its tombstones may be removed (KIP-534)
     horizon = batch.attributes & _DELETE_HORIZON
     return head | {
         "baseTimestamp": None if horizon else batch.base_timestamp_ms,
@@ -99,7 +99,7 @@ def records_json(entry: LogBatch, form: BytesForm = "auto") -> Iterator[dict[str
 
 
 def record_json(record: Record, form: BytesForm = "auto", *, control: bool = False) -> dict[str, Any]:
-    """Return a record; one of a control batch has what its key and value mean under `control`, see `control_json`."""
+    """Return a record; one of a control batch has its decoded key and value under `control`, see `control_json`."""
     return {
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
@@ -123,9 +123,9 @@ def _headers(record: Record, form: BytesForm) -> list[dict[str, Any]] | Elements
 
 
 def control_json(key: bytes | None, value: bytes | None) -> dict[str, Any]:
-    """Return what a control record says: version and type of its key, and the message in its value.
+    """Decode a control record: version and type of its key, and the message in its value.
 
-    A type that is not known has neither name nor message. What cannot be read has an `error`.
+    An unknown type has neither name nor message. A malformed record has an `error`.
     """
     if key is None or len(key) < 4:
         return {"error": "the key of a control record has 4 bytes: version and type"}
@@ -139,7 +139,7 @@ def control_json(key: bytes | None, value: bytes | None) -> dict[str, Any]:
     found = MESSAGES[message]
     decoded: Message
     try:
-        # The mark of a transaction's end comes after its version; the others have it as their first field.
+        # In an EndTxnMarker the version is not part of the message; in the others it is the first field.
         if message == "EndTxnMarker":
             assert issubclass(found, Data)
             at, decoded = decode_versioned(found, value)

@@ -1,16 +1,16 @@
-"""What members of a classic consumer group tell each other, as bytes inside JoinGroup and SyncGroup. See KIP-429.
+"""The messages between members of a classic consumer group, as bytes inside JoinGroup and SyncGroup. See KIP-429.
 
-In those bytes the version comes first, as an int16 that is no part of the message. A reader of a higher version than it
-knows takes its own highest and ignores what follows: fields are only ever added at the end.
+The bytes begin with the version, an int16 that is not part of the message. A reader that does not know the version uses
+its own highest and ignores the rest: fields are only ever added at the end.
 """
 
 from kafwire.protocol.spec import Data, Struct, field, int32
 
 
 class ConsumerProtocolSubscription(Data, versions="0-3"):
-    """What a member asks its group's leader for: topics and, from version 1 on, what it owns.
+    """A member's subscription for its group's leader: topics and, from version 1 on, its owned partitions.
 
-    Version 2 dates the owned partitions by generation (KIP-792), version 3 adds the rack (KIP-881).
+    Version 2 adds the generation of the owned partitions (KIP-792), version 3 the rack (KIP-881).
     """
 
     class TopicPartition(Struct):
@@ -25,7 +25,7 @@ class ConsumerProtocolSubscription(Data, versions="0-3"):
 
 
 class ConsumerProtocolAssignment(Data, versions="0-3"):
-    """What the leader of the group gives a member. All versions are the same on the wire."""
+    """The assignment from the group's leader to a member. All versions are the same on the wire."""
 
     class TopicPartition(Struct):
         topic: str = field("0+")

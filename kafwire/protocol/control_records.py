@@ -1,29 +1,29 @@
-"""What the records of control batches hold: marks of transactions, and what the metadata quorum writes in its log.
+"""The records of control batches: transaction markers, and the metadata quorum's entries in its log.
 
 See KIP-98 for transactions, KIP-595 for elections, KIP-630 for snapshots, KIP-853 for voters.
 
-The key of such a record is an int16 version and a type: 0 abort, 1 commit, 2 leader change, 3 snapshot header,
-4 snapshot footer, 5 kraft version, 6 voters. Before the value of `EndTxnMarker` too there is an int16 version; the
-others have one as their first field.
+The key of such a record is an int16 version and a type: 0 abort, 1 commit, 2 leader change, 3 snapshot header, 4
+snapshot footer, 5 kraft version, 6 voters. The value of `EndTxnMarker` also begins with an int16 version; the others
+have it as their first field.
 """
 
 from kafwire.protocol.spec import UUID, Data, Struct, field, int16, int32, int64, uint16
 
 
 class ControlRecordTypeSchema(Data, versions="0"):
-    """The key of a control record, after the version: the type, which says what the value is."""
+    """The key of a control record, after the version: the type, which determines the value's message."""
 
     type: int16 = field("0+")
 
 
 class EndTxnMarker(Data, versions="0"):
-    """The value of an abort or commit mark, after the version: the end of a transaction in one partition."""
+    """The value of an abort or commit marker, after the version: the end of a transaction in one partition."""
 
     coordinator_epoch: int32 = field("0+")
 
 
 class LeaderChangeMessage(Data, versions="0-1", flexible="0+"):
-    """The first record of a leader of the metadata quorum. Version 1 knows voters by their directory too (KIP-853)."""
+    """The first record of a leader of the metadata quorum. Version 1 identifies voters also by directory (KIP-853)."""
 
     class Voter(Struct):
         voter_id: int32 = field("0+")

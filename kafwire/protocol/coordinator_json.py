@@ -1,7 +1,7 @@
 """Records of Kafka's internal topics as JSON values: their keys and values decoded. Pure: no I/O.
 
-A key or value is {"message": ..., "version": ..., "body": ...}, as `kafwire decode --message` shows it. A key of an
-unknown type is {"type": ...} and its bytes. Bytes that do not decode have an `error` in place of the body.
+A key or value is {"message": ..., "version": ..., "body": ...}, as in `kafwire decode --message`. A key of an unknown
+type is {"type": ...} and its bytes. Bytes that cannot be decoded have an `error` instead of the body.
 """
 
 import base64
@@ -21,14 +21,14 @@ __all__ = ["CoordinatorTopic", "coordinator_topic", "key_json", "value_json"]
 C = TypeVar("C", CoordinatorKey, CoordinatorValue)
 CoordinatorTopic = Literal["__consumer_offsets", "__share_group_state", "__transaction_state"]
 
-# The files that declare the records of each topic.
+# The files with the record declarations of each topic.
 _FILES: dict[CoordinatorTopic, tuple[str, ...]] = {
     "__consumer_offsets": ("group_records", "share_group_records", "streams_group_records"),
     "__share_group_state": ("share_state_records",),
     "__transaction_state": ("transaction_records",),
 }
 
-# Kafka's names of the states of a transactional id.
+# Kafka's names of a transactional id's states.
 _TRANSACTION_STATES = dict(
     enumerate(
         (
@@ -48,7 +48,7 @@ _MEMBER_PARTS = {"subscription": "ConsumerProtocolSubscription", "assignment": "
 
 
 def coordinator_topic(name: str) -> CoordinatorTopic | None:
-    """Return the topic if coordinators write it.
+    """Return the topic if coordinators write it, else None.
 
     >>> coordinator_topic("__consumer_offsets"), coordinator_topic("orders")
     ('__consumer_offsets', None)

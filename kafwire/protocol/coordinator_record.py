@@ -1,7 +1,7 @@
 """The layout of coordinators' records in Kafka's internal topics: `__consumer_offsets`, `__transaction_state`, others.
 
-A key begins with an int16, the type of the record, which names the message of the key (in version 0) and that of the
-value. A value begins with an int16, the version of its message. A record without a value is a tombstone.
+A key begins with an int16, the type of the record, which determines the message of the key (in version 0) and that of
+the value. A value begins with an int16, the version of its message. A record without a value is a tombstone.
 """
 
 from typing import TYPE_CHECKING, ClassVar, TypeVar
@@ -25,7 +25,7 @@ class _Coordinator(Data):
     record_type: ClassVar[int] = -1
 
     def __init_subclass__(cls, *, record_type: int = -1, **options: str) -> None:
-        """Take the type of the record."""
+        """Store the record type of a declaration."""
         super().__init_subclass__(**options)
         cls.record_type = record_type
 
@@ -46,7 +46,7 @@ K = TypeVar("K", bound=CoordinatorKey)
 
 
 def decode_key(cls: type[K], data: "BytesLike") -> K:
-    """Read the key of a record.
+    """Decode the key of a record.
 
     Raises:
         ProtocolError: the key is of another type, or is not exactly one such key.
@@ -55,6 +55,6 @@ def decode_key(cls: type[K], data: "BytesLike") -> K:
     found = int.from_bytes(view[:TYPE_BYTES], "big", signed=True)
     if len(view) < TYPE_BYTES or found != cls.record_type:
         raise ProtocolError(
-            f"a key of type {found}, and {cls.__name__} is type {cls.record_type}", api=cls.__name__, offset=0
+            f"the key has type {found}, but {cls.__name__} is type {cls.record_type}", api=cls.__name__, offset=0
         )
     return cls.decode(view[TYPE_BYTES:], 0)

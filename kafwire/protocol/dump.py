@@ -1,15 +1,15 @@
-"""Reads what a client and a broker said to each other: single frames, or the two byte streams of one connection.
+"""Decodes the conversation of a client and a broker: single frames, or the two byte streams of one connection.
 
     dump = Dump()
-    while dump.wanted:                                  # CLIENT or SERVER: whose bytes are needed to get on
+    while dump.wanted:                                  # CLIENT or SERVER: the side whose bytes are needed next
         data = streams[dump.wanted].read(65536)
         dump.feed(dump.wanted, data) if data else dump.end(dump.wanted)
         for event in dump.events(): ...
 
-Events come in the order of the conversation, each request before its answer, however the bytes are cut. Requests and
-answers are paired by order, as Kafka promises, and by correlation id. Bytes that are no message do not end the reading:
-the frame's event has the `error`. Only a size that cannot be one does, with `ProtocolError`, as nobody knows where the
-next frame begins. What is kept is one frame of each side, at most, and what was fed without being wanted. Pure: no I/O.
+Events are in the order of the conversation, each request before its response, however the bytes are split. Requests and
+responses are paired by order, as Kafka guarantees, and by correlation id. Bytes that are not a message do not end the
+decoding: the frame's event has the `error`. Only an impossible size does, with `ProtocolError`, as the start of the
+next frame is then unknown. Memory holds at most one frame of each side, and unwanted bytes that were fed. Pure: no I/O.
 """
 
 import struct
@@ -47,7 +47,7 @@ Side = Literal["client", "server"]
 CLIENT: Final = "client"
 SERVER: Final = "server"
 
-_REQUEST_START = struct.Struct(">hhi")  # API key, version, correlation id: so in every version of the header
+_REQUEST_START = struct.Struct(">hhi")  # API key, version, correlation id: the same in every version of the header
 _PRODUCE = 0
 _SASL_HANDSHAKE = 17
 
@@ -68,11 +68,11 @@ def requests_by_key() -> dict[int, type[Request[Response]]]:
 class RequestFrame:
     """A request. `position` is that of its frame in the client's stream, `data` the frame without its size.
 
-    `header` and `message` are None as far as they could not be read; `error` then says why.
+    `header` and `message` are None if they could not be decoded; `error` then has the reason.
     """
 
     position: int
-    data: bytes = field(repr=False)  # secrets may be in it
+    data: bytes = field(repr=False)  # may have secrets
     api_key: int | None = None
     version: int | None = None
     correlation_id: int | None = None
@@ -84,15 +84,15 @@ class RequestFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseFrame:
-    """An answer to `request`, which is None where no request of the dump has its correlation id.
+    """A response to `request`, which is None if no request of the dump has its correlation id.
 
-    `version` is the one that `message` is in: 0 for the answer to an ApiVersions request whose version the broker does
-    not have (KIP-511), else that of the request. Some brokers send such an answer in no version at all; then `version`
-    is None, and `message` has the error code alone.
+    `version` is that of `message`: 0 for the response to an ApiVersions request whose version the broker does not
+    support (KIP-511), else that of the request. Some brokers send such a response in no valid version; then `version`
+    is None, and `message` has only the error code.
     """
 
     position: int
-    data: bytes = field(repr=False)  # secrets may be in it
+    data: bytes = field(repr=False)  # may have secrets
     request: RequestFrame | None = None
     response_class: type[Response] | None = None
     version: int | None = None
@@ -104,25 +104,25 @@ class ResponseFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A frame of a SASL exchange without headers, as it follows SaslHandshake version 0."""
+    """A frame of a SASL exchange without headers, after SaslHandshake version 0."""
 
     side: Side
     position: int
-    data: bytes = field(repr=False)  # secrets may be in it
+    data: bytes = field(repr=False)  # may have secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
-    """A request that should have an answer and has none in the dump."""
+    """A request whose response is missing in the dump."""
 
     request: RequestFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incomplete:
-    """The end of a stream, in the middle of a frame: `size` bytes of `expected`, both without the size field.
+    """The end of a stream within a frame: `size` bytes of `expected`, both without the size field.
 
-    `expected` is None where not even the size is whole.
+    `expected` is None if even the size is incomplete.
     """
 
     side: Side
@@ -138,7 +138,7 @@ Event = RequestFrame | ResponseFrame | Token | Unanswered | Incomplete
 
 
 def read_request(data: "BytesLike", position: int = 0) -> RequestFrame:
-    """Read a request's header and body; `data` begins after the frame's size. What is wrong is in `error`."""
+    """Decode a request's header and body; `data` begins after the frame's size. A problem is in `error`."""
     data = bytes(data)
     if len(data) < _REQUEST_START.size:
         short = ProtocolError(f"a request begins with {_REQUEST_START.size} bytes of header; there are {len(data)}")
@@ -154,7 +154,7 @@ def read_request(data: "BytesLike", position: int = 0) -> RequestFrame:
         known = cls.min_version <= version <= cls.max_version
         flexible = version >= cls.flexible_from
         header, used = RequestHeader.plan(2 if flexible else 1).decode_prefix(data, MAX_MEMORY)
-        # The plan of a version that does not exist raises what there is to say.
+        # The plan of a version that does not exist raises the error.
         message = cls.decode(memoryview(data)[used if known else 0 :], version)
     except ProtocolError as reason:
         error = reason
@@ -178,7 +178,7 @@ def read_response(
     position: int = 0,
     request: RequestFrame | None = None,
 ) -> ResponseFrame:
-    """Read the answer to a request of `version`, as `protocol.decode_response` does; what is wrong is in `error`."""
+    """Decode the response to a request of `version`, as `protocol.decode_response` does; a problem is in `error`."""
     data = bytes(data)
     found: int | None = version
     header: ResponseHeader | None = None
@@ -206,9 +206,10 @@ def read_response(
 
 
 class Dump:
-    """The conversation of one connection, put together from the bytes of its two directions. Not for several threads.
+    """The conversation of one connection, decoded from the bytes of its two directions. Not thread-safe.
 
-    `wanted` is the side whose bytes, or whose end, `events` needs next; None when both have ended and all is said.
+    `wanted` is the side whose bytes, or whose end, `events` needs next; None when both have ended and all events are
+    out.
     """
 
     def __init__(self, *, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
@@ -216,22 +217,22 @@ class Dump:
         self.wanted: Side | None = CLIENT
         self._client = FrameStream(max_frame_bytes)
         self._server = FrameStream(max_frame_bytes)
-        self._owed: RequestFrame | None = None  # the request whose answer is next
-        self._owed_token = False  # the client's last frame was a token, and the server may have one too
-        self._tokens = False  # SaslHandshake 0 was answered and no request has come since
+        self._owed: RequestFrame | None = None  # the request whose response is next
+        self._owed_token = False  # the client's last frame was a token, and the server may send one too
+        self._tokens = False  # SaslHandshake 0 got its response and no request has come since
 
     def feed(self, side: Side, data: "BytesLike") -> None:
-        """Take more bytes of one direction."""
+        """Add bytes of one direction."""
         self._stream(side).buffer += memoryview(data).cast("B")
 
     def end(self, side: Side) -> None:
-        """Take it that one direction has no more bytes."""
+        """Mark the end of one direction."""
         self._stream(side).ended = True
 
     def events(self) -> Iterator[Event]:
-        """Iterate over all that the bytes fed so far say.
+        """Iterate over all events in the bytes fed so far.
 
-        Raises `ProtocolError`, with the position in the stream as `offset`, for a size that no frame has.
+        Raises `ProtocolError`, with the position in the stream as `offset`, for an impossible frame size.
         """
         while True:
             if self._owed_token:
@@ -252,7 +253,7 @@ class Dump:
         return None
 
     def _request(self) -> tuple[Event, ...] | None:
-        """Read the client's next frame; its events, or None when bytes are needed first."""
+        """Decode the client's next frame; return its events, or None if bytes are needed first."""
         data = self._client.peek()
         if data is None:
             return self._rest() if self._client.ended else self._wait(CLIENT)
@@ -263,13 +264,13 @@ class Dump:
             self._owed_token = True
             return (Token(side=CLIENT, position=position, data=data),)
         self._tokens = False
-        # Nothing answers what has not even a correlation id: the broker hangs up.
+        # A frame without even a correlation id gets no response: the broker closes the connection.
         if frame.correlation_id is not None and not _unanswered_by_design(frame):
             self._owed = frame
         return (frame,)
 
     def _answer(self, request: RequestFrame) -> tuple[Event, ...] | None:
-        """Read the server's next frame, the answer to `request` unless the correlation id says otherwise."""
+        """Decode the server's next frame, the response to `request` unless the correlation id differs."""
         data = self._server.peek()
         if data is None:
             if not self._server.ended:
@@ -279,8 +280,8 @@ class Dump:
         correlation_id = int.from_bytes(data[:4], "big", signed=True) if len(data) >= 4 else None
         if correlation_id is not None:
             assert request.correlation_id is not None
-            # Ids count up and wrap around. An answer from before belongs to a request from before the dump began; one
-            # from later means that this request's own is missing.
+            # Ids count up and wrap around. A response with an earlier id belongs to a request before the dump; one with
+            # a later id means that this request's response is missing.
             ahead = (correlation_id - request.correlation_id) & 0xFFFFFFFF
             if ahead >= 1 << 31:
                 return self._stray()
@@ -291,7 +292,7 @@ class Dump:
         self._server.skip()
         self._owed = None
         if request.request_class is None or request.version is None:
-            error = ProtocolError("the request could not be read, so its answer cannot either")
+            error = ProtocolError("the request could not be decoded, so its response cannot either")
             return (
                 ResponseFrame(
                     position=position, data=data, request=request, correlation_id=correlation_id, error=error
@@ -302,7 +303,7 @@ class Dump:
         return (frame,)
 
     def _token_answer(self) -> tuple[Event, ...] | None:
-        """Read the server's token. The last one of a GSSAPI client has no answer: the frame is the next request's."""
+        """Read the server's token. A GSSAPI client's last token gets no reply: the next frame is a request."""
         data = self._server.peek()
         if data is None and not self._server.ended:
             return self._wait(SERVER)
@@ -320,7 +321,7 @@ class Dump:
         return (Token(side=SERVER, position=position, data=data),)
 
     def _rest(self) -> tuple[Event, ...] | None:
-        """Say what is left when the client has said all."""
+        """Return the remaining events after the client's end."""
         if self._server.peek() is not None:
             return self._stray()
         if not self._server.ended:
@@ -337,7 +338,7 @@ class Dump:
         position = self._server.position
         self._server.skip()
         correlation_id = int.from_bytes(data[:4], "big", signed=True) if len(data) >= 4 else None
-        error = ProtocolError("no request before it in the dump has this correlation id", offset=position)
+        error = ProtocolError("no earlier request in the dump has this correlation id", offset=position)
         return (ResponseFrame(position=position, data=data, correlation_id=correlation_id, error=error),)
 
     def _incomplete(self, side: Side) -> Incomplete:
@@ -351,12 +352,12 @@ class Dump:
 
 
 def _unanswered_by_design(frame: RequestFrame) -> bool:
-    """Produce with acks=0 has no answer."""
+    """True for Produce with acks=0, which gets no response."""
     return frame.api_key == _PRODUCE and frame.message is not None and frame.message.acks == 0  # type: ignore[attr-defined]
 
 
 def _may_be_unanswered(frame: RequestFrame) -> bool:
-    """Produce whose acks could not be read."""
+    """True for a Produce request whose acks could not be decoded."""
     return frame.api_key == _PRODUCE and frame.message is None
 
 

@@ -1,6 +1,6 @@
-"""What stands around a message: the headers of requests and responses, and the version before bytes inside records.
+"""The framing of a message: the headers of requests and responses, and the version before bytes inside records.
 
-Sizes of frames are not of this place: they belong to a connection (see `kafwire.runtime.frames`).
+Frame sizes do not belong here: they are part of a connection (see `kafwire.runtime.frames`).
 """
 
 from typing import TYPE_CHECKING, TypeVar
@@ -22,7 +22,7 @@ D = TypeVar("D", bound=Data)
 def encode_request_header(
     request_class: type[Request[Response]], version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    """Return the header of a request of `version`: header version 2 where that one is flexible, else 1."""
+    """Return the header of a request of `version`: header version 2 if that one is flexible, else 1."""
     return RequestHeader(
         request_api_key=request_class.api_key,
         request_api_version=version,
@@ -32,9 +32,9 @@ def encode_request_header(
 
 
 def encode_request(message: Request[Response], version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """Return header and body of a request, without the size that comes before them on a connection.
+    """Return header and body of a request, without the size before them on a connection.
 
-    Raises `ProtocolError` when the version cannot carry the message.
+    Raises `ProtocolError` if the version cannot carry the message.
     """
     header = encode_request_header(type(message), version, correlation_id, client_id)
     return type(message).plan(version).encode(message, header)
@@ -43,12 +43,12 @@ def encode_request(message: Request[Response], version: int, correlation_id: int
 def decode_response(
     request_class: type[Request[R]], data: "BytesLike", version: int, *, max_memory: int = MAX_MEMORY
 ) -> tuple[int, R]:
-    """Read the answer to a request of `version`: (correlation id, message). `data` begins after the frame's size.
+    """Decode the response to a request of `version`: (correlation id, message). `data` begins after the frame's size.
 
-    An ApiVersions answer has header version 0 always, and one with UNSUPPORTED_VERSION may be in version 0 whatever
-    was asked (KIP-511), or in no version at all, as some brokers do; then the message has the error code and no ranges.
-    Raises `ProtocolError` for bytes that are not exactly one such answer, or an answer that would take more than
-    `max_memory` bytes (see `Message.decode`).
+    An ApiVersions response always has header version 0, and one with UNSUPPORTED_VERSION may be in version 0 for any
+    request version (KIP-511), or, from some brokers, in no valid version; then the message has the error code and no
+    ranges. Raises `ProtocolError` for bytes that are not exactly one such response, or a response that would take more
+    than `max_memory` bytes (see `Message.decode`).
     """
     header, body = decode_response_header(request_class, data, version, max_memory=max_memory)
     return header.correlation_id, decode_response_body(request_class, body, version, max_memory=max_memory)[1]
@@ -57,7 +57,7 @@ def decode_response(
 def decode_response_header(
     request_class: type[Request[Response]], data: "BytesLike", version: int, *, max_memory: int = MAX_MEMORY
 ) -> tuple[ResponseHeader, memoryview]:
-    """Read the header of the answer to a request of `version`; what follows is the body."""
+    """Decode the header of the response to a request of `version`; the rest is the body."""
     flexible = version >= request_class.response.flexible_from and request_class.api_key != API_VERSIONS_KEY
     header, used = ResponseHeader.plan(1 if flexible else 0).decode_prefix(data, max_memory)
     return header, memoryview(data).cast("B")[used:]
@@ -66,9 +66,9 @@ def decode_response_header(
 def decode_response_body(
     request_class: type[Request[R]], body: "BytesLike", version: int, *, max_memory: int = MAX_MEMORY
 ) -> tuple[int | None, R]:
-    """Read what follows the header: (the version it is in, message), see `decode_response`.
+    """Decode the body of a response: (its version, message), see `decode_response`.
 
-    None is the version of a refusal of which no more than the error code can be read.
+    Version None: a refusal of which only the error code can be decoded.
     """
     response_class: type[R] = request_class.response  # type: ignore[assignment]
     view = memoryview(body).cast("B")
@@ -83,18 +83,18 @@ def decode_response_body(
 
 
 def encode_versioned(message: Data, version: int) -> bytes:
-    """Return `message` with its version before it, as an int16.
+    """Return `message` after its version, an int16.
 
-    So are the subscription and assignment of a consumer, and the key and the value of a transaction's mark.
+    A consumer's subscription and assignment have this form, and the key and the value of a transaction marker.
     """
     return version.to_bytes(2, "big", signed=True) + message.encode(version)
 
 
 def decode_versioned(message_class: type[D], data: "BytesLike", *, lenient: bool = False) -> tuple[int, D]:
-    """Read what `encode_versioned` writes: (version, message).
+    """Decode the result of `encode_versioned`: (version, message).
 
-    A version above ours is read as our highest, and what follows is left alone: such messages only ever grow at their
-    end. With `lenient` bytes behind a message of a known version are left alone too, as Java's clients do. Raises
+    A version above ours is decoded as our highest, and the rest is ignored: such messages only ever grow at their end.
+    With `lenient`, bytes after a message of a known version are ignored too, as in Java's clients. Raises
     `ProtocolError` for anything else that is not one such message.
     """
     view = memoryview(data).cast("B")

@@ -1,10 +1,13 @@
-"""What comes before the body of every request and response."""
+"""The headers before the body of every request and response."""
 
 from kafwire.protocol.spec import Data, field, int16, int32
 
 
 class RequestHeader(Data, versions="1-2", flexible="2+"):
-    """The request's API, version and correlation id. The client id has no compact form, so that any broker reads it."""
+    """The request's API, version and correlation id.
+
+    The client id is never compact, so that any broker can decode it.
+    """
 
     request_api_key: int16 = field("0+")
     request_api_version: int16 = field("0+")
@@ -13,6 +16,6 @@ class RequestHeader(Data, versions="1-2", flexible="2+"):
 
 
 class ResponseHeader(Data, versions="0-1", flexible="1+"):
-    """The correlation id of the request that is answered."""
+    """The correlation id of the request."""
 
     correlation_id: int32 = field("0+")

@@ -1,12 +1,11 @@
-"""Kafka's JSON form of its messages: what the `*DataJsonConverter` classes of the Java client write and read.
+"""Kafka's JSON form of its messages, as the `*DataJsonConverter` classes of the Java client write and read it.
 
 Names are Kafka's own in camelCase, integers are plain JSON integers of any size, bytes are base64, a UUID is its 16
-bytes in url-safe base64 without padding, and only the fields of one version appear; a tagged field at its default does
-not.
+bytes in url-safe base64 without padding, and only the fields of one version appear, without tagged fields at their
+default.
 
-Two things go beyond Java, whose converters drop them: records, see `to_json`, and tagged fields that no declaration
-knows. Those are under `_unknownTaggedFields`, a name that no field can have: [{"tag": 7, "data": "AAE="}].
-Pure: no I/O, no text.
+Two things go beyond Java, whose converters drop them: records, see `to_json`, and undeclared tagged fields. Those are
+under `_unknownTaggedFields`, a name that no field can have: [{"tag": 7, "data": "AAE="}]. Pure: no I/O, no text.
 """
 
 import base64
@@ -46,20 +45,21 @@ _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
 def camel_case(name: str) -> str:
-    """Return Kafka's JSON name of a field that is declared as `name`: "isr_nodes" is "isrNodes"."""
+    """Return Kafka's JSON name of the declared field `name`: "isr_nodes" is "isrNodes"."""
     first, *rest = name.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
 def snake_case(name: str) -> str:
-    """Return the declared name of a field that is `name` in Kafka's JSON or definitions: "KRaftVersion" is
-    "k_raft_version".
+    """Return the declared name of the field `name` in Kafka's JSON or definitions.
+
+    "KRaftVersion" is "k_raft_version".
     """
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 class _Item(NamedTuple):
-    """A field as one version has it."""
+    """A field in one version."""
 
     field: Field
     json_name: str
@@ -69,7 +69,7 @@ class _Item(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """A struct as one version has it."""
+    """A struct in one version."""
 
     present: tuple[_Item, ...]
     absent: tuple[_Item, ...]
@@ -94,7 +94,7 @@ def _shape(cls: type[Struct], version: int) -> _Shape:
 
 
 class _Place:
-    """Where in a message one is, for errors: made of text only when something is wrong."""
+    """The place in a message, for errors: converted to text only for an error."""
 
     __slots__ = ("_parent", "_step", "message", "version")
 
@@ -131,14 +131,14 @@ class _Form(NamedTuple):
 def to_json(
     message: Message, version: int, *, records: RecordsForm = "base64", show_secrets: bool = True
 ) -> dict[str, Any]:
-    """Return `message` as Kafka's JSON has it in `version`: dicts, lists, str, int, float, bool and None.
+    """Return `message` in Kafka's JSON form of `version`: dicts, lists, str, int, float, bool and None.
 
-    `records` says what becomes of the bytes of record batches: "base64", which `from_json` reads; "size", only their
-    number of bytes under a name that ends in SizeInBytes, as in Java's request log; or a function from the bytes to
-    anything. `show_secrets=False`: passwords, tokens and keys are "***", which `from_json` does not read.
+    `records` chooses the form of the bytes of record batches: "base64", which `from_json` reads; "size", only their
+    number of bytes under a name that ends in SizeInBytes, as in Java's request log; or a function from the bytes to any
+    value. `show_secrets=False`: passwords, tokens and keys are "***", which `from_json` does not read.
 
-    Raises `ProtocolError`, naming the field, where Java's converters refuse: a version that does not exist, null where
-    it is not allowed, a field that the version lacks and that is neither at its default nor ignorable.
+    Raises `ProtocolError`, naming the field, where Java's converters refuse: an unknown version, null where it is not
+    allowed, a field that the version lacks and that is neither at its default nor ignorable.
     """
     cls = type(message)
     cls.plan(version)
@@ -165,7 +165,7 @@ def _write(instance: Struct, version: int, form: _Form, place: _Place) -> dict[s
         elif item.field.array:
             at = place.inside(name)
             if not isinstance(value, list | tuple):
-                raise at.error(f"a {type(value).__name__} is no list")
+                raise at.error(f"a {type(value).__name__} is not a list")
             result[name] = [
                 _write_value(item.field, element, version, form, at.inside(i)) for i, element in enumerate(value)
             ]
@@ -196,19 +196,19 @@ def _write_value(field: Field, value: Any, version: int, form: _Form, place: _Pl
             case _:
                 return value
     except (AttributeError, TypeError):
-        raise place.error(f"a {type(value).__name__} is no {field.kind}") from None
+        raise place.error(f"a {type(value).__name__} is not a {field.kind}") from None
 
 
 # --- reading ---
 
 
 def from_json(cls: type[M], data: Any, version: int) -> M:
-    """Return the message that `data`, parsed JSON, describes for `version`; the inverse of `to_json`.
+    """Return the message that `data`, parsed JSON, describes in `version`; the inverse of `to_json`.
 
-    As in Java every field of the version has to be there, except tagged ones, which get their default.
+    As in Java, every field of the version is required, except tagged ones, which get their default.
 
-    Raises `ProtocolError`, naming the place, for a name that the version does not have, a missing field, a value
-    of the wrong type or out of range.
+    Raises `ProtocolError`, naming the place, for a name that the version does not have, a missing field, a value of the
+    wrong type or out of range.
     """
     cls.plan(version)
     return _read(cls, data, version, _Place(cls.__name__, version))
@@ -246,7 +246,7 @@ def _no_such_field(name: object, shape: _Shape) -> str:
             return f"the field {name} is not in this version, only in {low} to {high}"
     for item in shape.present:
         if item.field.kind == "records" and name == item.json_name + _SIZE:
-            return f"{name} tells the size of the records, which are needed themselves as {item.json_name} in base64"
+            return f"{name} is the size of the records; the records are needed, as {item.json_name} in base64"
     near = similar(name, shape.by_name)
     hint = f"; did you mean {near[0]}?" if near else f"; there are {', '.join(shape.by_name) or 'none'}"
     return f"there is no field {name}{hint}"

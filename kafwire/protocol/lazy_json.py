@@ -1,6 +1,6 @@
 """JSON values that are made while they are written: arrays element by element, long strings piece by piece.
 
-So the JSON of a record, which may take six times the bytes, is never whole in memory. Pure: no I/O.
+So the JSON of a record, which may take six times its bytes, is never completely in memory. Pure: no I/O.
 """
 
 import base64
@@ -14,22 +14,22 @@ __all__ = ["BYTES_FORMS", "LONG_BYTES", "BytesForm", "Elements", "Text", "plain_
 BytesForm = Literal["auto", "text", "base64", "hex"]
 BYTES_FORMS: tuple[str, ...] = get_args(BytesForm)
 
-LONG_BYTES = 1 << 16  # what is more than this is worth a `Text`
-_PIECE = 3 << 16  # of bytes; a multiple of 3, so that pieces of base64 join
+LONG_BYTES = 1 << 16  # longer bytes become a `Text`
+_PIECE = 3 << 16  # in bytes; a multiple of 3, so that pieces of base64 join
 _Decoder = getincrementaldecoder("utf-8")
-# A line of text has no others: what has is binary, even where it happens to be UTF-8.
+# Other control characters do not occur in text: bytes with one are binary, even if they are valid UTF-8.
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 class Elements:
-    """An array whose elements are made when it is their turn."""
+    """An array whose elements are made when they are written."""
 
     def __init__(self, elements: Iterable[Any]) -> None:
         self.elements = elements
 
 
 class Text:
-    """A string, from bytes in one of the forms; what is not UTF-8 is replaced in "text"."""
+    """A string from bytes in one of the forms; invalid UTF-8 is replaced in "text"."""
 
     def __init__(self, data: "bytes | bytearray | memoryview", form: Literal["text", "base64", "hex"]) -> None:
         self._data = memoryview(data).cast("B")

@@ -1,4 +1,4 @@
-"""Cuts a log segment, or the records of a Fetch or Produce, into its batches, one at a time. Pure: no I/O.
+"""Splits a log segment, or the records of a Fetch or Produce, into batches, one at a time. Pure: no I/O.
 
     log = LogReader()
     while data := file.read(65536):
@@ -6,7 +6,7 @@
         for entry in log.batches(): ...
     log.leftover                    # bytes of an incomplete batch at the end
 
-What is kept is one batch, and what was fed since `batches` was last exhausted.
+Memory holds one batch, and the bytes fed since `batches` was last exhausted.
 """
 
 import re
@@ -25,7 +25,7 @@ __all__ = ["LogBatch", "LogReader", "split_batches"]
 
 MAX_BATCH_BYTES = 100 << 20
 
-_SMALLEST = 14  # what a message of magic 0 has behind its length, at least
+_SMALLEST = 14  # the least number of bytes after the length of a magic 0 message
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,12 @@ class LogBatch:
 
 
 class LogReader:
-    """Bytes in, batches out; checksums are verified, records decoded. Not for several threads."""
+    """Bytes in, batches out; checksums are verified, records decoded. Not thread-safe."""
 
     def __init__(self, *, max_batch_bytes: int = MAX_BATCH_BYTES, max_decompressed: int = MAX_DECOMPRESSED) -> None:
-        """Start at position 0. A batch of more than `max_batch_bytes`, or that decompresses to more than
-        `max_decompressed`, is an error.
+        """Start at position 0.
+
+        A batch of more than `max_batch_bytes`, or that decompresses to more than `max_decompressed`, is an error.
         """
         self.position = 0
         self._buffer = bytearray()
@@ -51,18 +52,18 @@ class LogReader:
 
     @property
     def leftover(self) -> int:
-        """How many bytes since `position` are not part of a batch yet."""
+        """The number of bytes since `position` that are not part of a batch yet."""
         return len(self._buffer)
 
     def feed(self, data: "BytesLike") -> None:
-        """Take more bytes."""
+        """Add bytes."""
         self._buffer += memoryview(data).cast("B")
 
     def batches(self) -> Iterator[LogBatch]:
-        """Iterate over the batches that are whole.
+        """Iterate over the complete batches.
 
-        Raises `ProtocolError`, with the position in the log as `offset`, for bytes that are no batch. The reader stays
-        in front of them.
+        Raises `ProtocolError`, with the position in the log as `offset`, for bytes that are not a batch. The reader
+        stays in front of them.
         """
         while (size := self._next_size()) is not None:
             data = bytes(memoryview(self._buffer)[:size])
@@ -81,10 +82,10 @@ class LogReader:
 
 
 def split_batches(data: "BytesLike", *, max_decompressed: int = MAX_DECOMPRESSED) -> Iterator[LogBatch | int]:
-    """Iterate over the batches in `data`, each decoded when it is its turn.
+    """Iterate over the batches in `data`, each decoded on demand.
 
-    A last element that is a number says how many bytes of an incomplete batch come at the end: brokers cut there.
-    Raises `ProtocolError`, with the position as `offset`, for bytes that are no batch.
+    A last element that is a number counts the bytes of an incomplete batch at the end: brokers truncate there. Raises
+    `ProtocolError`, with the position as `offset`, for bytes that are not a batch.
     """
     view = memoryview(data).cast("B")
     position = 0
@@ -121,7 +122,7 @@ def _decode(data: "BytesLike", position: int, max_decompressed: int) -> RecordBa
     try:
         found = decode_batches(data, max_decompressed=max_decompressed)
     except ProtocolError as error:
-        # the text too says where, but counts from the batch's first byte
+        # the text has a position too, but relative to the batch
         message = re.sub(r" \(byte \d+\)", "", error.message)
         raise ProtocolError(message, offset=position + (error.offset or 0)) from None
     if len(found) != 1:

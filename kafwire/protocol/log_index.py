@@ -23,14 +23,14 @@ _NAME = re.compile(r"(\d{20})(?:[-.]\w+)*")
 class IndexEntry(NamedTuple):
     """One entry: the offset of a record, and the position of its batch or a timestamp in ms."""
 
-    at: int  # where the entry is in the file
+    at: int  # the position of the entry in the file
     offset: int
     value: int
 
 
 @dataclass(frozen=True, slots=True)
 class IndexFormat:
-    """The layout of an index; `value` is Kafka's name of the number beside the offset."""
+    """The layout of an index; `value` is Kafka's name of the number after the offset."""
 
     entry: struct.Struct
     offset_first: bool
@@ -52,7 +52,7 @@ def base_offset(name: str) -> int | None:
 
 
 def index_entries(data: "BytesLike", form: IndexFormat, base: int) -> Iterator[IndexEntry]:
-    """Yield the entries of an index; zeros behind them are space that the broker has not used yet.
+    """Yield the entries of an index; zeros after them are space that the broker has not used yet.
 
     Args:
         data: the file.
@@ -60,7 +60,7 @@ def index_entries(data: "BytesLike", form: IndexFormat, base: int) -> Iterator[I
         base: the base offset of the segment.
 
     Raises:
-        ProtocolError: an entry does not come after the one before it, or the last one is cut off. `offset` is its
+        ProtocolError: an entry does not come after the one before it, or the last one is incomplete. `offset` is its
             position in the file.
     """
     view = memoryview(data).cast("B")
@@ -74,7 +74,7 @@ def index_entries(data: "BytesLike", form: IndexFormat, base: int) -> Iterator[I
         if offset < last_offset or value < last_value:
             raise ProtocolError(
                 f"offset {offset} with {form.value} {value} comes after offset {last_offset} with {form.value} "
-                f"{last_value}: this is no index, or it is damaged",
+                f"{last_value}: this is not an index, or it is damaged",
                 offset=at,
             )
         last_offset, last_value = offset, value
@@ -84,7 +84,7 @@ def index_entries(data: "BytesLike", form: IndexFormat, base: int) -> Iterator[I
 
 
 def _used_bytes(view: memoryview, form: IndexFormat) -> int:
-    """The bytes of the entries, and of a cut one behind them.
+    """Return the bytes of the entries, including an incomplete one after them.
 
     Only the first entry of a time index can be all zeros: positions are above 0, and offsets grow.
     """

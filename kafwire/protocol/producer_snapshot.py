@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProducerSnapshot", "producer_snapshot"]
 
-# Before the entries: an int16 version, and the checksum of all that follows it.
+# Before the entries: an int16 version, and the checksum of all bytes after it.
 _CRC_AT = 2
 _ENTRIES_AT = 6
 
@@ -19,8 +19,8 @@ _ENTRIES_AT = 6
 class ProducerSnapshot(Data, versions="1"):
     """The producers that a broker remembers for a partition, after an int16 version.
 
-    Of a producer's last batch: `last_sequence` and `last_offset` of its last record, `offset_delta` from its first to
-    its last record. `current_txn_first_offset` is -1 where no transaction is open.
+    For a producer's last batch: `last_sequence` and `last_offset` of its last record, `offset_delta` from its first to
+    its last record. `current_txn_first_offset` is -1 if no transaction is open.
     """
 
     class ProducerEntry(Struct):
@@ -38,25 +38,25 @@ class ProducerSnapshot(Data, versions="1"):
 
 
 def producer_snapshot(data: "BytesLike") -> ProducerSnapshot:
-    """Return the snapshot that a file holds.
+    """Decode the snapshot in a file.
 
     Raises:
-        ProtocolError: the version is not known, the checksum is wrong, or the bytes are not exactly one snapshot.
+        ProtocolError: the version is unknown, the checksum is wrong, or the bytes are not exactly one snapshot.
     """
-    from kafwire._codec import crc32c_of  # the messages come without the codecs
+    from kafwire._codec import crc32c_of  # the messages are imported without the codecs
 
     view = memoryview(data).cast("B")
     version = int.from_bytes(view[:_CRC_AT], "big", signed=True)
     if len(view) >= _CRC_AT and not ProducerSnapshot.min_version <= version <= ProducerSnapshot.max_version:
         known = ProducerSnapshot.max_version
         raise ProtocolError(
-            f"a snapshot of version {version}, and only version {known} is known", api="ProducerSnapshot", offset=0
+            f"a snapshot of version {version}, but only version {known} is supported", api="ProducerSnapshot", offset=0
         )
     snapshot = decode_versioned(ProducerSnapshot, view)[1]
     crc = crc32c_of(view[_ENTRIES_AT:])
     if crc != snapshot.crc:
         raise ProtocolError(
-            f"the checksum is {snapshot.crc}, that of the entries is {crc}: the file is damaged",
+            f"the checksum is {snapshot.crc}, but that of the entries is {crc}: the file is damaged",
             api="ProducerSnapshot",
             offset=_CRC_AT,
         )

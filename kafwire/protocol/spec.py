@@ -1,4 +1,4 @@
-"""The vocabulary in which messages are declared, one file per API, by hand.
+"""The vocabulary for declarations of messages, one file per API, written by hand.
 
     class HeartbeatRequest(Request[HeartbeatResponse], key=12, versions="0-4", flexible="4+"):
         group_id: str = field("0+")
@@ -6,14 +6,14 @@
         member_id: str = field("0+")
         group_instance_id: str | None = field("3+", nullable="3+", default=None)
 
-A declaration is data: an annotation gives the type on the wire and in Python at once, `field` the versions. From it
-come the slots of the class, its constructor, and one plan per version that `_message` runs. Nothing here
-knows a particular message, does I/O, or is on the path of a record.
+A declaration is data: an annotation is the type on the wire and in Python at once, `field` has the versions. The slots
+of the class, its constructor, and one plan per version, which `_message` runs, are made from it. This module knows no
+particular message, does no I/O, and is not on the path of a record.
 
-A struct that holds another names it by way of the message, in quotes: `list["FetchResponse.PartitionData"]`.
+A struct that contains another names it by way of the message, in quotes: `list["FetchResponse.PartitionData"]`.
 
 Types: `bool`, `int8` to `int64`, `uint16`, `uint32`, `float`, `str`, `bytes`, `UUID`, `record_bytes`, a `Struct` of the
-message, and `list[...]` of those. `| None` where some version allows null.
+message, and `list[...]` of those. `| None` if a version allows null.
 """
 
 import sys
@@ -74,8 +74,8 @@ _PLAIN = {bool: "bool", float: "float64", str: "string", bytes: "bytes", UUID: "
 _ZERO = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "uuid": UUID(int=0), "records": None}
 _ANY_VERSION = 0x7FFF
 
-# A message is some bytes a field on the wire and some hundred as an object. This is enough for the metadata of half a
-# million partitions, and bounds what a stranger's frame can cost.
+# A field takes a few bytes on the wire and some hundred as an object. This is enough for the metadata of half a million
+# partitions, and limits the memory for a stranger's frame.
 MAX_MEMORY = 256 << 20
 
 
@@ -87,7 +87,7 @@ class Versions(NamedTuple):
 
     @classmethod
     def parse(cls, text: str | None) -> "Versions":
-        """Read "3", "0-7", "2+"; None is the empty range."""
+        """Parse "3", "0-7", "2+"; None is the empty range."""
         if text is None:
             return cls(1, 0)
         if text.endswith("+"):
@@ -100,7 +100,7 @@ class Versions(NamedTuple):
 
 
 class _Default:
-    """Stands for the zero of the field's type."""
+    """Marks the zero of the field's type as its default."""
 
 
 _DEFAULT = _Default()
@@ -128,13 +128,13 @@ def field(
     flexible: bool = True,
     hidden: bool | str = False,
 ) -> Any:
-    """Declare a field that `versions` have.
+    """Declare a field of `versions`.
 
-    `nullable`: the versions that allow null. `default`: else the zero of the type. `tag`: it is a tagged field, in the
-    `tagged` versions (by default all that have it). `ignorable`: a value may be dropped silently in a version that
-    lacks the field; otherwise encoding raises. `flexible=False`: never in compact form (the client id of the header).
-    `hidden`: it is a secret, which `repr` does not show, always or where the field of that name names an option whose
-    value is one.
+    `nullable`: the versions that allow null. `default`: otherwise the zero of the type. `tag`: it is a tagged field, in
+    the `tagged` versions (by default all of its versions). `ignorable`: a value may be dropped silently in a version
+    that lacks the field; otherwise encoding raises. `flexible=False`: never in compact form (the client id of the
+    header). `hidden`: it is a secret, which `repr` does not show; True: always, a field name: if that field names an
+    option with a secret value.
     """
     if tag is not None and tagged is None:
         tagged = versions
@@ -142,7 +142,7 @@ def field(
 
 
 class Field(NamedTuple):
-    """One field as declared: what `_layout` makes tables from, and tests compare with Kafka's own definitions."""
+    """One declared field: `_layout` makes tables from it, and tests compare it with Kafka's own definitions."""
 
     name: str
     kind: str
@@ -225,7 +225,7 @@ class MessageType(type):
         namespace: dict[str, Any],
         **options: Any,
     ) -> "MessageType":
-        """Replace the declared fields by slots and keep their declarations as `__fields__`."""
+        """Replace the declared fields by slots and store their declarations as `__fields__`."""
         declared = {key: value for key, value in namespace.items() if isinstance(value, _Declared)}
         namespace = {key: value for key, value in namespace.items() if key not in declared}
         if "__slots__" not in namespace:
@@ -240,7 +240,7 @@ class MessageType(type):
 
 
 def _complete(cls: MessageType, scope: dict[str, Any]) -> None:
-    """Work out the fields of a class: once the message around it exists, for a struct names others by that."""
+    """Resolve the fields of a class: only when its message exists, as a struct names others by that."""
     if "__fields__" not in cls.__dict__:
         annotations = cls.__annotations__
         cls.__fields__ = tuple(
@@ -259,7 +259,7 @@ class Struct(Structure, metaclass=MessageType):
     unknown_tagged_fields: tuple[tuple[int, bytes], ...] = ()
 
     def hides(self, name: str) -> bool:
-        """Whether a field has a secret in it, which is not to be shown."""
+        """True if a field has a secret, which must not be shown."""
         rule = type(self).__hidden__.get(name, False)
         if not rule or not getattr(self, name, None):
             return False
@@ -269,11 +269,11 @@ class Struct(Structure, metaclass=MessageType):
 
     @classmethod
     def may_hide(cls) -> bool:
-        """Whether a field of it, or of a struct in it, may have a secret in it."""
+        """True if a field of it, or of a struct in it, may have a secret."""
         return bool(cls.__hidden__) or any(item.struct.may_hide() for item in cls.__fields__ if item.struct)
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - nothing here holds itself
-        """Print only what differs from the defaults: what IPython and Hypothesis show."""
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - nothing here contains itself
+        """Print only fields that differ from their default, for IPython and Hypothesis."""
         cls = type(self)
         blank = cls()
         names = (*cls.__layout__.names, "unknown_tagged_fields")
@@ -298,9 +298,10 @@ class Struct(Structure, metaclass=MessageType):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Make an instance from what `to_dict` returns; a field that is missing gets its default.
+        """Make an instance from the result of `to_dict`; a missing field gets its default.
 
-        Raises `ProtocolError` for a name that is not a field, a struct that is not a mapping, a tag that is no number.
+        Raises `ProtocolError` for a name that is not a field, a struct that is not a mapping, a tag that is not a
+        number.
         """
         return cls._from_dict(values, cls.__qualname__)
 
@@ -342,9 +343,9 @@ def _plain(value: Any) -> Any:
 
 
 class Message(Struct):
-    """What has versions of its own: `encode` and `decode` one of them.
+    """A message with versions of its own: `encode` and `decode` one of them.
 
-    Class options: `versions`, the valid ones; `flexible`, the first of them with compact forms and tagged fields.
+    Class options: `versions`, the valid ones; `flexible`, the first one with compact forms and tagged fields.
     """
 
     __slots__ = ()
@@ -355,7 +356,7 @@ class Message(Struct):
     _plans: ClassVar[dict[int, Plan]]
 
     def __init_subclass__(cls, *, versions: str = "0", flexible: str | None = None, **options: Any) -> None:
-        """Take the class options of a declaration."""
+        """Store the class options of a declaration."""
         super().__init_subclass__(**options)
         cls.min_version, cls.max_version = Versions.parse(versions)
         cls.flexible_from = Versions.parse(flexible).low if flexible else _ANY_VERSION
@@ -365,7 +366,7 @@ class Message(Struct):
 
     @classmethod
     def plan(cls, version: int) -> Plan:
-        """Return what runs `version`, compiled on first use. Raises `ProtocolError` for a version that is not valid."""
+        """Return the plan of `version`, compiled on first use. Raises `ProtocolError` for an invalid version."""
         try:
             return cls._plans[version]
         except KeyError:
@@ -380,18 +381,17 @@ class Message(Struct):
     def encode(self, version: int) -> bytes:
         """Return the body in `version`.
 
-        Raises `ProtocolError`, naming the field, for a value that has no form there: wrong type, out of range, null
-        where null is not allowed, or a field that the version lacks and that is neither default nor ignorable.
+        Raises `ProtocolError`, naming the field, for a value that cannot be encoded: wrong type, out of range, null
+        where null is not allowed, or a field that the version lacks and that is neither at its default nor ignorable.
         """
         return self.plan(version).encode(self)
 
     @classmethod
     def decode(cls, data: "BytesLike", version: int, *, max_memory: int = MAX_MEMORY) -> Self:
-        """Return the message that the body `data` (anything with the buffer protocol) holds in `version`.
+        """Decode the message in the body `data` (anything with the buffer protocol) in `version`.
 
-        Records are views of `data`, not copies, where `data` is read-only. Raises `ProtocolError` for bytes that are
-        not exactly one such message, or whose objects would take more than `max_memory` bytes (default: 256 MiB), and
-        nothing else.
+        Records are views of `data`, not copies, if `data` is read-only. Raises only `ProtocolError`: for bytes that are
+        not exactly one such message, or whose objects would take more than `max_memory` bytes (default: 256 MiB).
         """
         message: Self = cls.plan(version).decode(data, max_memory)
         return message
@@ -422,7 +422,7 @@ class _Api(Message):
 
 
 class Response(_Api):
-    """The answer to a `Request`."""
+    """The response to a `Request`."""
 
     __slots__ = ()
 
@@ -431,14 +431,14 @@ R_co = TypeVar("R_co", bound=Response, covariant=True)
 
 
 class Request(_Api, Generic[R_co]):
-    """A request; `Request[X]` says that X answers it, for type checkers and as `response`."""
+    """A request; `Request[X]` declares X as its response, for type checkers and as `response`."""
 
     __slots__ = ()
 
     response: ClassVar[type[Response]]
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Take the answer's class from `Request[X]`."""
+        """Take the response's class from `Request[X]`."""
         super().__init_subclass__(**options)
         for base in getattr(cls, "__orig_bases__", ()):
             if typing.get_origin(base) is Request:

@@ -17,25 +17,25 @@ _OTHER_PROTOCOLS = {
 
 
 class FrameStream:
-    """Bytes are added to `buffer`; `peek` and `skip` go through the frames. `position` is where the buffer starts."""
+    """Bytes are added to `buffer`; `peek` and `skip` go through the frames. `position` is the start of the buffer."""
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self.buffer = bytearray()
         self.position = 0
         self.ended = False
         self._max_frame_bytes = max_frame_bytes
-        self._frame: bytes | None = None  # what `peek` has seen
+        self._frame: bytes | None = None  # the frame of the last `peek`
 
     def peek(self) -> bytes | None:
-        """The next frame without its size, or None while it is not whole."""
+        """Return the next frame without its size, or None while it is incomplete."""
         if self._frame is None and (size := self.size()) is not None and len(self.buffer) - SIZE_BYTES >= size:
             self._frame = bytes(memoryview(self.buffer)[SIZE_BYTES : SIZE_BYTES + size])
         return self._frame
 
     def size(self) -> int | None:
-        """What the next frame's size field says; None while it is not whole.
+        """Return the next frame's size field; None while it is incomplete.
 
-        Raises `ProtocolError` for a size that no frame has.
+        Raises `ProtocolError` for an impossible frame size.
         """
         if len(self.buffer) < SIZE_BYTES:
             return None
@@ -51,7 +51,7 @@ class FrameStream:
         return size
 
     def skip(self) -> None:
-        """Go on behind the frame that `peek` returned."""
+        """Skip the frame that `peek` returned."""
         assert self._frame is not None
         whole = SIZE_BYTES + len(self._frame)
         del self.buffer[:whole]

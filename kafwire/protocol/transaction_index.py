@@ -23,14 +23,14 @@ class AbortedTxn(Data, versions="0"):
 
 
 def aborted_transactions(data: "BytesLike", start: int = 0) -> Iterator[AbortedTxn]:
-    """Yield the entries of an index. Bytes behind the last whole entry are left alone: a broker is writing them.
+    """Yield the entries of an index. Bytes after the last whole entry are ignored: a broker is writing them.
 
     Args:
         data: a piece of the index that begins with an entry.
         start: the position of the piece in the file, for errors.
 
     Raises:
-        ProtocolError: an entry has a version whose size is not known.
+        ProtocolError: an entry has a version of unknown size.
     """
     view = memoryview(data).cast("B")
     for position in range(0, len(view) - ENTRY_BYTES + 1, ENTRY_BYTES):

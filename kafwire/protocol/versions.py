@@ -1,4 +1,4 @@
-"""Version negotiation: the highest version of an API that both sides have (KIP-35, KIP-511)."""
+"""Version negotiation: the highest version of an API that both sides support (KIP-35, KIP-511)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafwire.errors import ProtocolError
 def choose(
     name: str, ours: tuple[int, int], api_key: int, theirs: Mapping[int, tuple[int, int]], *, at_most: int | None = None
 ) -> int:
-    """The version of `name` to speak, given both sides' (lowest, highest); `ProtocolError` when none is shared."""
+    """Return the version of `name` to use, given both sides' (lowest, highest); `ProtocolError` if none is shared."""
     low, high = ours
     if at_most is not None:
         high = min(high, at_most)
@@ -20,15 +20,16 @@ def choose(
     version = min(high, offered[1])
     if version < max(low, offered[0]):
         raise ProtocolError(
-            f"no version of {name} is shared: kafwire has {low} to {high}, the broker {offered[0]} to {offered[1]}; "
+            f"no common version of {name}: kafwire has {low} to {high}, the broker {offered[0]} to {offered[1]}; "
             f"Kafka {OLDEST_KAFKA} or newer is needed",
             api=name,
         )
     return version
 
 
-# What a client needs of a broker, by what it is for: the key of an API and the least version. Older ones of Metadata
-# create every topic that they name; those of OffsetFetch give offsets that a transaction may still take back (KIP-447).
+# A client's requirements of a broker, by purpose: the key of an API and the least version. Older versions of Metadata
+# create every topic that they name; older ones of OffsetFetch return offsets that a transaction may still undo
+# (KIP-447).
 NEEDED: dict[str, dict[str, tuple[int, int]]] = {
     "everything": {"ApiVersions": (18, 0), "Metadata": (3, 4)},
     "reading": {"Fetch": (1, 4), "ListOffsets": (2, 1), "OffsetForLeaderEpoch": (23, 2)},
@@ -46,20 +47,20 @@ NEEDED: dict[str, dict[str, tuple[int, int]]] = {
         "DescribeConfigs": (32, 1),
     },
 }
-# The oldest release that was run; a broker is judged by the versions it offers (docs/compatibility.md).
+# The oldest tested release; a broker is judged by its versions (docs/compatibility.md).
 OLDEST_KAFKA = "3.0"
-# From this version on it names topics by their ids only (KIP-516).
+# From this version on it names topics only by their ids (KIP-516).
 FETCH_BY_TOPIC_ID = 13
 _LEAST = dict(needed for apis in NEEDED.values() for needed in apis.values())
 
 
 def least(api_key: int) -> int:
-    """The least version of an API that kafwire speaks, where that is not the least one it can read and write."""
+    """Return the least version of an API that kafwire uses, if it is not the least one that it can encode."""
     return _LEAST.get(api_key, 0)
 
 
 def lacking(offered: Mapping[int, tuple[int, int]]) -> list[str]:
-    """What a broker does not offer that kafwire needs, as sentences; empty: nothing."""
+    """List the requirements of kafwire that a broker does not meet, as sentences."""
     found = []
     for purpose, apis in NEEDED.items():
         for name, (key, least) in apis.items():
@@ -70,7 +71,7 @@ def lacking(offered: Mapping[int, tuple[int, int]]) -> list[str]:
     return found
 
 
-# The newest metadata.version that a release of Kafka supports (KIP-584, KIP-778).
+# The newest metadata.version that each Kafka release supports (KIP-584, KIP-778).
 _RELEASES = {
     7: "3.3",
     8: "3.4",
@@ -88,11 +89,11 @@ _RELEASES = {
 
 
 def release(offered: Mapping[int, tuple[int, int]], supported_features: Mapping[str, int]) -> str:
-    """What a broker seems to be, for people: brokers do not tell their release."""
+    """Describe a broker's apparent release for users: brokers do not report it."""
     level = supported_features.get("metadata.version")
     apis = f"{len(offered)} APIs"
     if level is None:
-        return f"a Kafka server that does not tell its release ({apis})"
+        return f"a Kafka server that does not report its release ({apis})"
     if level in _RELEASES:
         return f"Kafka {_RELEASES[level]} ({apis})"
     newest = max(_RELEASES)

@@ -1,6 +1,6 @@
 """Record batches as Kafka stores and sends them: bytes in, batches out, and back. Pure: no sockets, no clock.
 
-Names are loaded on first use: whoever imports one compiled module of this package does not load the others.
+Names are loaded on first use: importing one compiled module of this package does not load the others.
 """
 
 from typing import TYPE_CHECKING

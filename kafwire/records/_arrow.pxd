@@ -1,4 +1,4 @@
-"""The Arrow C data interface by hand, and Columns out over it. No pyarrow, and no GIL where it says nogil."""
+"""The Arrow C data interface, and the export of Columns over it. No pyarrow, and no GIL in `nogil` functions."""
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from kafwire.memory._buffer cimport kw_buf
@@ -35,7 +35,7 @@ cdef extern from "kafwire/records/native/arrow.h" nogil:
         void *private_data
 
 
-# Destructors of the PyCapsules "arrow_schema" and "arrow_array": release, and free().
+# Destructors of the PyCapsules "arrow_schema" and "arrow_array": they call release() and free().
 cdef void free_schema(object capsule) noexcept
 cdef void free_array(object capsule) noexcept
 
@@ -49,7 +49,7 @@ cdef enum:
     EXPORT_OK = 0
     EXPORT_NO_MEMORY = -1
     EXPORT_OVERFLOW = -2  # a timestamp that does not fit in microseconds
-    EXPORT_TOO_LARGE = -3  # the topic column would pass 2 GiB
+    EXPORT_TOO_LARGE = -3  # the topic column would exceed 2 GiB
     EXPORT_MISSING = -4  # a column that was not decoded
 
 
@@ -70,30 +70,30 @@ cdef struct Constants:
     int type_width[2]
 
 
-# Which columns, in which order, under which names, and what the constant ones say. One layout serves one partition. The
+# The selected columns, their order and names, and the values of the constant ones. One layout serves one partition. The
 # constant columns are built once, grow when a chunk is longer than any before, and are shared by all exported arrays.
 cdef struct ArrowLayout:
     int count
     ArrowField fields[MAX_FIELDS]
     uint32_t columns  # the mask for DecodeSpec.columns
-    size_t row_bytes  # for DecodeSpec.row_bytes: what the constant columns and changed units take for each row
+    size_t row_bytes  # for DecodeSpec.row_bytes: bytes per row of constant columns and converted units
     int32_t partition
     kw_buf *topic  # UTF-8; NULL: null
     bint transient  # keep no constant columns between exports
-    int lock  # guards what is kept: 0, or the generation of the process whose thread has it
+    int lock  # guards `kept`: 0, or the process generation of the thread that has it
     Constants kept
 
 
 cdef int layout_schema(const ArrowLayout *layout, ArrowSchema *out) noexcept nogil
-# Columns -> struct array. Takes over the columns' buffers (on an error too): share them first to keep them.
+# Columns -> struct array. Takes ownership of the columns' buffers, even on an error: share them first to keep them.
 cdef int columns_export(Columns *columns, ArrowLayout *layout, ArrowArray *out) noexcept nogil
-cdef object export_error(int answer)  # raises what an EXPORT_* means
+cdef object export_error(int answer)  # raises the error of an EXPORT_* code
 cdef void layout_clear(ArrowLayout *layout) noexcept nogil
 
 
 cdef class Layout:
     cdef ArrowLayout layout
-    cdef object importer  # what makes pyarrow's batches of arrays of this layout; None: not asked for yet
+    cdef object importer  # makes pyarrow batches from arrays of this layout; None: not needed yet
     cdef object schema_capsule(self)  # "arrow_schema"
-    cdef object array_capsule(self, Columns *columns)  # "arrow_array"; takes over the columns' buffers; raises
-    cdef int export(self, Columns *columns, ArrowArray *out) except -1  # the same, to a place of the caller's
+    cdef object array_capsule(self, Columns *columns)  # "arrow_array"; takes ownership of the columns' buffers; raises
+    cdef int export(self, Columns *columns, ArrowArray *out) except -1  # the same, into the caller's memory

@@ -1,9 +1,9 @@
 # distutils: sources = kafwire/memory/native/buf.c
-"""Columns out over the Arrow C data interface; `records/_arrow.pxd` is the contract.
+"""The export of Columns over the Arrow C data interface; `records/_arrow.pxd` is the contract.
 
-Ownership: every exported leaf holds references to its own buffers in memory of its own, so a consumer may move any
-child out of its parent and release it at any time from any thread. Releasing is plain C: it needs no GIL and
-touches nothing shared but atomic reference counts and the pool's lock.
+Ownership: every exported leaf holds its own references to its buffers, so a consumer may move any child out of its
+parent and release it at any time from any thread. Releasing is plain C: it needs no GIL and touches no shared state
+except atomic reference counts and the pool's lock.
 """
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -39,7 +39,7 @@ cdef enum:
     KEPT_MOST = 8388608  # a longer topic column is built again for the next chunk
 
 
-# What Arrow wants to see instead of a NULL pointer where there is nothing.
+# Arrow expects a valid pointer instead of NULL for an empty buffer.
 cdef int64_t _nothing[8]
 memset(_nothing, 0, sizeof(_nothing))
 
@@ -162,7 +162,7 @@ cdef void release_parent(ArrowArray *array) noexcept nogil:
 
 cdef int leaf(ArrowArray *out, int64_t length, int64_t nulls, int buffers, kw_buf *validity, kw_buf *second,
               kw_buf *third) noexcept nogil:
-    """A leaf that takes a reference of its own to each buffer."""
+    """Make a leaf that takes its own reference to each buffer."""
     cdef LeafOwner *owner = <LeafOwner *>calloc(1, sizeof(LeafOwner))
     cdef int i
     memset(out, 0, sizeof(ArrowArray))
@@ -197,7 +197,7 @@ cdef int rows_leaf(ArrowArray *out, const Columns *c, int64_t nulls, int buffers
 
 
 cdef ParentOwner *parent(ArrowArray *out, int64_t length, int children, kw_buf *offsets, bint is_list) noexcept nogil:
-    """A struct or list; its children are to be filled, and are skipped by release until they are."""
+    """Make a struct or list; the caller fills the children, and release skips unfilled ones."""
     cdef ParentOwner *owner = <ParentOwner *>calloc(1, sizeof(ParentOwner))
     cdef int i
     memset(out, 0, sizeof(ArrowArray))
@@ -226,7 +226,7 @@ cdef int bytes_leaf(ArrowArray *out, const Bytes *column, int64_t length) noexce
 
 
 cdef int text_leaf(ArrowArray *out, const Bytes *column, int64_t length) noexcept nogil:
-    """A copy of `column` with what is not UTF-8 replaced by U+FFFD."""
+    """Copy `column`, with invalid UTF-8 replaced by U+FFFD."""
     cdef kw_buf *offsets = kw_buf_new(process_pool(), 4 * (length + 1) + SLACK)
     cdef kw_buf *data = kw_buf_new(process_pool(), 3 * column.used + SLACK)
     cdef const int32_t *old
@@ -355,11 +355,11 @@ cdef int fill_types(Constants *own, int which, int width, int64_t rows) noexcept
 
 
 cdef int fill_cache(const ArrowLayout *layout, Constants *own, int64_t rows) noexcept nogil:
-    """Topic and partition columns of at least `rows` rows."""
+    """Build topic and partition columns of at least `rows` rows."""
     cdef int i, answer
     if rows <= own.rows:
         return EXPORT_OK
-    rows += rows // 4  # chunks differ a little in length: do not build these again for each that is the longest yet
+    rows += rows // 4  # spare room: otherwise every chunk that is the longest so far would build these again
     for i in range(layout.count):
         if layout.fields[i].kind == FIELD_TOPIC:
             answer = fill_topic(layout, own, rows)
@@ -374,7 +374,7 @@ cdef int fill_cache(const ArrowLayout *layout, Constants *own, int64_t rows) noe
 
 
 cdef void constants_clear(Constants *own) noexcept nogil:
-    """What is exported keeps its own references."""
+    """Drop the constant columns; exported arrays have their own references."""
     kw_buf_unref(own.topic_offsets)
     kw_buf_unref(own.topic_data)
     kw_buf_unref(own.partition_data)
@@ -389,12 +389,12 @@ cdef inline void share(kw_buf *buf) noexcept nogil:
 
 
 cdef void lock_layout(ArrowLayout *layout) noexcept nogil:
-    """Held for a few instructions, and only ever contended when one layout is used from two threads."""
+    """Take the layout's lock: it is held for a few instructions, and two threads rarely use one layout."""
     cdef int me = process_generation()
     cdef int holder = kw_exchange_if(&layout.lock, 0, me)
     while holder != 0:
-        # In a fork, a thread that had it did not come along, and may have left off in the middle: what it kept is given
-        # up, its references with it.
+        # In a fork, the thread that held it does not exist, and may have stopped in the middle: its kept columns are
+        # given up, with their references.
         if holder != me and kw_exchange_if(&layout.lock, holder, me) == holder:
             memset(&layout.kept, 0, sizeof(Constants))
             return
@@ -403,7 +403,7 @@ cdef void lock_layout(ArrowLayout *layout) noexcept nogil:
 
 
 cdef void constants_take(ArrowLayout *layout, Constants *own) noexcept nogil:
-    """What the layout keeps, with references of one's own."""
+    """Copy the layout's kept columns, with new references."""
     lock_layout(layout)
     own[0] = layout.kept
     share(own.topic_offsets)
@@ -415,7 +415,7 @@ cdef void constants_take(ArrowLayout *layout, Constants *own) noexcept nogil:
 
 
 cdef void constants_give(ArrowLayout *layout, Constants *own) noexcept nogil:
-    """Have the layout keep these if they are longer than what it has; clears `own`."""
+    """Give these to the layout if they are longer than its own; clears `own`."""
     cdef Constants spare
     if not layout.transient and (own.topic_data is NULL or own.topic_data.capacity <= KEPT_MOST):
         lock_layout(layout)
@@ -544,13 +544,12 @@ cdef void free_array(object capsule) noexcept:
 
 
 cdef class Layout:
-    """The columns of a struct array that batches are exported as: names in order, and the values of the constant ones.
+    """The columns of a struct array for exported batches: names in order, and the values of the constant ones.
 
-    `columns`: names out of topic, partition, offset, timestamp, timestamp_type, key, value, headers, in the order
-    wanted (None: all eight). `names` renames some of them. `timestamp_unit` "ms" or "us", `timestamp_type` "int8"
-    or "int32". The constant columns are kept for the next batch: some 30 bytes a row of the longest one, unless
-    `transient` says that there are too many layouts for that. Raises ConfigError for a name that is none of these, or
-    given twice.
+    `columns`: names out of topic, partition, offset, timestamp, timestamp_type, key, value, headers, in the wanted
+    order (None: all eight). `names` renames some of them. `timestamp_unit` "ms" or "us", `timestamp_type` "int8" or
+    "int32". The constant columns are kept for the next batch, some 30 bytes per row of the longest one, unless
+    `transient`, which is for many layouts. Raises ConfigError for an unknown name, or one given twice.
     """
 
     def __cinit__(self):
@@ -561,7 +560,7 @@ cdef class Layout:
         cdef bytes text
         cdef ArrowField *field
         if self.layout.count != 0 or self.layout.topic is not NULL:
-            raise TypeError("a Layout is made once")
+            raise TypeError("a Layout cannot be initialised twice")
         columns = list(_FIELDS) if columns is None else list(columns)
         names = names or {}
         if timestamp_unit not in _UNITS or timestamp_type not in _TYPES:
@@ -590,7 +589,7 @@ cdef class Layout:
                 self.layout.columns |= <uint32_t>field.kind
             text = names.get(column, column).encode()
             if len(text) >= <Py_ssize_t>sizeof(field.name):
-                raise ConfigError(f"a column name of more than {sizeof(field.name) - 1} bytes: {text!r}")
+                raise ConfigError(f"a column name must have at most {sizeof(field.name) - 1} bytes: {text!r}")
             memcpy(field.name, <const char *>text, len(text) + 1)
             self.layout.count += 1
         if topic is not None:
@@ -631,7 +630,7 @@ cdef class Layout:
         return PyCapsule_New(array, "arrow_array", free_array)
 
     def __arrow_c_schema__(self):
-        """The schema as a PyCapsule "arrow_schema"."""
+        """Return the schema as a PyCapsule "arrow_schema"."""
         return self.schema_capsule()
 
 
@@ -639,9 +638,9 @@ cdef object export_error(int answer):
     if answer == EXPORT_OVERFLOW:
         raise ProtocolError("a record's timestamp does not fit in microseconds: read it with timestamp unit ms")
     if answer == EXPORT_TOO_LARGE:
-        raise ProtocolError("the topic column, or that of header keys, would pass 2 GiB: read smaller chunks")
+        raise ProtocolError("the topic column, or the column of header keys, would exceed 2 GiB: read smaller chunks")
     if answer == EXPORT_MISSING:
-        raise ConfigError("a column is asked for that was not decoded")
+        raise ConfigError("a requested column was not decoded")
     raise MemoryError("no memory for Arrow arrays")
 
 

@@ -1,4 +1,4 @@
-"""Rows to produce, read where Arrow's producer has them: views over imported columns. No pyarrow."""
+"""Rows to produce, read in place from Arrow data: views over imported columns. No pyarrow."""
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy
 
@@ -13,7 +13,7 @@ cdef enum:
     FORM_VIEW = 3
     FORM_FIXED = 4
     FORM_NULL = 5  # every row is null
-    # of BytesView and NumberView: each row is an index into values that are kept once
+    # of BytesView and NumberView: each row is an index into shared values
     FORM_DICTIONARY = 16
 
 
@@ -38,13 +38,13 @@ cdef struct NumberView:
     int64_t divide
 
 
-# The values of a dictionary-encoded column, of one of the two kinds.
+# The values of a dictionary-encoded column: either `bytes` or `numbers`.
 cdef struct Dictionary:
     NumberView index
     int64_t length
     BytesView bytes
     NumberView numbers
-    Dictionary *next  # of the same rows
+    Dictionary *next  # next dictionary of the same rows
 
 
 cdef struct RowsView:
@@ -64,13 +64,13 @@ cdef struct RowsView:
     BytesView header_value
 
 
-# Row i of a dictionary-encoded column; otherwise as the functions below.
+# Row i of a dictionary-encoded column; otherwise like the functions below.
 cdef int dictionary_bytes(const Dictionary *dictionary, int64_t i, const uint8_t **data, int64_t *size) noexcept nogil
 cdef int dictionary_number(const Dictionary *dictionary, int64_t i, int64_t *out) noexcept nogil
 
 
 # 1: *data/*size is row i; 0: null; `i` must be < length. The producer of the array is trusted, as the interface
-# asks for.
+# requires.
 cdef inline int bytes_at(const BytesView *view, int64_t i, const uint8_t **data, int64_t *size) noexcept nogil:
     cdef const uint8_t *cell
     cdef int32_t length, index, start
@@ -91,7 +91,7 @@ cdef inline int bytes_at(const BytesView *view, int64_t i, const uint8_t **data,
         size[0] = view.width
     elif view.form == FORM_DICTIONARY:
         return dictionary_bytes(<const Dictionary *>view.offsets, i, data, size)
-    else:  # 16-byte views: length, then 12 bytes inline, or a prefix of 4, the buffer's index and the start in it
+    else:  # 16-byte views: length, then 12 bytes inline, or a 4-byte prefix, buffer index and start
         cell = <const uint8_t *>view.offsets + 16 * i
         memcpy(&length, cell, 4)
         size[0] = length
@@ -114,7 +114,7 @@ cdef inline int number_at(const NumberView *view, int64_t i, int64_t *out) noexc
         value = (<const int64_t *>view.data)[i]
         if view.is_unsigned and value < 0:
             return -1
-    elif view.is_unsigned:  # (one expression for both would make C unsigned of all)
+    elif view.is_unsigned:  # (a common expression would make C convert everything to unsigned)
         if view.form == 4:
             value = (<const uint32_t *>view.data)[i]
         elif view.form == 2:
@@ -134,15 +134,14 @@ cdef inline int number_at(const NumberView *view, int64_t i, int64_t *out) noexc
             return -1
         value *= view.multiply
     if view.divide > 1:
-        # towards minus infinity: C's division goes towards zero
+        # towards minus infinity: C's division rounds towards zero
         value = value // view.divide - (1 if value % view.divide < 0 else 0)
     out[0] = value
     return 1
 
 
 cdef class Rows:
-    """One struct array of rows to produce, imported over the Arrow C data interface; `view` is valid while this
-    lives."""
+    """One struct array of rows to produce, imported over the Arrow C data interface, valid while this object lives."""
     cdef RowsView view
     cdef ArrowArray array
     cdef Dictionary *dictionaries

@@ -1,8 +1,8 @@
 # distutils: sources = kafwire/memory/native/buf.c
-"""Rows in over the Arrow C data interface; `records/_arrow_rows.pxd` is the contract.
+"""The import of rows over the Arrow C data interface; `records/_arrow_rows.pxd` is the contract.
 
 Formats and indices are checked once, when an array is taken; after that its producer is trusted, as the interface
-asks for.
+requires.
 """
 import re
 
@@ -22,7 +22,7 @@ _BYTES_FORMATS = {b"z": FORM_OFFSETS_32, b"u": FORM_OFFSETS_32, b"Z": FORM_OFFSE
 _INTEGER_FORMATS = {b"c": (1, False), b"C": (1, True), b"s": (2, False), b"S": (2, True),
                     b"i": (4, False), b"I": (4, True), b"l": (8, False), b"L": (8, True)}
 _TIME_UNITS = {b"tss": (1000, 1), b"tsm": (1, 1), b"tsu": (1, 1000), b"tsn": (1, 1000000)}
-# columns of what kafwire itself reads, that mean nothing when written
+# columns that kafwire itself reads, and that are meaningless when written
 _IGNORED = (b"offset", b"timestamp_type")
 _PANDAS_INDEX = re.compile(rb"__index_level_\d+__")
 
@@ -48,7 +48,7 @@ cdef int dictionary_number(const Dictionary *dictionary, int64_t i, int64_t *out
 
 
 cdef int64_t wrong_index(const Dictionary *dictionary, int64_t first, int64_t last) noexcept nogil:
-    """The first of the rows [first, last) whose index has no value; -1: none."""
+    """Return the first of the rows [first, last) whose index has no value; -1: none."""
     cdef int64_t i, index = 0
     cdef int answer
     for i in range(first, last):
@@ -60,7 +60,7 @@ cdef int64_t wrong_index(const Dictionary *dictionary, int64_t first, int64_t la
 
 cdef Dictionary *new_dictionary(Rows rows, const ArrowSchema *schema, const ArrowArray *array, int64_t offset,
                                 int64_t first, int64_t last, str name) except NULL:
-    """A checked dictionary without its values. `offset`: of row 0 in the array; rows [first, last) are used."""
+    """Make a checked dictionary without values. `offset`: of row 0 in the array; rows [first, last) are used."""
     cdef Dictionary *made = <Dictionary *>calloc(1, sizeof(Dictionary))
     cdef bytes format = schema.format
     cdef int64_t wrong
@@ -87,7 +87,7 @@ cdef Dictionary *new_dictionary(Rows rows, const ArrowSchema *schema, const Arro
 
 cdef int view_bytes(Rows rows, BytesView *view, const ArrowSchema *schema, const ArrowArray *array, int64_t offset,
                     int64_t first, int64_t last, str name) except -1:
-    """Row i lies at element `offset` + i of the array's own; the rows [first, last) are used."""
+    """Point a view to row i at element `offset` + i of the array; the rows [first, last) are used."""
     cdef bytes format = schema.format
     cdef Dictionary *dictionary
     memset(view, 0, sizeof(BytesView))
@@ -161,7 +161,7 @@ cdef int view_headers(Rows rows, const ArrowSchema *schema, const ArrowArray *ar
     if format == b"n":
         return 0
     if schema.dictionary is not NULL or (schema.n_children == 1 and schema.children[0].dictionary is not NULL):
-        raise ConfigError("column 'headers': the list or its structs are dictionary-encoded: cast them to their "
+        raise ConfigError("column 'headers': the list or its structs are dictionary-encoded: cast them to a "
                           "plain type")
     if format not in (b"+l", b"+L", b"+m") or schema.children[0].format != b"+s":
         raise ConfigError("column 'headers' must be list<struct<key: string, value: binary>>, "
@@ -172,7 +172,7 @@ cdef int view_headers(Rows rows, const ArrowSchema *schema, const ArrowArray *ar
     view.headers_validity = validity_of(array)
     view.headers_offset = array.offset + offset
     view.headers_offsets = array.buffers[1]
-    if view.length > 0:  # the pairs that these rows have
+    if view.length > 0:  # the header pairs of these rows
         if view.headers_form == 8:
             first = (<const int64_t *>view.headers_offsets)[view.headers_offset]
             last = (<const int64_t *>view.headers_offsets)[view.headers_offset + view.length]
@@ -182,7 +182,7 @@ cdef int view_headers(Rows rows, const ArrowSchema *schema, const ArrowArray *ar
     view.header_offset = pairs.offset
     view.header_validity = validity_of(pairs)
     for i in range(pair.n_children):
-        name = pair.children[i].name or b""  # the interface lets a child go without one
+        name = pair.children[i].name or b""  # the interface allows children without a name
         if name == b"key":
             view_bytes(rows, &view.header_key, pair.children[i], pairs.children[i], pairs.offset, first, last,
                        "headers.key")
@@ -219,7 +219,7 @@ cdef class Rows:
 
 
 cdef bint is_index(const ArrowSchema *schema, bytes name):
-    """Whether a column is the index of a pandas frame, as its name or pandas' own note tells."""
+    """True if a column is the index of a pandas frame, by its name or pandas' metadata."""
     cdef const char *p = schema.metadata
     cdef int32_t size, pairs = 0
     cdef bytes key, value
@@ -247,7 +247,7 @@ cdef bint is_index(const ArrowSchema *schema, bytes name):
 
 
 cdef int describe(Rows rows, const ArrowSchema *schema, const ArrowArray *array) except -1:
-    """Point its view into the array's buffers."""
+    """Point its view to the array's buffers."""
     cdef RowsView *view = &rows.view
     cdef bytes format = schema.format
     cdef bytes name
@@ -255,7 +255,7 @@ cdef int describe(Rows rows, const ArrowSchema *schema, const ArrowArray *array)
     cdef const ArrowSchema *kind
     cdef const ArrowArray *column
     view.length = n
-    if format != b"+s" or schema.dictionary is not NULL:  # one column on its own is the values
+    if format != b"+s" or schema.dictionary is not NULL:  # a single column has the values
         return view_bytes(rows, &view.value, schema, array, 0, 0, n, "value")
     if array.null_count > 0:
         raise ConfigError("the rows themselves must not be null")
@@ -270,7 +270,7 @@ cdef int describe(Rows rows, const ArrowSchema *schema, const ArrowArray *array)
         elif name == b"topic":
             try:
                 view_bytes(rows, &view.topic, kind, column, array.offset, 0, n, "topic")
-            except ConfigError as error:  # nobody may want to know
+            except ConfigError as error:  # raised only if the topic column is used
                 rows.topic_problem = error
         elif name == b"partition":
             view_number(rows, &view.partition, kind, column, array.offset, 0, n, "partition")
@@ -287,7 +287,7 @@ cdef int describe(Rows rows, const ArrowSchema *schema, const ArrowArray *array)
 
 
 cdef Rows take_rows(const ArrowSchema *schema, ArrowArray *array):
-    """Rows of `array`, which is moved out of its place."""
+    """Make Rows from `array`, taking ownership."""
     cdef Rows rows = Rows.__new__(Rows)
     memcpy(&rows.array, array, sizeof(ArrowArray))
     array.release = NULL
@@ -296,10 +296,9 @@ cdef Rows take_rows(const ArrowSchema *schema, ArrowArray *array):
 
 
 cdef class RowsReader:
-    """Iterates over `source`, anything with __arrow_c_stream__ or __arrow_c_array__, as one Rows per chunk, pulled
-    when asked for.
+    """Iterates over `source`, an object with __arrow_c_stream__ or __arrow_c_array__, as one Rows per chunk.
 
-    Raises ConfigError for a source, a column or a type that cannot be produced.
+    Each chunk is pulled on demand. Raises ConfigError for a source, a column or a type that cannot be produced.
     """
 
     def __cinit__(self):
@@ -308,7 +307,7 @@ cdef class RowsReader:
 
     def __init__(self, object source):
         if self.ready is not None or self.capsule is not None:
-            raise TypeError("a RowsReader is made once")
+            raise TypeError("a RowsReader cannot be initialised twice")
         if isinstance(source, Rows):
             self.ready = source
         elif hasattr(source, "__arrow_c_stream__"):
@@ -322,7 +321,7 @@ cdef class RowsReader:
             self.ready = take_rows(<ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
                                    <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"))
         else:
-            raise ConfigError(f"{type(source).__name__} is no Arrow data: it needs __arrow_c_stream__ or "
+            raise ConfigError(f"{type(source).__name__} is not Arrow data: it needs __arrow_c_stream__ or "
                               "__arrow_c_array__ (a pyarrow.Table or RecordBatch, a polars or duckdb frame)")
 
     def __dealloc__(self):

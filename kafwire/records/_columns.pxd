@@ -1,4 +1,4 @@
-"""Columns of records: what batches are decoded into, exported from, and kept as. Buffers are the process's pool's."""
+"""Columns of decoded records, before export. Buffers come from the process's pool."""
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
@@ -7,7 +7,7 @@ from kafwire.records._compress cimport SLACK
 
 
 cdef enum:
-    # Columns.columns, DecodeSpec.columns, ArrowLayout: which
+    # bits of Columns.columns, DecodeSpec.columns, ArrowLayout.columns
     COLUMN_OFFSET = 1
     COLUMN_TIMESTAMP = 2
     COLUMN_TIMESTAMP_TYPE = 4
@@ -23,20 +23,20 @@ cdef enum:
 cdef struct Bytes:
     kw_buf *offsets  # int32
     kw_buf *data
-    kw_buf *validity  # bit set = there; NULL: no nulls seen
+    kw_buf *validity  # bit set: not null; NULL: no nulls seen
     int64_t used  # bytes in data
     int64_t nulls
 
 
-# Rows decoded so far. Start from columns_init(); _decode appends. NULL buffer: column not asked for, or no row
+# Rows decoded so far. Initialise with columns_init(); _decode appends. NULL buffer: column not requested, or no row
 # yet. `columns_split` leaves the rows `first` to `first + length` of buffers with `total` rows.
 cdef struct Columns:
     uint32_t columns
     int64_t length
     int64_t first  # 0 while rows are appended
     int64_t total  # 0: `length`, all rows of the buffers
-    int64_t capacity  # rows there is room for
-    size_t raw_bytes  # decompressed bytes of the batches in here
+    int64_t capacity  # rows for which there is room
+    size_t raw_bytes  # decompressed bytes of these batches
     int64_t base_offset  # of the first wire batch; -1 before it
     int64_t next_offset
     kw_buf *offset  # int64
@@ -55,34 +55,35 @@ cdef struct Columns:
     Bytes header_value
     bint header_key_not_utf8  # some header key is not UTF-8
     double ratio  # decompressed / compressed bytes of the last compressed batch, 0 unknown
-    kw_buf *scratch  # where batches are decompressed; freed by columns_finish
+    kw_buf *scratch  # buffer for decompressed batches; freed by columns_finish
 
 
 cdef void columns_init(Columns *columns) noexcept nogil
-cdef void columns_clear(Columns *columns) noexcept nogil  # drop all buffers; ready to be filled again
-cdef void columns_finish(Columns *columns) noexcept nogil  # drop scratch, and what is much larger than its content
-cdef void columns_share(const Columns *columns, Columns *out) noexcept nogil  # a second holder of the same buffers
-# Leave the first `rows` rows in `columns`, and have the others in `rest`: both hold the same buffers. Offsets are among
-# the columns, and the first part ends behind its last record.
+cdef void columns_clear(Columns *columns) noexcept nogil  # drop all buffers; they can be filled again
+cdef void columns_finish(Columns *columns) noexcept nogil  # drop scratch; shrink buffers much larger than their content
+# make `out` a second owner of the same buffers
+cdef void columns_share(const Columns *columns, Columns *out) noexcept nogil
+# Leave the first `rows` rows in `columns`, and put the others in `rest`: both own the same buffers. The columns must
+# include offsets; the first part ends after its last record.
 cdef void columns_split(Columns *columns, int64_t rows, Columns *rest) noexcept nogil
-cdef size_t columns_bytes(const Columns *columns) noexcept nogil  # memory held by buffers, after columns_finish
+cdef size_t columns_bytes(const Columns *columns) noexcept nogil  # memory of the buffers, after columns_finish
 
-cdef size_t row_cost(const Columns *c) noexcept nogil  # bytes for each row, without those of keys, values and headers
+cdef size_t row_cost(const Columns *c) noexcept nogil  # bytes per row, without keys, values and headers
 cdef size_t content_cost(const Columns *c) noexcept nogil  # bytes of keys, values and headers
 
-# Before a batch's rows are appended; 0, or -1 for no memory. Room for `rows` more rows in every column asked for; the
-# first time for `expected`, if that is more.
+# Makes room for `rows` more rows, before a batch is appended, in every requested column; the first time for `expected`,
+# if that is more. 0, or -1 for no memory.
 cdef int reserve_rows(Columns *c, int64_t rows, int64_t expected) noexcept nogil
-# The rows from c.length on have type `kind`. One value stands for all until two differ.
+# Sets type `kind` for the rows from c.length on. One value stands for all until two differ.
 cdef int set_timestamp_type(Columns *c, int8_t kind, int64_t rows) noexcept nogil
-# Forget the rows of a batch that failed half-way, `reached` being the row it had got to.
+# Drops the rows of a batch that failed half-way, at row `reached`.
 cdef void roll_back(Columns *c, const Columns *before, int64_t reached) noexcept nogil
 
 
-# What is called for each record is inline: a call of another compiled module goes through a pointer.
+# Functions called for each record are inline: a call of another compiled module goes through a pointer.
 
 cdef inline int grow(kw_buf **buf, size_t used, size_t wanted) noexcept nogil:
-    """Room for `wanted` bytes and the slack; keeps the first `used`. 0, or -1 for no memory."""
+    """Make room for `wanted` bytes and the slack; keep the first `used`. 0, or -1 for no memory."""
     if buf[0] is NULL:
         buf[0] = kw_buf_new(process_pool(), wanted + SLACK)
         return -1 if buf[0] is NULL else 0
@@ -91,7 +92,7 @@ cdef inline int grow(kw_buf **buf, size_t used, size_t wanted) noexcept nogil:
 
 
 cdef inline int grow_validity(kw_buf **bitmap, int64_t old_rows, int64_t rows) noexcept nogil:
-    """Bits are set in advance, so that only nulls touch the bitmap."""
+    """Grow a bitmap; new bits are set, so that only nulls touch it."""
     cdef size_t used = (old_rows + 7) // 8
     if grow(bitmap, used, (rows + 7) // 8) != 0:
         return -1
@@ -118,7 +119,7 @@ cdef inline int mark_null(kw_buf **bitmap, int64_t row, int64_t capacity) noexce
 
 
 cdef inline int reserve_headers(Columns *c, int64_t count, size_t content) noexcept nogil:
-    """Room for `count` more headers with together at most `content` bytes of keys and values."""
+    """Make room for `count` more headers with at most `content` bytes of keys and values in total."""
     cdef int64_t wanted = c.header_count + count, old = c.header_count
     if wanted > c.header_capacity or c.header_key.offsets is NULL:
         wanted = max(wanted, 2 * c.header_capacity)

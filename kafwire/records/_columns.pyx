@@ -1,8 +1,8 @@
 # decoder: its lines are counted by scripts/coverage.py
 # distutils: sources = kafwire/memory/native/buf.c
-"""Buffers of columns: made, grown, shrunk, shared, taken back; `_columns.pxd` is the contract.
+"""Buffers of columns: made, grown, shrunk, shared, released; `_columns.pxd` is the contract.
 
-May hold: what columns are made of and what they take. May not hold: what stands on the wire, and Arrow's structs.
+Belongs here: the parts of columns and their memory. Does not: the wire format, and Arrow's structs.
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
@@ -12,10 +12,10 @@ from kafwire.records._compress cimport SLACK
 
 
 cdef enum:
-    OVERHEAD = 320  # what a small buffer costs beside its capacity
+    OVERHEAD = 320  # memory of a small buffer besides its capacity
 
 
-# --- all of them ----------------------------------------------------------------------------------------------------
+# --- all columns ----------------------------------------------------------------------------------------------------
 
 cdef void columns_init(Columns *columns) noexcept nogil:
     memset(columns, 0, sizeof(Columns))
@@ -79,7 +79,7 @@ cdef void columns_split(Columns *columns, int64_t rows, Columns *rest) noexcept 
     columns.next_offset = rest.base_offset = (<const int64_t *>columns.offset.data)[rest.first - 1] + 1
 
 
-# --- what they take -------------------------------------------------------------------------------------------------
+# --- memory ---------------------------------------------------------------------------------------------------------
 
 cdef size_t held(const kw_buf *buf) noexcept nogil:
     if buf is NULL:
@@ -99,7 +99,7 @@ cdef size_t columns_bytes(const Columns *columns) noexcept nogil:
 
 
 cdef size_t row_cost(const Columns *c) noexcept nogil:
-    cdef size_t cost = 2  # bits, and the timestamp type
+    cdef size_t cost = 2  # bitmaps, and the timestamp type
     if c.columns & COLUMN_OFFSET:
         cost += 8
     if c.columns & COLUMN_TIMESTAMP:
@@ -114,7 +114,7 @@ cdef size_t row_cost(const Columns *c) noexcept nogil:
 
 
 cdef size_t content_cost(const Columns *c) noexcept nogil:
-    # Arrow gets a copy of header keys that are not UTF-8, up to thrice as long.
+    # Arrow gets a copy of header keys that are not UTF-8, up to three times as long.
     cdef size_t cost = c.key.used + c.value.used + c.header_key.used + c.header_value.used
     cost += HEADER_COST * c.header_count
     if c.header_key_not_utf8:
@@ -123,8 +123,7 @@ cdef size_t content_cost(const Columns *c) noexcept nogil:
 
 
 cdef void shrink(kw_buf **buf, size_t used) noexcept nogil:
-    """Move content that fills little of a large buffer into a smaller one; keep it where there is no memory for
-    that."""
+    """Move the content of a mostly empty large buffer to a smaller one; keep it if memory is lacking."""
     cdef kw_buf *smaller
     if buf[0] is NULL:
         return

@@ -1,8 +1,7 @@
 """Kafka's compression codecs as C functions that need no GIL.
 
-Snappy is kafwire's own. gzip, lz4 and zstd are C functions of libraries found at run time: `resolve_codec` does
-that once, with the GIL; until then the functions below answer `CODEC_UNRESOLVED` and the caller resolves and tries
-again.
+Snappy is kafwire's own. gzip, lz4 and zstd are C functions of libraries found at run time: `resolve_codec` finds them
+once, with the GIL; until then the functions below return `CODEC_UNRESOLVED`, and the caller resolves and retries.
 """
 from libc.stdint cimport int64_t, uint8_t
 
@@ -17,45 +16,45 @@ cdef enum:
     CODEC_ZSTD = 4
     CODEC_COUNT = 5
 
-    # what `decompress` and `compress` answer
+    # return values of `decompress` and `compress`
     CODEC_OK = 0
-    CODEC_UNRESOLVED = -1  # call resolve_codec(codec) with the GIL, then try again
+    CODEC_UNRESOLVED = -1  # call resolve_codec(codec) with the GIL, then retry
     CODEC_NO_MEMORY = -2
-    CODEC_TOO_LARGE = -3  # the output would pass the limit
-    CODEC_CORRUPT = -4  # *reason says why
+    CODEC_TOO_LARGE = -3  # the output would exceed the limit
+    CODEC_CORRUPT = -4  # *reason has the cause
     CODEC_UNKNOWN = -5  # no such codec id
-    CODEC_OVER_BUDGET = -6  # it takes more than the process's budget for decompression
+    CODEC_OVER_BUDGET = -6  # the output exceeds the process's budget for decompression
 
-    CODEC_LEVEL_DEFAULT = -2147483648  # "no level given": the codec's own default
+    CODEC_LEVEL_DEFAULT = -2147483648  # no level given: the codec's own default
 
-    SLACK = 64  # bytes that may be read and written beyond the used bytes of every buffer made here
+    SLACK = 64  # bytes after the used ones of every buffer made here that may be read and written
 
 
-# Fill *out with the decompressed `source`. *out may be replaced by another buffer (NULL: made here); it grows with what
-# is really produced, never by what the data claims. `hint`: expected output size, 0 for unknown.
+# Fill *out with the decompressed `source`. *out may be replaced by another buffer (NULL: made here); it grows with the
+# actual output, never by the size that the data claims. `hint`: expected output size, 0 for unknown.
 #
-# Buffers above 16 MiB are charged to the process's budget. Where that is used up by others, the output so far is
-# dropped, and this call waits until all that `limit` allows can be had at once, and begins again: so nobody holds a
-# part while waiting for the rest, and a sound batch never fails because of what other threads read at the time. The
-# caller may hold no other buffer that is charged.
+# Buffers above 16 MiB are charged to the process's budget. If others have used that up, the output so far is dropped,
+# and this call waits until all of `limit` is available at once, then starts again: so no caller holds a part while it
+# waits for the rest, and a valid batch never fails because of other threads. The caller may hold no other charged
+# buffer.
 cdef int decompress(int codec, const uint8_t *source, size_t size, kw_buf **out, size_t limit, size_t hint,
                     const char **reason) noexcept nogil
-# The same for an lz4 frame whose first `head_size` bytes are to be taken from `head`.
+# The same for an lz4 frame whose first `head_size` bytes come from `head`.
 cdef int decompress_lz4(const uint8_t *head, size_t head_size, const uint8_t *source, size_t size, kw_buf **out,
                         size_t limit, const char **reason) noexcept nogil
-# Append the compressed `source` to *out in the framing Kafka's Java client writes.
+# Append the compressed `source` to *out, in the framing of Kafka's Java client.
 cdef int compress(int codec, int level, const uint8_t *source, size_t size, kw_buf **out,
                   const char **reason) noexcept nogil
-# Whether `compress` calls Python for this codec, as no library was found: it then takes the GIL and may run anything.
+# True if `compress` calls Python for this codec, as no library was found: it takes the GIL and may run any code.
 cdef bint runs_python(int codec) noexcept nogil
 # Find the library of `codec`. Needs the GIL. Raises ProtocolError for an unknown id. Cheap when already done.
 cdef int resolve_codec(int codec) except -1
 
 
-# --- output buffers, for those who write a codec ------------------------------------------------------------------
+# --- output buffers, for implementations of codecs ----------------------------------------------------------------
 
 cdef inline int make_room(kw_buf **out, size_t wanted) noexcept nogil:
-    """Room for `wanted` more bytes and the slack."""
+    """Make room for `wanted` more bytes and the slack."""
     if out[0] is NULL:
         out[0] = kw_buf_new(process_pool(), wanted + SLACK)
         return CODEC_NO_MEMORY if out[0] is NULL else CODEC_OK
@@ -65,7 +64,7 @@ cdef inline int make_room(kw_buf **out, size_t wanted) noexcept nogil:
 
 
 cdef inline int make_scratch(kw_buf **out, size_t wanted) noexcept nogil:
-    """The same for decompressed bytes, which are charged to the budget."""
+    """Make the same room for decompressed bytes, which are charged to the budget."""
     cdef size_t used = out[0].size if out[0] is not NULL else 0
     cdef int answer = kw_scratch_reserve(process_pool(), out, used + wanted + SLACK)
     if answer == 0:
@@ -74,7 +73,7 @@ cdef inline int make_scratch(kw_buf **out, size_t wanted) noexcept nogil:
 
 
 cdef inline int begin_scratch(kw_buf **out, size_t guess) noexcept nogil:
-    """Room to start with. A guess may be more than the budget allows, and than the content needs."""
+    """Make the first room. A guess may exceed the budget, and the need."""
     cdef int answer = make_scratch(out, guess)
     if answer == CODEC_OVER_BUDGET and out[0] is not NULL and out[0].capacity >= 131072:
         return CODEC_OK
@@ -86,7 +85,7 @@ cdef inline size_t room(const kw_buf *out) noexcept nogil:
 
 
 cdef inline size_t first_guess(size_t size, size_t claim, size_t hint, size_t limit) noexcept nogil:
-    """How much room to start with: what the data claims, as far as that is plausible, else what the caller expects."""
+    """Return the first room: the size that the data claims, if plausible, else the caller's expectation."""
     cdef size_t plausible = max(max(hint, 16 * size), <size_t>65536)
     cdef size_t guess = claim if claim != 0 else (hint if hint != 0 else 4 * size)
     return min(min(guess, plausible), limit)

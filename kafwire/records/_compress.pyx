@@ -2,9 +2,9 @@
 # distutils: sources = kafwire/memory/native/buf.c kafwire/records/native/snappy.c kafwire/records/native/lz4.c
 """Compression without the GIL; `records/_compress.pxd` is the contract.
 
-Libraries are reached by `dlopen` and `dlsym` (`_libraries`): first the shared object inside the wheel of the package
-kafwire depends on, then the system's library, and last the package's Python call, which takes the GIL and says so in
-a warning.
+Libraries are opened by `dlopen` and `dlsym` (`_libraries`): first the shared object in the wheel of the package that
+kafwire depends on, then the system's library, and last the package's Python call, which takes the GIL; a warning
+reports that.
 """
 import importlib.machinery
 import importlib.util
@@ -51,7 +51,7 @@ cdef extern from "kafwire/records/native/lz4.h" nogil:
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 IDS = {name: number for number, name in enumerate(NAMES)}
 
-# Where a codec's functions come from: stored after they are bound (release), read before they are called (acquire).
+# The implementation of each codec: stored after its functions are bound (release), read before a call (acquire).
 cdef enum:
     NOT_RESOLVED = 0
     NATIVE = 1  # kafwire's own, or the library's C functions
@@ -67,8 +67,8 @@ _origin = {"none": "not compressed", "snappy": "kafwire"}
 
 cdef const uint8_t *XERIAL = <const uint8_t *>b"\x82SNAPPY\0"
 cdef enum:
-    XERIAL_HEADER = 16  # magic, version, lowest compatible version: two int32 that nobody checks
-    XERIAL_BLOCK = 32768  # what Java's stream compresses at once
+    XERIAL_HEADER = 16  # magic, version, lowest compatible version: two int32, unchecked
+    XERIAL_BLOCK = 32768  # block size of Java's stream
 
 
 cdef int snappy_block(const uint8_t *source, size_t size, kw_buf **out, size_t limit,
@@ -80,7 +80,7 @@ cdef int snappy_block(const uint8_t *source, size_t size, kw_buf **out, size_t l
         return CODEC_CORRUPT
     if length > limit - min(limit, out[0].size if out[0] is not NULL else 0):
         return CODEC_TOO_LARGE
-    # the length is backed by enough input to make it, so this allocation is in proportion to the bytes that are there
+    # enough input backs the length, so this allocation is proportional to the bytes received
     status = make_scratch(out, length)
     if status != CODEC_OK:
         return status
@@ -99,14 +99,14 @@ cdef int snappy_decompress(const uint8_t *source, size_t size, kw_buf **out, siz
     if size < 8 or memcmp(source, XERIAL, 8) != 0:
         return snappy_block(source, size, out, limit, reason)
     if size < XERIAL_HEADER:
-        reason[0] = "snappy: the xerial header is cut off"
+        reason[0] = "snappy: the xerial header is truncated"
         return CODEC_CORRUPT
     status = begin_scratch(out, min(hint, limit))
     if status != CODEC_OK:
         return status
     while at < size:
         if size - at < 4:
-            reason[0] = "snappy: a xerial block's length is cut off"
+            reason[0] = "snappy: a xerial block's length is truncated"
             return CODEC_CORRUPT
         block = <uint32_t>kw_be32(source + at)
         at += 4
@@ -139,20 +139,20 @@ cdef int snappy_compress(const uint8_t *source, size_t size, kw_buf **out) noexc
     return CODEC_OK
 
 
-# --- lz4, as far as it is kafwire's own ------------------------------------------------------------------------------
+# --- lz4: kafwire's own part ----------------------------------------------------------------------------------------
 
 cdef int lz4_encode(const uint8_t *source, size_t size, kw_buf **out) noexcept nogil:
-    """Compress by the default level; the library's default takes a fifth more time for a little more bytes."""
+    """Compress at the default level; the library's default takes a fifth more time for slightly better compression."""
     if make_room(out, kw_lz4_bound(size)) != CODEC_OK:
         return CODEC_NO_MEMORY
     out[0].size += kw_lz4_encode(source, size, out[0].data + out[0].size)
     return CODEC_OK
 
 
-# --- the slow road: the package's Python call -----------------------------------------------------------------------
+# --- the slow path: the package's Python call ----------------------------------------------------------------------
 
 def _python_pieces(codec, data):
-    """The content of all frames or members in `data`, a few MiB at a time; raises whatever the package raises."""
+    """Yield the content of all frames or members in `data`, a few MiB at a time; raise the package's errors."""
     at, begun = 0, False
     while at < len(data) or not begun:
         begun = True
@@ -181,7 +181,7 @@ def _python_pieces(codec, data):
         else:
             import zstandard
             reader = zstandard.ZstdDecompressor().decompressobj()
-            while not reader.eof:  # takes no limit: a few bytes at a time
+            while not reader.eof:  # it takes no limit: a few bytes at a time
                 if at == len(data):
                     raise EOFError("cut off")
                 yield reader.decompress(data[at:at + 128])
@@ -267,13 +267,13 @@ cdef int python_compress(int codec, int level, const uint8_t *source, size_t siz
         return status
 
 
-# An interrupt while Python (de)compresses must neither pass for an outcome nor be lost: the work is done once more.
+# An interrupt during Python (de)compression must neither look like an outcome nor be lost: the work is repeated.
 cdef void raise_later(object kind) noexcept:
-    """Have this thread's Python code raise, once it runs again."""
+    """Raise an exception in this thread's Python code, once it runs again."""
     PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), kind)
 
 
-# --- the two calls --------------------------------------------------------------------------------------------------
+# --- compress and decompress ----------------------------------------------------------------------------------------
 
 cdef int python_lz4(const uint8_t *head, size_t head_size, const uint8_t *source, size_t size, kw_buf **out,
                     size_t limit, const char **reason) noexcept nogil:
@@ -288,11 +288,11 @@ cdef int python_lz4(const uint8_t *head, size_t head_size, const uint8_t *source
     return status
 
 
-# What is to be decompressed, apart so that it can be tried twice.
+# The arguments of a decompression, kept for a second attempt.
 cdef struct Task:
     int codec
     int state
-    const uint8_t *head  # lz4: stands for as many first bytes of the source
+    const uint8_t *head  # lz4: replaces the first bytes of the source
     size_t head_size
     const uint8_t *source
     size_t size
@@ -410,7 +410,7 @@ cdef int compress(int codec, int level, const uint8_t *source, size_t size, kw_b
 
 # --- finding the libraries ------------------------------------------------------------------------------------------
 
-# codec -> (package, folder in it, stem of the extension module that exports the library's functions, system's library)
+# codec -> (package, its folder, stem of the extension module that exports the library's functions, system library)
 _LIBRARIES = {
     CODEC_GZIP: ("isal", "", "igzip_lib", "libz.so.1"),
     CODEC_LZ4: ("lz4", "frame", "_frame", "liblz4.so.1"),
@@ -419,7 +419,7 @@ _LIBRARIES = {
 
 
 def _wheel_files(package, folder, stem):
-    """Paths of the extension module, found without importing the package."""
+    """Return paths of the extension module, found without importing the package."""
     spec = importlib.util.find_spec(package)
     for place in (spec.submodule_search_locations or ()) if spec is not None else ():
         for suffix in importlib.machinery.EXTENSION_SUFFIXES:
@@ -432,7 +432,7 @@ _PROBE = b"kafwire " * 64 + bytes(range(256))
 
 
 cdef bint works(int codec) except *:
-    """A round trip: a library whose structures are laid out otherwise than assumed must not be used."""
+    """Check a round trip: a library with another structure layout than assumed must not be used."""
     cdef kw_buf *packed = NULL
     cdef kw_buf *plain = NULL
     cdef const char *reason
@@ -440,7 +440,7 @@ cdef bint works(int codec) except *:
     cdef const uint8_t *data = probe
     cdef size_t size = len(probe)
     cdef bint good = False
-    cdef int level = 0 if codec == CODEC_LZ4 else CODEC_LEVEL_DEFAULT  # that of lz4 is not the library's
+    cdef int level = 0 if codec == CODEC_LZ4 else CODEC_LEVEL_DEFAULT  # lz4's default is not the library's
     if compress(codec, level, data, size, &packed, &reason) == CODEC_OK:
         if decompress(codec, packed.data, packed.size, &plain, size, 0, &reason) == CODEC_OK:
             good = plain.size == size and memcmp(plain.data, data, size) == 0
@@ -460,7 +460,7 @@ cdef bint try_library(int codec, str path, bint zlib) except *:
 
 
 def _resolve(int codec, sources=("wheel", "system", "python")):
-    """Bind `codec` to the first of `sources` that works. Tests call it to force one; nothing else may run meanwhile."""
+    """Bind `codec` to the first of `sources` that works. Tests call it to force one; the codec must not be in use."""
     package, folder, stem, system = _LIBRARIES[codec]
     name = NAMES[codec]
     if "wheel" in sources:
@@ -492,21 +492,21 @@ cdef int resolve_codec(int codec) except -1:
 # --- for Python -----------------------------------------------------------------------------------------------------
 
 def origin(str name):
-    """Where the codec `name` comes from; looks for it if that has not happened yet."""
+    """Return the implementation of the codec `name`; look for it if needed."""
     resolve_codec(codec_id(name))
     return _origin[name]
 
 
 def codec_id(name):
-    """Kafka's number of the codec `name`."""
+    """Return Kafka's number of the codec `name`."""
     try:
         return IDS[name]
     except (KeyError, TypeError):
-        raise ConfigError(f"unknown compression {name!r}: it is one of {', '.join(NAMES)}") from None
+        raise ConfigError(f"unknown compression {name!r}: it must be one of {', '.join(NAMES)}") from None
 
 
 cdef bytes take_bytes(kw_buf *out):
-    """The content as bytes. It is given back to the allocator on the way, or a large one would be there twice."""
+    """Return the content as bytes, releasing the buffer in steps, so that a large one never exists twice."""
     cdef bytes data = PyBytes_FromStringAndSize(NULL, out.size)
     move_out(<uint8_t *>PyBytes_AS_STRING(data), out.data, out.size, out)
     return data
@@ -529,7 +529,7 @@ cdef bytes finish(int status, kw_buf *out, const char *reason, str name, str wha
 
 
 def compress_bytes(str name, const uint8_t[::1] data, level=None):
-    """`data` compressed as Kafka's Java client frames it."""
+    """Return `data` compressed, in the framing of Kafka's Java client."""
     cdef int codec = codec_id(name), status
     cdef int c_level = CODEC_LEVEL_DEFAULT if level is None else level
     cdef const uint8_t *source = &data[0] if data.shape[0] else NULL
@@ -543,7 +543,7 @@ def compress_bytes(str name, const uint8_t[::1] data, level=None):
 
 
 def decompress_bytes(str name, const uint8_t[::1] data, size_t limit):
-    """The content of `data`; ProtocolError if it is corrupt or longer than `limit`."""
+    """Return the decompressed `data`; raise ProtocolError if it is corrupt or longer than `limit`."""
     cdef int codec = codec_id(name), status
     cdef const uint8_t *source = &data[0] if data.shape[0] else <const uint8_t *>b""
     cdef size_t size = data.shape[0]

@@ -1,13 +1,12 @@
 # decoder: its lines are counted by scripts/coverage.py
 # distutils: sources = kafwire/memory/native/buf.c
-"""The records of one batch to rows of columns; `_decode.pxd` is the contract.
+"""Decodes the records of one batch to rows of columns; `_decode.pxd` is the contract.
 
-May hold: the layout of a record (KIP-98), checks, and the loop over records, which calls no other compiled module.
-May not hold: Python objects, batches and their headers, compression.
+Belongs here: the layout of a record (KIP-98), checks, and the loop over records, which calls no other compiled module.
+Does not: Python objects, batches and their headers, compression.
 
-How the checks work: a length is compared with the bytes that are there before anything is done with it, and a record
-must fill its own length exactly. So all reads below lie inside the payload, and all writes inside buffers that were
-reserved from what it can hold at most.
+The checks: a length is compared with the available bytes before it is used, and a record must fill its own length
+exactly. So all reads below are inside the payload, and all writes inside buffers that were reserved for its maximum.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -25,7 +24,7 @@ from kafwire.records._compress cimport SLACK
 # --- bytes of keys, values and headers ------------------------------------------------------------------------------
 
 cdef const uint8_t *give_back(Payload *in_, const uint8_t *p) noexcept nogil:
-    """Return what lies before p to the system; where to do so next."""
+    """Return the memory before p to the system; return where to do so next."""
     kw_buf_discard(in_.scratch, in_.discarded - in_.scratch.data, p - in_.scratch.data)
     in_.discarded = p
     return p + DISCARD_STEP
@@ -39,8 +38,10 @@ cdef inline void copy_exactly(uint8_t *to, const uint8_t *source, size_t size, c
 
 
 cdef inline void copy(uint8_t *to, const uint8_t *source, size_t size, const uint8_t *readable) noexcept nogil:
-    """Copy in 32-byte steps, up to 31 bytes too many: for short values a call of memcpy costs more than the copying.
-    `to` has slack behind it; `source` may be read up to `readable`."""
+    """Copy in 32-byte steps, up to 31 bytes too many: for short values a call of memcpy costs more than the copy.
+
+    `to` has slack after it; `source` may be read up to `readable`.
+    """
     cdef size_t i = 32
     if size > 512 or <size_t>(readable - source) < size + 32:
         memcpy(to, source, size)
@@ -54,8 +55,10 @@ cdef inline void copy(uint8_t *to, const uint8_t *source, size_t size, const uin
 cdef inline int64_t append_bytes(Bytes *column, uint8_t *data, int32_t *offsets, int64_t used, int64_t row,
                                  int64_t capacity, const uint8_t *source, int32_t size, const uint8_t *readable,
                                  const Payload *in_) noexcept nogil:
-    """A key or value, null for a size of -1, behind the `used` bytes of `data`. How many are used then, or -1 for no
-    memory."""
+    """Append a key or value (size -1: null) after the `used` bytes of `data`.
+
+    Returns the new number of used bytes, or -1 for no memory.
+    """
     if size > 0:
         if size > DISCARD_STEP:
             copy_exactly(data + used, source, size, in_)
@@ -72,14 +75,17 @@ cdef inline int64_t append_bytes(Bytes *column, uint8_t *data, int32_t *offsets,
 
 cdef const uint8_t *append_headers(Columns *c, const uint8_t *p, const uint8_t *stop, int32_t count, bint keep,
                                    Payload *in_, const char **reason) noexcept nogil:
-    """Check `count` headers, and append them if `keep`. The byte after them, or NULL; reason NULL: no memory."""
+    """Check `count` headers, and append them if `keep`. Returns the byte after them, or NULL.
+
+    Reason NULL: no memory.
+    """
     cdef int32_t size, i
     cdef int64_t at = c.header_count
     if count < 0 or count > (stop - p) // 2:
         reason[0] = "a header count that the record cannot hold"
         return NULL
     if keep and at + count > in_.most_headers:
-        reason[0] = "its headers take more memory than max_decompressed allows"
+        reason[0] = "the headers take more memory than max_decompressed allows"
         in_.too_large = True
         return NULL
     if keep and reserve_headers(c, count, stop - p) != 0:
@@ -117,9 +123,9 @@ cdef const uint8_t *append_headers(Columns *c, const uint8_t *p, const uint8_t *
 
 # --- records --------------------------------------------------------------------------------------------------------
 
-# A record as it lies in the payload. Sizes: -1 is null.
+# A record in the payload. Size -1 is null.
 cdef struct WireRecord:
-    const uint8_t *stop  # the byte behind it
+    const uint8_t *stop  # the byte after it
     int64_t timestamp_delta
     int32_t offset_delta
     const uint8_t *key
@@ -131,42 +137,44 @@ cdef struct WireRecord:
 
 cdef inline const uint8_t *read_record(const uint8_t *p, const uint8_t *end, int32_t last_delta, int32_t highest_delta,
                                        WireRecord *out, const char **reason) noexcept nogil:
-    """The record at p, up to its headers; the byte of these, or NULL with the reason. Its offset delta has to be above
-    `last_delta`, that of the one before it, and at most `highest_delta`."""
+    """Parse the record at p, up to its headers; return the first byte of these, or NULL with the reason.
+
+    Its offset delta must be above `last_delta`, that of the record before it, and at most `highest_delta`.
+    """
     cdef int32_t length = 0
     p = kw_varint(p, end, &length)
     if p is NULL or length < SMALLEST_RECORD - 1 or length > end - p:
-        reason[0] = "a record length that is no varint, too small, or beyond the batch"
+        reason[0] = "a record length that is not a varint, too small, or beyond the batch"
         return NULL
     out.stop = p + length
-    p = kw_varlong(p + 1, out.stop, &out.timestamp_delta)  # after the attributes, which mean nothing
+    p = kw_varlong(p + 1, out.stop, &out.timestamp_delta)  # after the attributes, which are unused
     if p is NULL:
-        reason[0] = "a timestamp delta that is no varint"
+        reason[0] = "a timestamp delta that is not a varint"
         return NULL
     p = kw_varint(p, out.stop, &out.offset_delta)
     if p is NULL or out.offset_delta <= last_delta or out.offset_delta > highest_delta:
-        reason[0] = "an offset delta that is no varint, does not rise, or is beyond the batch's last offset"
+        reason[0] = "an offset delta that is not a varint, does not rise, or is beyond the batch's last offset"
         return NULL
     out.key = p = kw_varint(p, out.stop, &out.key_size)
     if p is NULL or out.key_size < -1 or out.key_size > out.stop - p:
-        reason[0] = "a key length that is no varint or beyond the record"
+        reason[0] = "a key length that is not a varint or beyond the record"
         return NULL
     if out.key_size > 0:
         p += out.key_size
     out.value = p = kw_varint(p, out.stop, &out.value_size)
     if p is NULL or out.value_size < -1 or out.value_size > out.stop - p:
-        reason[0] = "a value length that is no varint or beyond the record"
+        reason[0] = "a value length that is not a varint or beyond the record"
         return NULL
     if out.value_size > 0:
         p += out.value_size
     p = kw_varint(p, out.stop, &out.header_count)
     if p is NULL:
-        reason[0] = "a header count that is no varint"
+        reason[0] = "a header count that is not a varint"
     return p
 
 
 cdef inline int set_timestamp(Columns *c, int64_t *column, int64_t row, int64_t timestamp) noexcept nogil:
-    """0, or -1 for no memory."""
+    """Set a row's timestamp. 0, or -1 for no memory."""
     if column is not NULL:
         column[row] = timestamp
     if timestamp == -1:
@@ -177,14 +185,14 @@ cdef inline int set_timestamp(Columns *c, int64_t *column, int64_t row, int64_t 
 
 
 cdef inline int reserve_key(Columns *c, int64_t used, int32_t size) noexcept nogil:
-    """Room for a key; 0, or -1 for no memory."""
+    """Make room for a key. 0, or -1 for no memory."""
     if size > 0 and <size_t>(used + size) + SLACK > c.key.data.capacity:
         return grow(&c.key.data, used, used + size)
     return 0
 
 
 cdef int append_records(Columns *c, Payload *in_, const RowFilter *filter) noexcept nogil:
-    # What the loop needs of Columns and Payload is kept in registers: any of its writes could change those.
+    # Fields of Columns and Payload used in the loop are kept in registers: any of its writes could alias them.
     cdef Columns before
     cdef WireRecord record
     cdef const uint8_t *p = in_.start

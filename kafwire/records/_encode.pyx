@@ -1,8 +1,8 @@
 # distutils: sources = kafwire/memory/native/buf.c
-"""Records to magic 2 batches; `records/_encode.pxd` is the contract.
+"""Encodes records to magic 2 batches; `records/_encode.pxd` is the contract.
 
-May hold: the layout of a batch and of its records. May not hold: when a batch is full, where it goes, who
-compresses it when.
+Belongs here: the layout of a batch and of its records. Does not: when a batch is full, its destination, and when it is
+compressed.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
@@ -24,7 +24,7 @@ cdef enum:
 
 
 cdef inline void copy(uint8_t *to, const uint8_t *source, size_t size) noexcept nogil:
-    """`to` has slack behind it, `source` has not: whole 16-byte steps, then the last 16 bytes once more."""
+    """Copy with slack after `to`, but not after `source`: whole 16-byte steps, then the last 16 bytes again."""
     cdef size_t i = 0
     if size < 16 or size > 512:
         memcpy(to, source, size)
@@ -61,7 +61,7 @@ cdef size_t record_bound(int64_t key_size, int64_t value_size, size_t headers_si
 cdef inline uint8_t *open_record(BatchWriter *writer, int32_t offset_delta, int64_t timestamp, int64_t key_size,
                                  int64_t value_size, size_t headers_size, size_t limit_bytes,
                                  int *failure) noexcept nogil:
-    """Make room for a record and write what comes before its key; NULL: *failure says why, 0 for the limit."""
+    """Make room for a record and write the part before its key; NULL: *failure has the cause, 0 for the limit."""
     cdef uint64_t timestamp_delta = kw_zigzag(<int64_t>(<uint64_t>timestamp - <uint64_t>writer.base_timestamp)
                                               if writer.count != 0 else 0)
     cdef uint64_t offset_zigzag = kw_zigzag(offset_delta)
@@ -155,7 +155,7 @@ cdef void header_range(const RowsView *rows, int64_t row, int64_t *start, int64_
 
 
 cdef int64_t headers_size_of(const RowsView *rows, int64_t start, int64_t stop) noexcept nogil:
-    """Encoded bytes of headers [start, stop) with their count, or -1: one has no key."""
+    """Return the encoded size of headers [start, stop) with their count, or -1 if one has no key."""
     cdef const uint8_t *data
     cdef int64_t i, size, total = kw_uvarint_size(kw_zigzag(stop - start))
     for i in range(start, stop):
@@ -197,7 +197,7 @@ cdef int64_t writer_append_rows(BatchWriter *writer, const RowsView *rows, const
         timestamp = now_ms
         if has_timestamp:
             answer = number_at(&rows.timestamp, row, &timestamp)
-            if answer < 0 or (timestamp < 0 and now_ms >= 0):  # negative: only where rows without a time are kept so
+            if answer < 0 or (timestamp < 0 and now_ms >= 0):  # negative: only where a missing time is kept
                 bad_row[0] = row
                 return WRITER_BAD_ROW
         if has_headers:
@@ -215,7 +215,7 @@ cdef int64_t writer_append_rows(BatchWriter *writer, const RowsView *rows, const
             if failure == 0:
                 break
             if failure == WRITER_TOO_LARGE and writer.count != 0:
-                break  # the batch is full, not the record too large
+                break  # the batch is full; the record is not too large
             bad_row[0] = row
             return failure
         p = put_bytes(p, key, key_size)
@@ -252,7 +252,7 @@ cdef int writer_copy(BatchWriter *writer, const uint8_t *records, size_t size, s
             return WRITER_BAD_ROW
         end = at[0] + (length >> 1)
         if writer is not NULL:
-            at[0] += 1  # attributes, of which there are none
+            at[0] += 1  # attributes, which are unused
             if not take_varint(records, end, at, &number):
                 return WRITER_BAD_ROW
             timestamp = base + kw_unzigzag(number)
@@ -317,7 +317,7 @@ cdef int writer_seal(BatchWriter *writer, int codec, int level, kw_buf **out, bi
         batch = writer.buf
         writer.buf = NULL
     else:
-        # compressors ask for room for the worst case; what waits to be sent should not hold that
+        # compressors ask for worst-case room; a batch that waits to be sent should not keep it
         if batch.size < batch.capacity // 4:
             smaller = kw_buf_new(process_pool(), batch.size)
             if smaller is not NULL:
@@ -328,7 +328,7 @@ cdef int writer_seal(BatchWriter *writer, int codec, int level, kw_buf **out, bi
         writer_close(writer)
     kw_put_be64(batch.data, writer.base_offset)
     kw_put_be32(batch.data + 8, <int32_t>(batch.size - LOG_OVERHEAD))
-    kw_put_be32(batch.data + 12, -1)  # partition leader epoch: the broker's to set
+    kw_put_be32(batch.data + 12, -1)  # partition leader epoch: set by the broker
     batch.data[16] = 2
     kw_put_be32(batch.data + CRC_AT, 0)
     kw_put_be16(batch.data + 21, <int16_t>(writer.attributes | <uint16_t>codec))
@@ -355,7 +355,7 @@ cdef void batch_stamp(uint8_t *batch, size_t size, int64_t producer_id, int16_t 
 # --- headers from Python --------------------------------------------------------------------------------------------
 
 cdef object header_part(object data, str what):
-    """bytes for the key or value of a header, of text in UTF-8."""
+    """Return bytes for the key or value of a header; text is encoded as UTF-8."""
     if isinstance(data, bytes) or data is None and what == "value":
         return data
     if isinstance(data, str) and what == "key":

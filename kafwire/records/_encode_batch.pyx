@@ -1,5 +1,5 @@
 # distutils: sources = kafwire/memory/native/buf.c
-"""A batch of whatever stands for records in Python, or of Arrow rows, as bytes."""
+"""Encodes a batch from Python objects that describe records, or from Arrow rows."""
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -21,18 +21,18 @@ cdef int writer_error(ssize_t answer, object what) except -1:
     if answer == WRITER_NO_MEMORY:
         raise MemoryError("no memory for a record batch")
     if answer == WRITER_TOO_LARGE:
-        raise RecordTooLargeError(f"{what}: a record batch cannot pass 2 GiB")
+        raise RecordTooLargeError(f"{what}: a record batch cannot exceed 2 GiB")
     raise ConfigError(f"{what}: its timestamp does not fit in milliseconds, or a header has no key")
 
 
 cdef int span(object data, str what, const uint8_t **start, int32_t *size) except -1:
-    """Where the bytes of `data` are; -1 for None."""
+    """Find the bytes of `data`; size -1 for None."""
     if data is None:
         start[0] = NULL
         size[0] = -1
     elif isinstance(data, bytes):
         if PyBytes_GET_SIZE(data) > 0x7FFFFFFF:
-            raise RecordTooLargeError(f"a {what} of {len(data)} bytes: a record cannot pass 2 GiB")
+            raise RecordTooLargeError(f"a {what} of {len(data)} bytes: a record cannot exceed 2 GiB")
         start[0] = <const uint8_t *>PyBytes_AS_STRING(data)
         size[0] = <int32_t>PyBytes_GET_SIZE(data)
     else:
@@ -48,7 +48,7 @@ _RECORD_KEYS = frozenset(("value", "key", "timestamp_ms", "timestamp", "headers"
 
 
 cdef tuple parts_of(object item):
-    """(key, value, timestamp or None, headers, offset or -1) of whatever stands for a record."""
+    """Return (key, value, timestamp or None, headers, offset or -1) of an object that describes a record."""
     cdef Record record
     if isinstance(item, Record):
         record = item
@@ -84,7 +84,7 @@ cdef int append_objects(BatchWriter *writer, object records) except -1:
         headers = encode_headers(pairs)
         headers_start = headers
         timestamp = -1 if stamp is None else stamp
-        # a record keeps its offset where it can, so that the holes of a compacted batch survive
+        # a record keeps its offset if possible, so that gaps of a compacted batch survive
         delta = writer.last_offset_delta + 1
         own = <int64_t>offset - writer.base_offset if offset >= writer.base_offset else -1
         if delta < own <= 0x7FFFFFFF:
@@ -106,7 +106,7 @@ cdef int append_arrow(BatchWriter *writer, object source) except -1:
         if taken < 0:
             writer_error(taken, f"row {bad}")
         if taken < rows.view.length:
-            raise RecordTooLargeError("a record batch cannot pass 2 GiB")
+            raise RecordTooLargeError("a record batch cannot exceed 2 GiB")
     return 0
 
 
@@ -125,7 +125,7 @@ cdef bytes seal(BatchWriter *writer, str compression, object level, int64_t prod
             raise MemoryError("no memory to compress a record batch")
         if answer == WRITER_TOO_LARGE or answer == WRITER_NO_MEMORY:
             writer_error(answer, "batch")
-        raise ConfigError(f"compression {compression!r} failed; is level {level!r} one it has?")
+        raise ConfigError(f"compression {compression!r} failed; is level {level!r} valid for it?")
     try:
         return PyBytes_FromStringAndSize(<const char *>out.data, out.size)
     finally:

@@ -2,8 +2,7 @@
 # distutils: sources = kafwire/memory/native/buf.c
 """gzip, lz4 and zstd by the C functions of libraries that are opened at run time; `_libraries.pxd` is the contract.
 
-Contexts that cost more to make than to use are kept in a few lock-free slots, which any thread (or a forked child)
-may use.
+Contexts that are expensive to make are kept in a few lock-free slots, which any thread (or a forked child) may use.
 """
 import os
 
@@ -50,7 +49,7 @@ cdef void *take(void **slots) noexcept nogil:
 
 
 cdef bint give(void **slots, void *context) noexcept nogil:
-    """False: all slots are taken, the caller frees the context."""
+    """Keep a context; False: all slots are full, and the caller frees it."""
     for i in range(SLOTS):
         if kw_put_if_null(&slots[i], context):
             return True
@@ -94,7 +93,7 @@ cdef int lz4_frames(void *context, const uint8_t *head, size_t head_size, const 
     cdef size_t at = 0, consumed, produced, left = 1, space, done = 0
     cdef int status
     while at < size or left != 0:
-        # A whole block of room lets lz4 decode in place; below that it decodes into a second buffer and copies.
+        # With room for a whole block, lz4 decodes in place; otherwise it decodes into a second buffer and copies.
         space = min(room(out[0]), limit - done + LZ4_ROOM)
         if space < LZ4_ROOM:
             status = make_scratch(out, min(max(done, <size_t>LZ4_ROOM), limit - done + LZ4_ROOM))
@@ -114,7 +113,7 @@ cdef int lz4_frames(void *context, const uint8_t *head, size_t head_size, const 
         if done > limit:
             return CODEC_TOO_LARGE
         if at == size and left != 0 and consumed == 0 and produced == 0:
-            reason[0] = "lz4: the frame is cut off"
+            reason[0] = "lz4: the frame is truncated"
             return CODEC_CORRUPT
     return CODEC_OK
 
@@ -128,7 +127,7 @@ cdef int lz4_decompress(const uint8_t *head, size_t head_size, const uint8_t *so
     status = begin_scratch(out, max(first_guess(size, 0, hint, limit), <size_t>LZ4_ROOM))
     if status == CODEC_OK:
         status = lz4_frames(context, head, head_size, source, size, out, limit, reason)
-    # Not every release's reset forgets how much of a refused frame was still to come: such a context is not used again.
+    # In some releases, a reset keeps the rest of a rejected frame: such a context is not used again.
     if status != CODEC_OK or not give(_lz4_contexts, context):
         LZ4F_freeDecompressionContext(context)
     return status
@@ -175,14 +174,16 @@ cdef size_t (*ZSTD_compressCCtx)(void *context, void *to, size_t to_size, const 
 
 cdef int zstd_frames(void *context, const uint8_t *source, size_t size, kw_buf **out, size_t limit, size_t hint,
                      const char **reason) noexcept nogil:
-    """Decode into one flat buffer, which needs no window buffer beside it; begin again with twice the room if it
-    was too small, so that all attempts together cost at most twice the last."""
+    """Decode into one flat buffer, which needs no separate window buffer.
+
+    If it was too small, restart with twice the room, so that all attempts together cost at most twice the last.
+    """
     cdef uint64_t claim = ZSTD_getFrameContentSize(source, size)
     cdef size_t space, produced
     cdef int status
-    if claim >= <uint64_t>-2:  # not known, or not a frame
+    if claim >= <uint64_t>-2:  # unknown, or not a frame
         claim = 0
-        if ZSTD_decompressBound is not NULL:  # what the blocks that are there can hold at most
+        if ZSTD_decompressBound is not NULL:  # upper bound of the content of the available blocks
             claim = ZSTD_decompressBound(source, size)
             claim = 0 if ZSTD_isError(claim) else min(claim, limit)
     elif claim > limit:
@@ -243,15 +244,14 @@ cdef int zstd_compress(int level, const uint8_t *source, size_t size, kw_buf **o
 
 
 # --- gzip: RFC 1952 around ISA-L's deflate (igzip_lib.h) ------------------------------------------------------------
-# ISA-L's structures are large and their later fields move between versions. Only the leading fields, fixed since
-# 2.20, are used here, and the stateless calls, whose answers say all there is to know; the gzip wrapper is read
-# here.
+# ISA-L's structures are large and their later fields move between versions. Only the leading fields, unchanged since
+# 2.20, are used here, and the stateless calls, whose results are complete; the gzip wrapper is parsed here.
 
 cdef enum:
     ISAL_END_INPUT = 1
     ISAL_OUT_OVERFLOW = 2
     ISAL_STATE_BYTES = 262144  # far above sizeof(struct inflate_state) and sizeof(struct isal_zstream), about 90 KiB
-    ISAL_LEVEL_BYTES = 1048576  # level_buf: above what the highest level asks for
+    ISAL_LEVEL_BYTES = 1048576  # level_buf: more than the highest level needs
     ISAL_GZIP = 1
 
     GZIP_FHCRC = 2
@@ -260,7 +260,7 @@ cdef enum:
     GZIP_FCOMMENT = 16
     GZIP_RESERVED = 224
     GZIP_TRAILER = 8
-    DEFLATE_RATIO = 1032  # no deflate stream expands more
+    DEFLATE_RATIO = 1032  # the highest expansion of a deflate stream
 
 
 cdef struct IsalInflate:
@@ -298,7 +298,7 @@ cdef uint32_t (*crc32_gzip_refl)(uint32_t crc, const uint8_t *data, uint64_t siz
 
 
 cdef size_t gzip_header(const uint8_t *source, size_t size) noexcept nogil:
-    """The bytes of the member header, 0 for a bad one."""
+    """Return the size of the member header, 0 for an invalid one."""
     cdef size_t at = 10
     cdef int flags, field
     if size < 10 + GZIP_TRAILER or source[0] != 0x1F or source[1] != 0x8B or source[2] != 8:
@@ -329,7 +329,7 @@ cdef int gzip_member(kw_buf *memory, const uint8_t *source, size_t size, kw_buf 
     if header == 0:
         reason[0] = "gzip: not a gzip header"
         return CODEC_CORRUPT
-    # The last four bytes are this member's length if it is the only one: a hint, as good as the bytes behind it.
+    # The last four bytes are the length if this is the only member: a hint, as reliable as the bytes after it.
     space = min(first_guess(size, kw_le32(source + size - 4), hint, limit), size * DEFLATE_RATIO)
     status = begin_scratch(out, space)
     if status != CODEC_OK:
@@ -345,7 +345,7 @@ cdef int gzip_member(kw_buf *memory, const uint8_t *source, size_t size, kw_buf 
         if status == 0:
             break
         if status != ISAL_OUT_OVERFLOW:
-            reason[0] = "gzip: cut off" if status == ISAL_END_INPUT else "gzip: the deflate stream is corrupt"
+            reason[0] = "gzip: truncated" if status == ISAL_END_INPUT else "gzip: the deflate stream is corrupt"
             return CODEC_CORRUPT
         if space >= limit:
             return CODEC_TOO_LARGE
@@ -354,7 +354,7 @@ cdef int gzip_member(kw_buf *memory, const uint8_t *source, size_t size, kw_buf 
             return status
     end = source + size - state.avail_in
     if state.avail_in < GZIP_TRAILER:
-        reason[0] = "gzip: the trailer is cut off"
+        reason[0] = "gzip: the trailer is truncated"
         return CODEC_CORRUPT
     produced = space - state.avail_out
     if kw_le32(end) != crc32_gzip_refl(0, out[0].data + out[0].size, produced) or kw_le32(end + 4) != produced:
@@ -397,7 +397,7 @@ cdef int isal_compress(int level, const uint8_t *source, size_t size, kw_buf **o
     stream.avail_in = <uint32_t>size
     stream.next_out = out[0].data + out[0].size
     stream.avail_out = <uint32_t>bound
-    # ISA-L has levels 0 to 3 for zlib's 1 to 9; its 2 is near zlib's 6 in speed of the network, not in size
+    # ISA-L has levels 0 to 3 for zlib's 1 to 9; its 2 is near zlib's 6 in network throughput, not in size
     stream.level = 2 if level == CODEC_LEVEL_DEFAULT or level < 0 else (1 if level <= 3 else (2 if level <= 6 else 3))
     stream.level_buf = memory.data + ISAL_STATE_BYTES
     stream.level_buf_size = ISAL_LEVEL_BYTES
@@ -414,7 +414,7 @@ cdef int isal_compress(int level, const uint8_t *source, size_t size, kw_buf **o
     return CODEC_OK
 
 
-# --- gzip by zlib (zlib.h), where ISA-L is not to be had ------------------------------------------------------------
+# --- gzip by zlib (zlib.h), if ISA-L is not available ---------------------------------------------------------------
 
 cdef struct ZStream:
     const uint8_t *next_in
@@ -472,7 +472,7 @@ cdef int zlib_members(ZStream *stream, kw_buf **out, size_t limit, const char **
                 return CODEC_OK
             inflateReset(stream)
         elif status == Z_BUF_ERROR or (status == Z_OK and stream.avail_in == 0 and stream.avail_out != 0):
-            reason[0] = "gzip: cut off"
+            reason[0] = "gzip: truncated"
             return CODEC_CORRUPT
         elif status != Z_OK:
             reason[0] = "gzip: the stream is corrupt"
@@ -522,7 +522,7 @@ cdef int zlib_compress(int level, const uint8_t *source, size_t size, kw_buf **o
 # --- binding --------------------------------------------------------------------------------------------------------
 
 cdef bint bind(void *library, list wanted) except *:
-    """Look up every (name, address of the function pointer); False when one is missing."""
+    """Look up all functions of `wanted`, pairs of (name, address of the pointer); False if one is missing."""
     for name, _ in wanted:
         if dlsym(library, <bytes>name) is NULL:
             return False
@@ -563,7 +563,7 @@ cdef list functions_of(int codec, bint zlib):
 
 
 cdef void drop_contexts(int codec) noexcept:
-    """Contexts of one library must not be given to another's functions."""
+    """Free the contexts of one library, so that another's functions never get them."""
     cdef void *context
     for _ in range(SLOTS):
         if codec == CODEC_LZ4:

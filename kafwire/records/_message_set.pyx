@@ -17,7 +17,7 @@ cdef extern from "kafwire/records/native/crc32.h" nogil:
 
 cdef struct Message:
     int64_t offset
-    size_t size  # of all of it
+    size_t size  # of the whole message
     int8_t magic
     int8_t attributes
     int64_t timestamp  # -1 with magic 0
@@ -28,11 +28,11 @@ cdef struct Message:
 
 
 cdef const char *read_message(const uint8_t *p, size_t size, bint verify_crc, Message *out) noexcept nogil:
-    """NULL, or why the bytes are no message."""
+    """Parse a message; return NULL, or why the bytes are not one."""
     cdef int32_t length
     cdef const uint8_t *end
     if size < LOG_OVERHEAD + 14:
-        return "a message is cut off"
+        return "a message is truncated"
     out.offset = kw_be64(p)
     length = kw_be32(p + 8)
     out.magic = <int8_t>p[16]
@@ -93,14 +93,14 @@ cdef uint8_t *put_record(uint8_t *p, const Message *message, int64_t timestamp_d
 
 
 # --- the lz4 header checksum of magic 0 -----------------------------------------------------------------------------
-# Clients of that time computed it over the frame's magic number too (KAFKA-3160). A reader must not mind.
+# Clients of that time included the frame's magic number (KAFKA-3160). A reader must accept both.
 
 cdef uint32_t rotate(uint32_t value, int bits) noexcept nogil:
     return value << bits | value >> (32 - bits)
 
 
 cdef uint32_t xxh32_short(const uint8_t *p, size_t size) noexcept nogil:
-    """xxHash-32, seed 0, of less than 16 bytes."""
+    """Return the xxHash-32, seed 0, of less than 16 bytes."""
     cdef uint32_t h = 374761393u + <uint32_t>size
     cdef size_t i = 0
     while i + 4 <= size:
@@ -129,9 +129,12 @@ cdef int unpack(int codec, const Message *wrapper, kw_buf **out, size_t limit, c
 
 cdef int unwrap(const Message *wrapper, kw_buf *buf, bint verify_crc, int32_t *count, int64_t *base_offset,
                 int32_t *last_offset_delta, int64_t *base_timestamp, const char **reason) noexcept nogil:
-    """The messages in `buf` to records in the same place. A message of magic 0 has 22 bytes before its key, 4 before
-    its value and none behind, and becomes a record with at most 17, 5 and 1 of them (its timestamp takes one); one of
-    magic 1 has 30, and 26 are needed. So what is written never overtakes what is still to be read."""
+    """Rewrite the messages in `buf` as records in place.
+
+    A message of magic 0 has 22 bytes before its key, 4 before its value and none after it, and becomes a record with at
+    most 17, 5 and 1 of them (its timestamp takes one); one of magic 1 has 30, and 26 are needed. So the writes never
+    overtake the reads.
+    """
     cdef Message message
     cdef size_t at = 0
     cdef int64_t first = 0, first_timestamp = 0, timestamp
@@ -158,18 +161,18 @@ cdef int unwrap(const Message *wrapper, kw_buf *buf, bint verify_crc, int32_t *c
         n += 1
         at += message.size
     if n == 0:
-        reason[0] = "a compressed message with nothing in it"
+        reason[0] = "a compressed message without content"
         return CODEC_CORRUPT
     buf.size = to - buf.data
     count[0] = n
     last_offset_delta[0] = <int32_t>(message.offset - first)
     base_timestamp[0] = first_timestamp
-    # Magic 0 holds offsets as they are; with magic 1 they are relative, and the wrapper has the last one's
-    # (KIP-31). As a producer sends it, the wrapper has 0.
+    # Magic 0 stores absolute offsets; with magic 1 they are relative, and the wrapper has the last one's (KIP-31). A
+    # producer's wrapper has 0.
     base_offset[0] = first
     if wrapper.magic == 1 and wrapper.offset >= message.offset:
         base_offset[0] = wrapper.offset - last_offset_delta[0]
-    if base_offset[0] < 0:
+    if base_offset[0] < 0:  # the offset after the last one must exist
         reason[0] = "offsets below zero"
         return CODEC_CORRUPT
     if base_offset[0] > INT64_MAX - 1 - last_offset_delta[0]:  # the offset after the last one has to exist
@@ -208,6 +211,6 @@ cdef int legacy_records(const uint8_t *message, size_t size, const BatchHeader *
     if answer != CODEC_OK:
         return answer
     if out[0] is NULL:
-        reason[0] = "a compressed message with nothing in it"
+        reason[0] = "a compressed message without content"
         return CODEC_CORRUPT
     return unwrap(&outer, out[0], verify_crc, count, base_offset, last_offset_delta, base_timestamp, reason)

@@ -8,10 +8,10 @@ from kafwire.records._records import Batch, Records
 
 @final
 class RecordBatch(Records):
-    """One wire batch (magic 2), or one message of magic 0 or 1 with the messages inside: a sequence of `Record`.
+    """One wire batch (magic 2), or one message of magic 0 or 1 with its inner messages: a sequence of `Record`.
 
     Its fields are those on the wire. `producer_id`, `producer_epoch`, `base_sequence` and `partition_leader_epoch` are
-    -1 where there is none; `max_timestamp_ms` is None where the wire says -1. `decode_batches` makes it.
+    -1 if there is none; `max_timestamp_ms` is None if the wire has -1. `decode_batches` makes it.
 
     Example:
         >>> batch, = kafwire.records.decode_batches(kafwire.records.encode_batch([b"EWR-IAH"], base_offset=7))
@@ -24,10 +24,10 @@ class RecordBatch(Records):
         """The offset of the first record."""
     @property
     def last_offset(self) -> int:
-        """The offset of the last record, one that compaction removed included."""
+        """The offset of the last record, even if compaction removed it."""
     @property
     def magic(self) -> int:
-        """The format of the batch: 2, or 0 and 1 for messages of old Kafkas."""
+        """The format of the batch: 2, or 0 and 1 for messages of old Kafka versions."""
     @property
     def compression(self) -> str:
         """The name of the compression codec, one of `kafwire.compression.CODECS`."""
@@ -36,7 +36,7 @@ class RecordBatch(Records):
         """The checksum on the wire: CRC-32C for magic 2, CRC-32 for magic 0 and 1."""
     @property
     def attributes(self) -> int:
-        """The attributes on the wire, a number of bits."""
+        """The attribute bits on the wire."""
     @property
     def producer_id(self) -> int:
         """The id of the idempotent producer; -1 if there is none."""
@@ -48,10 +48,10 @@ class RecordBatch(Records):
         """The sequence number of the first record; -1 if there is none."""
     @property
     def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction."""
+        """True if the batch belongs to a transaction."""
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a control record, such as the marker of a commit."""
+        """True if the batch has a control record, such as a commit marker."""
     @property
     def timestamp_type(self) -> int:
         """0 for create time, 1 for log append time."""
@@ -60,10 +60,10 @@ class RecordBatch(Records):
         """The epoch of the partition leader that wrote the batch; -1 if there is none."""
     @property
     def base_timestamp_ms(self) -> int | None:
-        """The timestamp that the records count from, in milliseconds; None where the wire says -1."""
+        """The base of the records' timestamps, in milliseconds; None if the wire has -1."""
     @property
     def max_timestamp_ms(self) -> int | None:
-        """The latest timestamp of the records, in milliseconds; None where the wire says -1."""
+        """The latest timestamp of the records, in milliseconds; None if the wire has -1."""
 
 @final
 class DecodedBatchCache:

@@ -1,5 +1,5 @@
 # distutils: sources = kafwire/memory/native/buf.c
-"""Batches decoded from bytes at hand: `RecordBatch` one by one, in bounded memory, or `Batch` as a fetch makes them."""
+"""Batches decoded from bytes: `RecordBatch` one by one, in bounded memory, or `Batch` as a fetch makes them."""
 cimport cython
 from cpython.ref cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -21,17 +21,17 @@ from kafwire.memory._buffer import seal_types
 from kafwire.records._compress import NAMES
 
 
-# The columns of a batch decoded from bytes alone: no topic, no partition.
+# The columns of a batch decoded from plain bytes: no topic, no partition.
 _PLAIN = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
 
 
 @cython.final
-@cython.no_gc_clear  # it leaves its cache when it dies
+@cython.no_gc_clear  # it leaves its cache when it is freed
 cdef class RecordBatch(Records):
-    """One wire batch (magic 2), or one message of magic 0 or 1 with the messages inside: a sequence of `Record`.
+    """One wire batch (magic 2), or one message of magic 0 or 1 with its inner messages: a sequence of `Record`.
 
     Its fields are those on the wire. `producer_id`, `producer_epoch`, `base_sequence` and `partition_leader_epoch` are
-    -1 where there is none; `max_timestamp_ms` is None where the wire says -1. `decode_batches` makes it.
+    -1 if there is none; `max_timestamp_ms` is None if the wire has -1. `decode_batches` makes it.
 
     Example:
         >>> batch, = kafwire.records.decode_batches(kafwire.records.encode_batch([b"EWR-IAH"], base_offset=7))
@@ -59,12 +59,12 @@ cdef class RecordBatch(Records):
 
     @property
     def last_offset(self):
-        """The offset of the last record, one that compaction removed included."""
+        """The offset of the last record, even if compaction removed it."""
         return self.header.base_offset + self.header.last_offset_delta
 
     @property
     def magic(self):
-        """The format of the batch: 2, or 0 and 1 for messages of old Kafkas."""
+        """The format of the batch: 2, or 0 and 1 for messages of old Kafka versions."""
         return self.header.magic
 
     @property
@@ -79,7 +79,7 @@ cdef class RecordBatch(Records):
 
     @property
     def attributes(self):
-        """The attributes on the wire, a number of bits."""
+        """The attribute bits on the wire."""
         return self.header.attributes
 
     @property
@@ -99,12 +99,12 @@ cdef class RecordBatch(Records):
 
     @property
     def is_transactional(self):
-        """Whether the batch belongs to a transaction."""
+        """True if the batch belongs to a transaction."""
         return self.header.magic == 2 and self.header.attributes & ATTRIBUTE_TRANSACTIONAL != 0
 
     @property
     def is_control(self):
-        """Whether the batch holds a control record, such as the marker of a commit."""
+        """True if the batch has a control record, such as a commit marker."""
         return self.header.magic == 2 and self.header.attributes & ATTRIBUTE_CONTROL != 0
 
     @property
@@ -119,12 +119,12 @@ cdef class RecordBatch(Records):
 
     @property
     def base_timestamp_ms(self):
-        """The timestamp that the records count from, in milliseconds; None where the wire says -1."""
+        """The base of the records' timestamps, in milliseconds; None if the wire has -1."""
         return None if self.header.base_timestamp == -1 else self.header.base_timestamp
 
     @property
     def max_timestamp_ms(self):
-        """The latest timestamp of the records, in milliseconds; None where the wire says -1."""
+        """The latest timestamp of the records, in milliseconds; None if the wire has -1."""
         return None if self.header.max_timestamp == -1 else self.header.max_timestamp
 
     def __repr__(self):
@@ -136,7 +136,7 @@ cdef class RecordBatch(Records):
 
 cdef int run(const uint8_t *data, size_t size, const DecodeSpec *spec, Columns *columns,
              DecodeStatus *status) except -100:
-    """decode_chunk, resolving codecs on the way; its positions are from `data` on."""
+    """Run decode_chunk, and resolve codecs if needed; positions are relative to `data`."""
     cdef int answer
     cdef size_t done = 0
     while True:
@@ -151,16 +151,16 @@ cdef int run(const uint8_t *data, size_t size, const DecodeSpec *spec, Columns *
 
 
 cdef enum:
-    OBJECT_BYTES = 768  # what a RecordBatch takes beside the buffers of its columns
+    OBJECT_BYTES = 768  # memory of a RecordBatch besides the buffers of its columns
 
 
 @cython.final
-@cython.no_gc_clear  # the batches of a cache die after it has been found garbage, and leave it then
+@cython.no_gc_clear  # the batches of a garbage cache are freed later, and then leave it
 cdef class DecodedBatchCache:
     """The batches of one blob, in bounded memory.
 
-    All together may hold what one may take. When one more does not fit, all others put their columns away; whoever is
-    touched next decodes its bytes again.
+    All together may take the memory limit of one. When another one does not fit, all others drop their columns; the
+    next access to one decodes its bytes again.
     """
 
     def __cinit__(self, const uint8_t[::1] data, bint verify_crc, size_t max_decompressed):
@@ -174,7 +174,7 @@ cdef class DecodedBatchCache:
         self.spec.row_bytes = self.layout.layout.row_bytes
 
     cdef RecordBatch read(self, size_t at, size_t *consumed):
-        """The batch at `at`, or None where only part of one is left."""
+        """Return the batch at `at`, or None if only part of one is left."""
         cdef RecordBatch batch = RecordBatch.__new__(RecordBatch)
         cdef const char *reason
         cdef int64_t last
@@ -192,7 +192,7 @@ cdef class DecodedBatchCache:
         return batch
 
     cdef int decode(self, RecordBatch batch, size_t *consumed) except -1:
-        """Give `batch` its columns."""
+        """Decode the columns of `batch`."""
         cdef Columns columns
         cdef DecodeStatus status
         cdef DecodeSpec spec = self.spec
@@ -203,7 +203,7 @@ cdef class DecodedBatchCache:
             answer = run(&self.data[batch.at], batch.size, &spec, &columns, &status)
             if answer == DECODE_TOO_LARGE and spec.kept > self.objects:
                 self.put_away()
-                # What is still there is being read, maybe by other threads: no reason for this one to fail.
+                # The columns still kept are in use, perhaps by other threads: this decode must not fail for them.
                 spec.kept = self.objects
                 answer = run(&self.data[batch.at], batch.size, &spec, &columns, &status)
             if answer == DECODE_TOO_LARGE and self.objects > self.spec.max_decompressed // 2:
@@ -213,11 +213,11 @@ cdef class DecodedBatchCache:
             columns_finish(&columns)
             if batch.away and columns.length != batch.rows:
                 raise ProtocolError(
-                    f"the bytes given to decode_batches were changed: a batch of {batch.rows} records has "
-                    f"{columns.length} now. Leave them as they are while its batches are used, or give it bytes",
+                    f"the bytes given to decode_batches have changed: a batch of {batch.rows} records now has "
+                    f"{columns.length}. Do not change them while its batches are in use, or give it bytes",
                     offset=batch.at)
             consumed[0] = status.consumed
-            if batch.columns.length == 0:  # another thread may have been as fast
+            if batch.columns.length == 0:  # unless another thread was faster
                 columns_clear(&batch.columns)
                 memcpy(&batch.columns, &columns, sizeof(Columns))
                 columns_init(&columns)
@@ -289,7 +289,7 @@ def decode_batches(const uint8_t[::1] data, bint verify_crc, size_t max_decompre
             cache.too_many(at)
     for batch in batches:
         spilled = spilled or batch.away
-    if not spilled:  # nobody needs the bytes again
+    if not spilled:  # the bytes are not needed again
         for batch in batches:
             cache.drop(batch)
             batch.cache = None
@@ -298,7 +298,7 @@ def decode_batches(const uint8_t[::1] data, bint verify_crc, size_t max_decompre
 
 @cython.final
 cdef class BatchIterator:
-    """The batches of a blob one by one; each keeps its own columns."""
+    """Iterates over the batches of a blob; each keeps its own columns."""
     cdef DecodedBatchCache cache
     cdef size_t at
 
@@ -322,9 +322,11 @@ cdef class BatchIterator:
 def decode_chunks(const uint8_t[::1] data, Layout layout, *, topic=None, partition=None, size_t chunk_bytes=4 << 20,
                   start=None, end=None, bint verify_crc=True, bint check_order=False, aborted=None,
                   size_t max_decompressed=256 << 20, timestamps=None):
-    """As a fetch does it: `data` as a list of Batch of about `chunk_bytes` each, with the columns of `layout`,
-    records in [start, end) and of the `timestamps` [from, to), without control batches, and without the batches of the
-    `aborted` [(producer id, first offset)]."""
+    """Decode `data` as a fetch does, to a list of Batch of about `chunk_bytes` each, with the columns of `layout`.
+
+    Includes records in [start, end) and of the `timestamps` [from, to), without control batches, and without the
+    batches of the `aborted` [(producer id, first offset)].
+    """
     cdef const uint8_t *p = &data[0] if data.shape[0] else NULL
     cdef size_t at = 0, size = data.shape[0]
     cdef DecodeSpec spec

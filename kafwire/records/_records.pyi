@@ -10,15 +10,15 @@ class Record:
     """One record.
 
     Args:
-        value: bytes or None, or what a deserializer made of bytes.
-        key: bytes or None, or what a deserializer made of bytes.
+        value: bytes or None, or a deserializer's result.
+        key: bytes or None, or a deserializer's result.
         headers: pairs of str and bytes, str (kept as UTF-8) or None. A name that is not UTF-8 is kept by
             surrogateescape.
         timestamp_ms: milliseconds since the epoch; None if it has no timestamp.
         timestamp_type: 0 for create time, 1 for log append time; None if it has no timestamp.
-        offset: its offset; -1 if it was not read from anywhere.
-        topic: its topic; None if it was decoded from bytes alone.
-        partition: its partition; None if it was decoded from bytes alone.
+        offset: its offset; -1 if it was not read from a topic.
+        topic: its topic; None if it was decoded from plain bytes.
+        partition: its partition; None if it was decoded from plain bytes.
 
     Example:
         >>> kafwire.Record(b"EWR-IAH", b"UA", headers=[("source", b"radar")]).headers
@@ -39,10 +39,10 @@ class Record:
     ) -> None: ...
     @property
     def topic(self) -> str | None:
-        """The topic; None if the record was decoded from bytes alone."""
+        """The topic; None if the record was decoded from plain bytes."""
     @property
     def partition(self) -> int | None:
-        """The partition; None if the record was decoded from bytes alone."""
+        """The partition; None if the record was decoded from plain bytes."""
     @property
     def offset(self) -> int:
         """The offset; -1 if the record was not read from a topic."""
@@ -69,10 +69,10 @@ class Records:
 
     @property
     def topic(self) -> str | None:
-        """The topic of the records; None if they were decoded from bytes alone."""
+        """The topic of the records; None if they were decoded from plain bytes."""
     @property
     def partition(self) -> int | None:
-        """The partition of the records; None if they were decoded from bytes alone."""
+        """The partition of the records; None if they were decoded from plain bytes."""
     def __len__(self) -> int: ...
     def __iter__(self) -> RecordIterator: ...
     def __aiter__(self) -> AsyncIterator[Record]: ...
@@ -128,9 +128,8 @@ class RecordIterator:
 class Batch(Records):
     """Consecutive wire batches of one partition, decoded in one call: a sequence of `Record`.
 
-    `topic` and `partition` say where it was read. `base_offset` is the first offset of the first wire batch,
-    `next_offset` is where reading goes on. Holes left by compaction, and control records, count as read. A consumer or
-    a scan makes it.
+    `topic` and `partition` are its source. `base_offset` is the first offset of the first wire batch, `next_offset` is
+    where reading continues. Gaps left by compaction, and control records, count as read. A consumer or a scan makes it.
 
     Example:
         >>> batch, = kafwire.scan(bootstrap, topic).batches()
@@ -142,7 +141,7 @@ class Batch(Records):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the columns hold. Batches that share columns count them in proportion to their rows."""
+        """Bytes of memory of the columns. Batches that share columns count them in proportion to their rows."""
     @property
     def base_offset(self) -> int:
         """The first offset of the first wire batch, or the offset at which reading began."""

@@ -1,8 +1,7 @@
 # distutils: sources = kafwire/memory/native/buf.c
 """Decoded batches for Python; `kafwire.records` is the public module.
 
-A `Record` is made when somebody asks for it, and holds copies of its own key and value, so keeping one keeps no
-chunk alive.
+A `Record` is made on demand, and has copies of its own key and value, so keeping a record keeps no chunk alive.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
@@ -42,12 +41,12 @@ cdef extern from "Python.h":
 
 # --- records --------------------------------------------------------------------------------------------------------
 
-# Out of the cyclic collector's sight: what a list of records holds is bytes and text, which it would walk over again
-# and again as the list grows. Only who makes a record out of a container with that very record in it makes a cycle.
+# Not tracked by the cyclic garbage collector: records hold bytes and text, and a growing list of them would be
+# traversed again and again. A cycle exists only if a record is made from a container with that very record in it.
 @cython.final
 @cython.no_gc
 @cython.freelist(1024)
-@cython.embedsignature(False)  # Cython puts the * behind `headers`
+@cython.embedsignature(False)  # Cython puts the * after `headers`
 cdef class Record:
     """Record(value=None, key=None, *, headers=(), timestamp_ms=None, timestamp_type=0, offset=-1, topic=None,
     partition=None)
@@ -55,15 +54,15 @@ cdef class Record:
     One record.
 
     Args:
-        value: bytes or None, or what a deserializer made of bytes.
-        key: bytes or None, or what a deserializer made of bytes.
+        value: bytes or None, or a deserializer's result.
+        key: bytes or None, or a deserializer's result.
         headers: pairs of str and bytes, str (kept as UTF-8) or None. A name that is not UTF-8 is kept by
             surrogateescape.
         timestamp_ms: milliseconds since the epoch; None if it has no timestamp.
         timestamp_type: 0 for create time, 1 for log append time; None if it has no timestamp.
-        offset: its offset; -1 if it was not read from anywhere.
-        topic: its topic; None if it was decoded from bytes alone.
-        partition: its partition; None if it was decoded from bytes alone.
+        offset: its offset; -1 if it was not read from a topic.
+        topic: its topic; None if it was decoded from plain bytes.
+        partition: its partition; None if it was decoded from plain bytes.
 
     Example:
         >>> kafwire.Record(b"EWR-IAH", b"UA", headers=[("source", b"radar")]).headers
@@ -124,7 +123,7 @@ cdef PyMemberDef members[4]
 
 
 cdef int add_member(int i, const char *name, Record record, object value) except -1:
-    """Show Python the field of `record` that holds `value` and nothing else does."""
+    """Expose the field of `record` that has `value`, which no other field has, as a member."""
     cdef Py_ssize_t offset = sizeof(PyObject)
     while (<PyObject **>(<char *><PyObject *>record + offset))[0] is not <PyObject *>value:
         offset += sizeof(PyObject *)
@@ -155,7 +154,7 @@ def _rebuild(value, key, headers, timestamp_ms, timestamp_type, offset, topic, p
 
 
 cdef inline object cell(const Bytes *column, int64_t row):
-    """bytes of a row, None for a null or a column that was not decoded."""
+    """Return a row's bytes, None for a null or a column that was not decoded."""
     cdef const int32_t *offsets
     if column.offsets is NULL or (
             column.nulls != 0 and not column.validity.data[row >> 3] >> (row & 7) & 1):
@@ -183,17 +182,17 @@ cdef extern from *:
 
 
 cpdef object task_context():
-    """The context that the calling task runs in, which no other task has; None outside of any."""
+    """Return the calling task's own context; None outside of any."""
     cdef PyObject *context = kw_context()
     return None if context is NULL else <object> context
 
 
 @cython.final
 cdef class RecordIterator:
-    """The records of `batches` one by one, an iterable of Batch or RecordBatch; next batches are taken when needed.
+    """Iterates over the records of `batches`, an iterable of Batch or RecordBatch; it takes batches on demand.
 
-    `batch` is the one in hand (None before the first), `row` how many of its records were handed out. Asking for more
-    after the end, or after an error, goes on where it was: a record that could not be made is not counted.
+    `batch` is the current one (None before the first), `row` the number of its returned records. Calls after the end,
+    or after an error, continue at the same place: a record that could not be made does not count.
     """
 
     __reduce_ex__ = refuse_copies("they read from batches of this process; hand over a list of their records")
@@ -227,11 +226,11 @@ cdef class RecordIterator:
             raise
 
     def called(self):
-        """A task asks for a record: `context` is the task's from now on."""
+        """Note the task that requests a record: `context` is its context from now on."""
         self.context = task_context()
 
     def peek(self):
-        """The record that comes next, which stays the next one, with its key and value as bytes."""
+        """Return the next record without advancing, with its key and value as bytes."""
         cdef Records batch = self.batch
         while batch is None or self.row >= batch.rows:
             if self.batches is None:
@@ -245,14 +244,14 @@ cdef class RecordIterator:
         return batch.raw(self.row)
 
     def skip(self):
-        """Count the record that comes next, which somebody has from `peek`, as handed out."""
+        """Advance past the next record, which the caller has from `peek`."""
         cdef Records batch = self.batch
         if batch is not None and self.row < batch.rows:
             self.row += 1
 
     @property
     def offset(self):
-        """That of the record that was handed out last; -1 where that is not known."""
+        """The offset of the last returned record; -1 if unknown."""
         cdef Records batch = self.batch
         if batch is None or self.row == 0:
             return -1
@@ -267,9 +266,9 @@ cdef class RecordIterator:
 
     @property
     def next_offset(self):
-        """The offset at which to read on so that no record handed out comes again and none else is left out.
+        """The offset to continue at, so that no returned record comes again and no other is left out.
 
-        -1 with no batch in hand, and inside of one whose offsets were not decoded.
+        -1 without a current batch, and within one whose offsets were not decoded.
         """
         cdef Records batch = self.batch
         cdef const int64_t *offsets
@@ -285,19 +284,19 @@ cdef class RecordIterator:
         return offsets[0] if self.row == 0 else offsets[self.row - 1] + 1
 
     def drop(self):
-        """Leave out the records that are left of the batch in hand."""
+        """Skip the rest of the current batch."""
         self.batch = None
         self.row = 0
 
     def refuse(self, batch):
-        """Leave out the records that are left of this batch, whether it is in hand or on its way from `batches`."""
+        """Skip the rest of this batch, whether it is the current one or a later one of `batches`."""
         self.refused = batch
         if self.batch is batch:
             self.drop()
 
 
-# How much one record of a batch may be before it is looked at whether there is room for its Python objects. A header
-# takes a tuple, a str and a bytes; an str may take four bytes for each of UTF-8, beside the bytes it is made from.
+# Up to this size a record is not checked for room for its Python objects. A header takes a tuple, a str and a bytes; a
+# str may take four bytes per UTF-8 byte, besides its source bytes.
 cdef enum:
     HEAVY_LARGE = 1
     HEAVY_DESERIALIZED = 2
@@ -316,7 +315,7 @@ cdef int64_t cell_size(const Bytes *column, int64_t start, int64_t stop) noexcep
 
 
 cdef int check_size(Records batch, int64_t row) except -1:
-    """Raise ProtocolError for a record whose objects would pass, with the columns, what decoding may take."""
+    """Raise ProtocolError for a record whose objects, with the columns, would exceed the memory limit of decoding."""
     cdef const Columns *c = &batch.columns
     cdef const int32_t *headers
     cdef int64_t at = c.first + row
@@ -333,8 +332,8 @@ cdef int check_size(Records batch, int64_t row) except -1:
 
 
 cdef str unexported(object topic, object partition, int64_t base_offset, int64_t next_offset, object problem):
-    """What is said of rows that Arrow's columns cannot hold."""
-    return (f"{topic}-{partition}, offsets {base_offset} to {next_offset - 1}, cannot be given as Arrow: {problem}; "
+    """Return the error text for rows that do not fit Arrow columns."""
+    return (f"{topic}-{partition}, offsets {base_offset} to {next_offset - 1}, do not fit Arrow columns: {problem}; "
             "take their batches and iterate over the records")
 
 
@@ -346,7 +345,7 @@ cdef class Records:
         columns_init(&self.columns)
 
     def __init__(self):
-        raise TypeError(f"{type(self).__name__} is made by decoding, not by calling it")
+        raise TypeError(f"{type(self).__name__} cannot be called: decoding makes its objects")
 
     def __dealloc__(self):
         columns_clear(&self.columns)
@@ -425,19 +424,19 @@ cdef class Records:
         return self.record(row)
 
     cdef object not_exported(self, object problem):
-        """The same error, and of which rows."""
+        """Return the same error, with the rows it is about."""
         if self.topic is None:
             return problem
         return type(problem)(unexported(self.topic, self.partition, self.base_offset, self.end_offset(), problem))
 
     def __arrow_c_schema__(self):
-        """The schema as a PyCapsule "arrow_schema"."""
+        """Return the schema as a PyCapsule "arrow_schema"."""
         if self.deserializer is not None and self.deserializer.has_columns:
             return self.to_arrow().schema.__arrow_c_schema__()
         return self.layout.schema_capsule()
 
     def __arrow_c_array__(self, requested_schema=None):
-        """(schema, array) PyCapsules of a struct array. Nothing is copied; `requested_schema` is not looked at."""
+        """Return (schema, array) PyCapsules of a struct array, without a copy; `requested_schema` is ignored."""
         cdef Columns shared
         if self.deserializer is not None and self.deserializer.has_columns:
             return self.to_arrow().__arrow_c_array__()
@@ -480,7 +479,7 @@ cdef class Records:
             rows = self.layout.importer(<uintptr_t>&array)
             return rows if self.deserializer is None else self.deserializer.to_arrow(self, rows)
         finally:
-            if array.release is not NULL:  # whoever takes an array over leaves it released
+            if array.release is not NULL:  # a consumer that took the array marked it as released
                 array.release(&array)
 
 
@@ -489,9 +488,8 @@ cdef class Records:
 cdef class Batch(Records):
     """Consecutive wire batches of one partition, decoded in one call: a sequence of `Record`.
 
-    `topic` and `partition` say where it was read. `base_offset` is the first offset of the first wire batch,
-    `next_offset` is where reading goes on. Holes left by compaction, and control records, count as read. A consumer or
-    a scan makes it.
+    `topic` and `partition` are its source. `base_offset` is the first offset of the first wire batch, `next_offset` is
+    where reading continues. Gaps left by compaction, and control records, count as read. A consumer or a scan makes it.
 
     Example:
         >>> batch, = kafwire.scan(bootstrap, topic).batches()
@@ -503,7 +501,7 @@ cdef class Batch(Records):
 
     @property
     def nbytes(self):
-        """Bytes of memory that the columns hold. Batches that share columns count them in proportion to their rows."""
+        """Bytes of memory of the columns. Batches that share columns count them in proportion to their rows."""
         cdef size_t size = columns_bytes(&self.columns)
         return size if not self.columns.total else size * self.columns.length // self.columns.total
 
@@ -537,15 +535,15 @@ seal_types(RecordIterator, Records, Batch)
 add_attributes(Record, attributes(RECORD))
 add_attributes(Batch, attributes(BATCH))
 describe_fields(Record, {
-    "topic": "The topic; None if the record was decoded from bytes alone.",
-    "partition": "The partition; None if the record was decoded from bytes alone.",
+    "topic": "The topic; None if the record was decoded from plain bytes.",
+    "partition": "The partition; None if the record was decoded from plain bytes.",
     "offset": "The offset; -1 if the record was not read from a topic.",
     "key": "The key: bytes, None for null, or the deserializer's result.",
     "value": "The value: bytes, None for null, or the deserializer's result.",
 })
 describe_fields(Records, {
-    "topic": "The topic of the records; None if they were decoded from bytes alone.",
-    "partition": "The partition of the records; None if they were decoded from bytes alone.",
+    "topic": "The topic of the records; None if they were decoded from plain bytes.",
+    "partition": "The partition of the records; None if they were decoded from plain bytes.",
 })
 describe_fields(Batch, {
     "base_offset": "The first offset of the first wire batch, or the offset at which reading began.",

@@ -1,7 +1,7 @@
-"""Records as text: rows of a batch written by a format, without the GIL.
+"""Records as text: writes rows of a batch in a format, without the GIL.
 
-The columns come over the Arrow C data interface, so all that is known of a batch here is its schema. What is written
-is bounded before it is written, so that there is one allocation for a piece of output and no check in the loop.
+The columns come over the Arrow C data interface, so this module knows only a batch's schema. The size of the output is
+bounded before it is written, so that each piece needs one allocation and the loop no checks.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -39,7 +39,7 @@ cdef enum:
     NUMBER_BYTES = 20  # of an int64 at most
     JSON_FACTOR = 6  # \u0000 for a byte
     TEXT_FACTOR = 4  # \x00 for a byte
-    JSON_FIXED = 24  # what stands around a string, be it {"base64":""} and its padding
+    JSON_FIXED = 24  # around a string, including {"base64":""} and padding
     STAMP_FIXED = 64  # "tstype":"logappend","ts":-9223372036854775808,
     PIECE_BYTES = 1048576
 
@@ -98,7 +98,7 @@ cdef struct Rows:
 cdef const uint8_t *HEX = <const uint8_t *>b"0123456789abcdef"
 cdef const uint8_t *BASE64 = <const uint8_t *>b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
-# What a byte becomes in a string of JSON: itself (0), \u00XX (1), or a backslash and this.
+# How a byte is written in a JSON string: as itself (0), as \u00XX (1), or as a backslash and this character.
 cdef uint8_t ESCAPES[256]
 memset(ESCAPES, 0, sizeof(ESCAPES))
 memset(ESCAPES, 1, 32)
@@ -161,8 +161,10 @@ cdef uint8_t *put_base64(uint8_t *to, const uint8_t *data, int64_t size) noexcep
 
 
 cdef uint8_t *put_text(uint8_t *to, const uint8_t *data, int64_t size) noexcept nogil:
-    """UTF-8 as it is; as \\xHH the bytes that are none, and control characters, which a terminal may take for commands.
-    Tabs and ends of lines stay."""
+    """Write UTF-8 as it is, and other bytes and control characters, which can control a terminal, as \\xHH.
+
+    Tabs and line ends stay.
+    """
     cdef int64_t i = 0, n, j
     cdef bint plain
     while i < size:
@@ -184,8 +186,10 @@ cdef uint8_t *put_text(uint8_t *to, const uint8_t *data, int64_t size) noexcept 
 
 
 cdef uint8_t *put_json(uint8_t *to, const uint8_t *data, int64_t size) noexcept nogil:
-    """A string, or {"base64": ...} of what is no UTF-8. Control characters are escaped, those of 0x80 to 0x9f too: a
-    terminal may take them for commands."""
+    """Write a string, or {"base64": ...} for bytes that are not UTF-8.
+
+    Control characters are escaped, those of 0x80 to 0x9f too: they can control a terminal.
+    """
     cdef uint8_t *start = to
     cdef int64_t i = 0, n
     cdef uint8_t escape, low
@@ -270,13 +274,12 @@ cdef inline uint8_t *put_cell(uint8_t *to, int form, const Cells *cells, int64_t
 
 
 cdef inline int name_form(int form) noexcept nogil:
-    """The form of a header's name beside that of its value."""
+    """Return the form of a header's name for the form of its value."""
     return FORM_JSON if form >= FORM_JSON else FORM_TEXT if form == FORM_TEXT else FORM_RAW
 
 
 cdef uint8_t *put_headers(uint8_t *to, int form, const Rows *rows, int64_t row) noexcept nogil:
-    """name=value,name=value; in JSON "headers":["name","value"], as a member of an object, and nothing where there
-    are none."""
+    """Write name=value,name=value; in JSON the member "headers":["name","value"] of an object, or nothing."""
     cdef Span null
     cdef bint as_json = form >= FORM_JSON
     cdef int64_t first = rows.header_offsets[row], end = rows.header_offsets[row + 1], i
@@ -339,7 +342,7 @@ cdef uint8_t *put_rows(uint8_t *to, const Part *parts, int count, const Rows *ro
 
 
 cdef int64_t form_bound(int form, int64_t size, int64_t count) noexcept nogil:
-    """The most that `count` cells of `size` bytes together become, nulls left out."""
+    """Return the largest size of `count` cells of `size` bytes in total, without nulls."""
     if form == FORM_RAW:
         return size
     if form == FORM_TEXT:
@@ -355,7 +358,7 @@ cdef int64_t form_bound(int form, int64_t size, int64_t count) noexcept nogil:
 
 cdef int64_t rows_bound(const Part *parts, int count, const Rows *rows, int64_t start, int64_t stop,
                         const Span *null) noexcept nogil:
-    """The most that rows [start, stop) become."""
+    """Return the largest size of rows [start, stop)."""
     cdef int64_t total = 0, number = stop - start, first, end
     cdef const Part *part
     cdef const Cells *cells
@@ -391,9 +394,9 @@ cdef const ArrowArray *find(const ArrowSchema *schema, const ArrowArray *array, 
         if strcmp(schema.children[i].name, name) == 0:
             if strcmp(schema.children[i].format, format) != 0 or array.children[i].offset != 0:
                 raise ConfigError(f"column {name.decode()} is of format {schema.children[i].format.decode()}, not "
-                                  f"{format.decode()}: it has to be in the layout that a batch has by default")
+                                  f"{format.decode()}: it must have a batch's default layout")
             return array.children[i]
-    raise ConfigError(f"the batch has no column {name.decode()}: read it with columns that have it")
+    raise ConfigError(f"the batch has no column {name.decode()}: read it with a columns argument that includes it")
 
 
 cdef void load(const ArrowArray *array, Cells *cells) noexcept:
@@ -421,7 +424,7 @@ cdef class Renderer:
     cdef Part *parts
     cdef int count
     cdef Span null
-    cdef tuple kept  # what the parts point to
+    cdef tuple kept  # objects that own the memory of the parts
     cdef readonly tuple columns
 
     def __cinit__(self, parts, *, bytes null=b""):
@@ -485,7 +488,7 @@ cdef class Pieces:
         schema = <const ArrowSchema *>PyCapsule_GetPointer(schema_capsule, "arrow_schema")
         array = <const ArrowArray *>PyCapsule_GetPointer(array_capsule, "arrow_array")
         if array.offset != 0:
-            raise ConfigError("a slice of an Arrow array is given: a whole batch is needed")
+            raise ConfigError("the Arrow array is a slice: give a whole batch")
         self.rows.length = array.length
         self.row = max(0, start)
         self.stop = array.length if stop is None else min(stop, array.length)
@@ -531,7 +534,7 @@ cdef class Pieces:
         cdef uint8_t *end
         if self.row >= self.stop:
             raise StopIteration
-        # the most rows that are sure to fit, but one at least
+        # the most rows that certainly fit, but at least one
         while low < high:
             middle = low + (high - low + 1) // 2
             if rows_bound(self.parts, self.count, &self.rows, self.row, middle, &self.null) <= PIECE_BYTES:

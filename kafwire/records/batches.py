@@ -30,9 +30,9 @@ __all__ = ["Batch", "Record", "RecordBatch", "decode_batches", "encode_batch", "
 
 MAX_DECOMPRESSED = 256 << 20
 
-# Where things are in a batch, or in a message of magic 0 or 1: its length, which counts what follows, and its magic.
+# Positions in a batch, or a message of magic 0 or 1: its length, the size before its counted bytes, and its magic.
 LENGTH_AT, OVERHEAD, MAGIC_AT = 8, 12, 16
-# And in a batch of magic 2: the checksum, what it covers, the largest timestamp, and the records.
+# Positions in a batch of magic 2: the checksum, its first covered byte, the largest timestamp, and the records.
 CRC_AT, CRC_FROM, MAX_TIMESTAMP_AT, HEADER_SIZE = 17, 21, 35, 61
 
 _TIMESTAMP_TYPES = {0: 0, 1: 1, "create": 0, "log_append": 1}
@@ -41,12 +41,12 @@ _TIMESTAMP_TYPES = {0: 0, 1: 1, "create": 0, "log_append": 1}
 def decode_batches(
     data: Buffer, *, verify_crc: bool = True, max_decompressed: int = MAX_DECOMPRESSED
 ) -> list[RecordBatch]:
-    """Decode the record batches in a blob, as Produce, Fetch and log segments hold them, of magic 0, 1 and 2.
+    """Decode the record batches in a blob of Produce, Fetch or a log segment, of magic 0, 1 and 2.
 
-    An incomplete batch at the end is left out: brokers cut there. Control batches are included.
+    An incomplete batch at the end is left out, as brokers truncate there. Control batches are included.
 
-    Every batch is decoded at once, so every error is raised here. Together the batches hold at most `max_decompressed`
-    and 32 MiB. Where that is not enough, batches keep their place in `data` instead of their columns, and are decoded
+    Every batch is decoded at once, so every error is raised here. All batches together take at most `max_decompressed`
+    and 32 MiB. If that is not enough, batches keep their position in `data` instead of their columns, and are decoded
     again when they are used. `iter_batches` decodes each only once, whatever the size.
 
     Args:
@@ -72,7 +72,7 @@ def decode_batches(
 def iter_batches(
     data: Buffer, *, verify_crc: bool = True, max_decompressed: int = MAX_DECOMPRESSED
 ) -> Iterator[RecordBatch]:
-    """Decode the record batches in a blob one by one, each when it is asked for.
+    """Decode the record batches in a blob one by one, on demand.
 
     A log segment of any size takes the memory of one batch.
 
@@ -85,7 +85,7 @@ def iter_batches(
         An iterator of `RecordBatch`.
 
     Raises:
-        ProtocolError: the bytes are not record batches. It comes after the batches before them.
+        ProtocolError: the bytes are not record batches; raised after the batches before them.
 
     Example:
         >>> blob = kafwire.records.encode_batch([b"EWR-IAH"]) + kafwire.records.encode_batch([b"JFK-MIA"])
@@ -116,10 +116,10 @@ def encode_batch(
     Args:
         records_or_arrow: records, or Arrow data with the columns value [, key, timestamp, headers]. A record is a
             `Record`, a dict (value, key, timestamp_ms, headers, offset), a tuple (key, value[, timestamp_ms[,
-            headers]]), or the value as bytes. No timestamp means none on the wire (-1). A record that brings an offset
-            keeps it if it lies after the one before it, so that holes survive; the others count on.
+            headers]]), or the value as bytes. No timestamp means none on the wire (-1). A record keeps its offset if
+            that is after the one before, so that gaps survive; other offsets count up.
         compression: one of `kafwire.compression.CODECS`.
-        level: the codec's own level; None takes its default.
+        level: the codec's own level; None: its default.
         base_offset: the offset of the first record; brokers assign their own.
         producer_id: the id of an idempotent or transactional producer; -1 for none.
         producer_epoch: that producer's epoch; -1 for none.
@@ -127,14 +127,14 @@ def encode_batch(
         transactional: set the batch's transactional flag.
         control: set the batch's control flag.
         timestamp_type: 0 or "create"; with 1 or "log_append" readers see `max_timestamp_ms` for every record.
-        max_timestamp_ms: the batch's highest timestamp; None takes the highest of the records.
+        max_timestamp_ms: the batch's highest timestamp; None: the highest of the records.
 
     Returns:
         The batch.
 
     Raises:
-        ConfigError: what was given is no record, no usable Arrow data or no known option value.
-        RecordTooLargeError: the batch would pass 2 GiB.
+        ConfigError: an argument is not a record, no usable Arrow data or no valid option value.
+        RecordTooLargeError: the batch would exceed 2 GiB.
 
     Example:
         >>> blob = kafwire.records.encode_batch([{"value": b"EWR-IAH", "key": b"UA"}], compression="lz4")

@@ -1,4 +1,4 @@
-"""`SchemaRegistry`: schemas by id and by subject, kept once they are known (the registry never changes an id)."""
+"""`SchemaRegistry`: schemas by id and by subject, cached permanently (the registry never changes an id)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ NOT_FOUND = frozenset({40401, 40402, 40403})
 
 @dataclass(frozen=True)
 class Registered:
-    """A schema as the registry has it.
+    """A schema from the registry.
 
     Args:
         schema: the parsed schema.
         text: its JSON text.
-        id: its id; -1 if the registry does not name it.
+        id: its id; -1 if the registry does not report it.
         subject: the subject, if it was looked up by one.
         version: the version in the subject; -1 without one.
 
@@ -57,17 +57,17 @@ class Registered:
 class SchemaRegistry:
     """A client of a schema registry: Confluent's REST API, for Avro schemas.
 
-    It has no thread and no connection of its own. A call blocks until the registry responds, or until `timeout_s`; any
-    number of threads may call, and those that want the same schema share one request.
+    It has no thread and no permanent connection. A call blocks until the registry responds, or until `timeout_s`; any
+    number of threads may call, and those that need the same schema share one request.
 
     Args:
         url: the registry's address.
         username: the name for basic authentication; needs https, or a registry on this machine.
         password: the password for it.
-        ca_location: a file or folder of certificates that may sign the registry's; None: the system's.
-        ca_pem: the same as a text.
-        timeout_s: the time for one lookup, with its retries, and one schema that it refers to, each.
-        unknown_s: how long an unknown id is reported without asking again.
+        ca_location: a file or folder of CA certificates for the registry's; None: the system's.
+        ca_pem: the same as text.
+        timeout_s: the time limit of one lookup with its retries, and of each schema that it refers to.
+        unknown_s: how long an unknown id is reported without another request.
         clock: the time in seconds, for tests.
 
     Raises:
@@ -102,7 +102,7 @@ class SchemaRegistry:
         )
         parts = urlsplit(url)
         if parts.query or parts.fragment:
-            raise ConfigError("the schema registry's address has no query and no fragment")
+            raise ConfigError("the schema registry's address must have no query and no fragment")
         if (username is None) != (password is None):
             raise ConfigError("the schema registry takes username and password together")
         if username is not None and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
@@ -120,7 +120,7 @@ class SchemaRegistry:
         }
         self._base = url.rstrip("/")
         self._timeout_s = timeout_s
-        # The password, and name and password as they are sent; empty without credentials.
+        # The password, and the encoded name and password; empty without credentials.
         self._secrets = () if username is None else (Secret(password or ""), _basic(username, Secret(password or "")))
         by_id: SharedLookups[int, Registered] = SharedLookups(
             self._look_up, lambda error: _kept(error, unknown_s), clock
@@ -146,9 +146,9 @@ class SchemaRegistry:
             The parsed schema, with the schemas that it refers to.
 
         Raises:
-            UnknownSchemaError: the registry has no such id, or none of a schema that it refers to.
-            SchemaError: the schema is none of Avro's, or cannot be parsed.
-            SchemaRegistryError: the registry cannot be reached in time, or its response is none.
+            UnknownSchemaError: the registry does not have the id, or a schema that it refers to.
+            SchemaError: the schema is not an Avro schema, or cannot be parsed.
+            SchemaRegistryError: the registry cannot be reached in time, or its response is not valid.
 
         Example:
             >>> from kafwire.registry import SchemaRegistry
@@ -160,18 +160,18 @@ class SchemaRegistry:
         return self._by_id.get(schema_id).schema
 
     def latest(self, subject: str) -> Registered:
-        """Return the latest schema of a subject, which is looked up at each call.
+        """Return the latest schema of a subject, with a request at each call.
 
         Args:
-            subject: the subject: `flights-value` for the values of the topic `flights`, by default.
+            subject: the subject: by default `flights-value` for the values of the topic `flights`.
 
         Returns:
             The schema with its id and version.
 
         Raises:
             UnknownSchemaError: there is no such subject.
-            SchemaError: the schema is none of Avro's, or cannot be parsed.
-            SchemaRegistryError: the registry cannot be reached in time, or its response is none.
+            SchemaError: the schema is not an Avro schema, or cannot be parsed.
+            SchemaRegistryError: the registry cannot be reached in time, or its response is not valid.
 
         Example:
             >>> from kafwire.registry import SchemaRegistry
@@ -206,13 +206,13 @@ class SchemaRegistry:
             raise SchemaError(f"{what} of {self._https.name}: {problem}") from None
         subject, number, version = found.get("subject", ""), found.get("id", -1), found.get("version", -1)
         if not (isinstance(subject, str) and isinstance(number, int) and isinstance(version, int)):
-            raise self._no_schema(what, "its id or version is no number")
+            raise self._no_schema(what, "its id or version is not a number")
         return Registered(schema, text, number, subject, version)
 
     def _refer(
         self, found: Mapping[str, Any], what: str, texts: dict[tuple[str, int], str], path: list[tuple[str, int]]
     ) -> None:
-        """Add the texts that a schema refers to, each behind those that it refers to itself."""
+        """Add the texts of all referenced schemas, each after those that it refers to itself."""
         for each in self._references(found, what):
             if each in path:
                 raise SchemaError(f"{what}: version {each[1]} of subject {each[0]!r} refers to itself")
@@ -264,25 +264,25 @@ class SchemaRegistry:
             raise self._no_schema(what, str(problem)) from None
         if response.status != 200:
             code, said = self._explained(response)
-            # The body may repeat the password, and tracebacks show the locals of this frame.
+            # The body may repeat the password, and a traceback shows this frame's locals.
             response = response._replace(body=b"")
             self._refuse(response, code, said, what)
         found = _object(response.body)
         if found is None:
-            raise self._no_schema(what, "its response is no JSON object: is this the address of a schema registry?")
+            raise self._no_schema(what, "its response is not a JSON object: is this the address of a schema registry?")
         return found
 
     def _request(self, path: str) -> Request:
-        """The request. No other frame holds its credentials as a text."""
+        """Make the request. No other frame has its credentials as text."""
         from urllib.request import Request
 
         headers = {"Accept": ACCEPT, "User-Agent": "kafwire"}
         if self._secrets:
             headers["Authorization"] = f"Basic {self._secrets[1].reveal()}"
-        return Request(self._base + path, headers=headers)  # noqa: S310 - its scheme was looked at before
+        return Request(self._base + path, headers=headers)  # noqa: S310 - its scheme was checked before
 
     def _explained(self, response: Response) -> tuple[int | None, str]:
-        """The error code of a response that is no 200, and a text without the credentials that it repeats."""
+        """Return the error code of a failed response, and its text without repeated credentials."""
         found = _object(response.body) or {}
         code, message = found.get("error_code"), found.get("message")
         said = f"status {response.status}"
@@ -293,7 +293,7 @@ class SchemaRegistry:
         return (code if isinstance(code, int) else None), said
 
     def _refuse(self, response: Response, code: int | None, said: str, what: str) -> NoReturn:
-        """Raise for a response that is no 200."""
+        """Raise for a failed response."""
         if response.is_retriable:
             raise Transient(said)
         if response.status == 404 and code in NOT_FOUND:
@@ -301,7 +301,7 @@ class SchemaRegistry:
                 f"{what}: the schema registry at {self._https.name} does not have it: {said}", status=404, code=code
             )
         if response.status in (401, 403):
-            said += ": look at username and password, and at their permissions"
+            said += ": check username and password, and their permissions"
         elif code is None:
             said += ": is this the address of a schema registry?"
         raise SchemaRegistryError(
@@ -316,12 +316,12 @@ class SchemaRegistry:
 
 def _basic(username: str, password: Secret) -> Secret:
     if ":" in username:
-        raise ConfigError("the schema registry's username has no colon")
+        raise ConfigError("the schema registry's username must not have a colon")
     return Secret(base64.b64encode(f"{username}:{password.reveal()}".encode()).decode())
 
 
 def _object(body: bytes) -> dict[str, Any] | None:
-    """The JSON object of a body; None if it is none."""
+    """Return the JSON object of a body, or None."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -334,7 +334,7 @@ def _made(arguments: dict[str, Any]) -> SchemaRegistry:
 
 
 def _kept(error: BaseException, unknown_s: float) -> float:
-    """Seconds to remember a failed lookup: a schema never changes, an unknown id may be registered."""
+    """Return how many seconds to remember a failed lookup: a schema never changes, an unknown id may be registered."""
     if isinstance(error, SchemaError):
         return math.inf
     return unknown_s if isinstance(error, UnknownSchemaError) else 0.0

@@ -1,4 +1,4 @@
-"""Lookups that are made once for all threads that wait for the same key, and whose results are kept."""
+"""Lookups shared by all threads that wait for the same key, with cached results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafwire.errors import KafkaError
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 
-MAX_FAILURES = 10_000  # kept at once
+MAX_FAILURES = 10_000  # the most cached at once
 
 
 @dataclass(slots=True)
@@ -27,8 +27,8 @@ class SharedLookups(Generic[_K, _T]):
     """A cache by key.
 
     Args:
-        look_up: makes the value; it may block.
-        keeps: for how long an error is raised again without another lookup, in seconds; 0: it is not kept.
+        look_up: returns the value; it may block.
+        keeps: returns for how many seconds an error is raised again without another lookup; 0: it is not cached.
         clock: the time, in seconds.
     """
 
@@ -57,10 +57,10 @@ class SharedLookups(Generic[_K, _T]):
                     running = self._running[key] = _Running()
             if mine:
                 return self._run(key, running)
-            running.done.wait()  # the thread that looks up has a time limit
+            running.done.wait()  # the thread that runs the lookup has a time limit
             if isinstance(running.error, Exception):
                 raise _own(running.error)
-            # else it is found, or a signal ended the other thread's lookup
+            # else the value is there, or a signal ended the other thread's lookup
 
     def _run(self, key: _K, running: _Running[_T]) -> _T:
         try:
@@ -86,5 +86,5 @@ class SharedLookups(Generic[_K, _T]):
 
 
 def _own(error: BaseException) -> BaseException:
-    """An error of the thread's own: a traceback belongs to one thread."""
+    """Return a separate copy of an error: a traceback belongs to one thread."""
     return copy.copy(error) if isinstance(error, KafkaError) else error

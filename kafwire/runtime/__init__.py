@@ -1,1 +1,1 @@
-"""What the engine runs on: its thread and event loop, native sockets, frames."""
+"""The engine and its basis: its thread and event loop, native sockets, frames."""

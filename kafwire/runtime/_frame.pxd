@@ -1,4 +1,4 @@
-"""The frame and correlation core, for those who bring their own bytes; `native/frame.h` is the contract. No I/O."""
+"""The frame and correlation core, for transports that move the bytes themselves; see `native/frame.h`. No I/O."""
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 from kafwire.memory._buffer cimport kw_buf, kw_pool

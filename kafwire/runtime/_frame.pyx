@@ -56,11 +56,11 @@ cdef kw_buf *new_segment(object segment) except NULL:
 @cython.final
 @cython.auto_pickle(False)
 cdef class Frames:
-    """Requests in, bytes out; bytes in, answers out, for one connection. One thread at a time.
+    """The framing of one connection: requests in, bytes out; bytes in, responses out. One thread at a time.
 
-    Bytes that break the protocol poison it: `feed` raises ProtocolError then and ever after, `take` has nothing more to
-    send, `completions()` still returns the answers that came before. A new `max_frame` (bytes) counts
-    from the next frame on; a lower one may also catch a frame that is partly here.
+    Bytes that break the protocol poison it: `feed` then raises ProtocolError always, `take` returns nothing more, and
+    `completions()` still returns the earlier responses. A new `max_frame` (bytes) applies from the next frame on; a
+    lower one may also apply to a frame received in part.
     """
 
     def __cinit__(self, uint32_t max_frame):
@@ -82,22 +82,22 @@ cdef class Frames:
 
     @property
     def pending_bytes(self):
-        """Bytes that `take` has yet to return."""
+        """Bytes that `take` has not returned yet."""
         return self.frames.pending_bytes
 
     @property
     def inside_frame(self):
-        """Whether the bytes so far end inside a frame: an end of the stream here is a cut."""
+        """True if the bytes so far end inside a frame: an end of the stream here truncates it."""
         return kw_frames_inside_frame(&self.frames) != 0
 
     @property
     def is_oversized(self):
-        """Whether the frame that poisoned the connection is longer than `max_frame`."""
+        """True if the frame that poisoned the connection is longer than `max_frame`."""
         return self.frames.poison == KW_POISON_OVERSIZE
 
     @property
     def poison(self):
-        """What was wrong with the bytes, or None."""
+        """Why the connection is poisoned, or None."""
         cdef char text[160]
         if not self.frames.poison:
             return None
@@ -107,10 +107,10 @@ cdef class Frames:
     def queue(
         self, uint64_t token, int32_t correlation_id, segments, bint expect_response=True, bint past_hold=False,
     ):
-        """Queue one request; the size prefix is added. Its answer completes as RESPONSE with `token`.
+        """Queue one request; the size prefix is added. Its response completes as RESPONSE with `token`.
 
-        Without `expect_response` it completes as SENT when `take` has returned its last byte. With `past_hold` no
-        `hold` keeps it. ValueError: a request of no bytes, or over 2 GiB.
+        Without `expect_response` it completes as SENT when `take` has returned its last byte. With `past_hold`, no
+        `hold` delays it. ValueError: a request of no bytes, or over 2 GiB.
         """
         cdef Py_ssize_t count = len(segments)
         cdef Py_ssize_t filled = 0
@@ -136,15 +136,15 @@ cdef class Frames:
         if request is NULL:
             if error == -ENOMEM:
                 raise MemoryError("no memory for a request")
-            raise ValueError(f"a request has 1 byte to 2 GiB less one, in at most {KW_MAX_SLICES} segments")
+            raise ValueError(f"a request must have 1 byte to 2 GiB - 1, in at most {KW_MAX_SLICES} segments")
         kw_frames_queue(&self.frames, request)
 
     def hold(self, bint holding):
-        """Have requests that are queued from now on wait until this is called with False."""
+        """Hold requests queued from now on until this is called with False."""
         kw_frames_hold(&self.frames, holding)
 
     def take(self, size_t limit=65536):
-        """Up to `limit` bytes of what goes out next; they count as sent."""
+        """Return up to `limit` bytes to send next; they count as sent."""
         cdef iovec slices[64]
         cdef size_t size = self.frames.pending_bytes if self.frames.pending_bytes < limit else limit
         cdef size_t filled = 0
@@ -166,7 +166,7 @@ cdef class Frames:
         return result
 
     def feed(self, data):
-        """Take in received bytes, split in any way. Raises ProtocolError when they poison the connection."""
+        """Process received bytes, split in any way. Raises ProtocolError when they poison the connection."""
         cdef Py_buffer view
         cdef const uint8_t *start
         cdef uint8_t *space
@@ -191,7 +191,7 @@ cdef class Frames:
             raise ProtocolError(self.poison)
 
     def completions(self):
-        """What has completed since the last call, in order: (RESPONSE, token, Buffer) or (SENT, token, None).
+        """Return completions since the last call, in order: (RESPONSE, token, Buffer) or (SENT, token, None).
 
         The Buffer is the frame after its size prefix, so from the correlation id on.
         """
@@ -210,7 +210,7 @@ cdef class Frames:
         return result
 
     def outstanding(self):
-        """The tokens of all requests that have not completed, oldest first: what fails when the connection ends."""
+        """Return the tokens of all incomplete requests, oldest first: they fail when the connection ends."""
         cdef kw_completion *each = <kw_completion *> self.frames.oldest
         cdef list result = []
         while each is not NULL:

@@ -1,6 +1,6 @@
-"""Seams that compiled modules use, in part without the GIL: clock, waiter, notifier, response filter, request table.
+"""Interfaces of compiled modules, partly without the GIL: clock, waiter, notifier, response filter, request table.
 
-Each class works by itself, without a native thread; `_io` has what the native I/O thread puts behind them.
+Each class works by itself, without a native thread; `_io` has the implementations by the native I/O thread.
 """
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
@@ -43,11 +43,11 @@ cdef class Waiter:
     cpdef object wait(self, attempt, timeout_s)
 
 
-# Any thread may call both, without the GIL, for as long as its Notifier lives.
+# Any thread may call both, without the GIL, while the Notifier lives.
 ctypedef struct kw_notifier:
-    # Have the listener called on the engine; calls that nobody has looked at yet are one.
+    # Call the listener on the engine; calls that are still pending merge.
     void (*notify)(kw_notifier *notifier) noexcept nogil
-    # Have the engine look at responses that a response filter kept quiet about.
+    # Make the engine look at responses that a response filter consumed.
     void (*tell)(kw_notifier *notifier) noexcept nogil
     void *transport
     uint64_t number
@@ -58,15 +58,15 @@ cdef class Notifier:
     cdef bint is_set
 
 
-# Sees each response of a connection before the engine does, in the thread that received it. 1: somebody else is served
-# by it, and tells the engine in time; so the engine is not woken for it.
+# Sees each response of a connection before the engine, in the thread that received it. 1: another thread takes it, and
+# notifies the engine later, so the engine is not woken now.
 ctypedef int (*kw_response_filter)(void *context, uint64_t token, kw_buf *frame) noexcept nogil
 
 
 cdef class ResponseFilter:
     cdef kw_response_filter function
     cdef void *context
-    cdef object transport  # what it is attached to; None: nothing
+    cdef object transport  # the transport it is attached to; None: none
     cdef uint32_t connection
     cdef void (*release)(ResponseFilter) noexcept
 
@@ -92,7 +92,7 @@ cdef class PendingRequest:
 cdef class RequestTable:
     cdef dict entries
     cdef readonly bint closed
-    # Whether `submit` may be called: by any thread that holds the GIL.
+    # Any thread that holds the GIL may call `submit`.
     cdef readonly bint accepts_threads
 
     cdef bint add(self, token, PendingRequest request) noexcept

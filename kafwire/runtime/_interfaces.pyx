@@ -9,13 +9,13 @@ NOT_AUTHENTICATED = KW_NOT_AUTHENTICATED
 
 
 cdef class Clock:
-    """The system's clocks. A subclass that overrides both methods is another clock, for compiled code too."""
+    """The system's clocks. A subclass that overrides both methods replaces them, in compiled code too."""
 
     def __cinit__(self):
         self.is_system = type(self) is Clock
 
     def monotonic(self):
-        """Monotonic seconds, from an unspecified point on: the clock that decisions are made on."""
+        """Monotonic seconds from an unspecified point: the clock for all decisions."""
         cdef timespec now
         clock_gettime(CLOCK_MONOTONIC, &now)
         return now.tv_sec + now.tv_nsec / 1e9
@@ -28,15 +28,15 @@ cdef class Clock:
 
 
 cdef class Waiter:
-    """How a thread of the user's waits: for a delivery, for room, for records. A subclass may run a world meanwhile.
+    """The wait of a user's thread: for a delivery, for room, for records. A subclass may run a simulation meanwhile.
 
-    It is compiled, and runs no Python of its own: an interrupt finds a wait before its attempt or after it was over.
+    It is compiled, and runs no Python of its own: an interrupt comes before the attempt or after the wait.
     """
 
     cpdef object wait(self, attempt, timeout_s):
-        """Let `attempt(seconds)` block for at most `timeout_s` seconds (None: no limit), and return what it returns.
+        """Run `attempt(seconds)`, which blocks for at most `timeout_s` seconds (None: no limit), and return its result.
 
-        An attempt answers what it got, or None where it got nothing in that time.
+        An attempt returns its result, or None if there was none in time.
         """
         return attempt(timeout_s)
 
@@ -50,7 +50,7 @@ cdef void tell_nobody(kw_notifier *notifier) noexcept nogil:
 
 
 cdef class Notifier:
-    """Word to the engine from any thread. By itself it is a flag, which who has no I/O thread looks at."""
+    """Notifies the engine from any thread. The base class is a flag for engines without an I/O thread."""
 
     def __cinit__(self):
         self.notifier.notify = set_flag
@@ -62,32 +62,32 @@ cdef class Notifier:
         self.notifier.notify(&self.notifier)
 
     def take(self):
-        """Whether `notify` was called since this was asked last."""
+        """True if `notify` was called since the last `take`."""
         taken, self.is_set = self.is_set, False
         return taken
 
 
-# The thread that receives works on what a filter holds: that stays until it is detached, whatever the collector clears.
+# The receiving thread uses the filter's memory until it is detached: the garbage collector must not clear it before.
 @cython.no_gc_clear
 cdef class ResponseFilter:
     """Sees the responses of one connection before the engine does, see `Connection.set_response_filter`.
 
-    A subclass sets `function` and `context`, and calls `detach` before it frees what `context` points to.
+    A subclass sets `function` and `context`, and calls `detach` before it frees the memory of `context`.
     """
 
     cpdef detach(self):
-        """See no more responses."""
+        """Stop receiving responses."""
         if self.transport is not None:
             self.release(self)
             self.transport = None
 
     def deliver(self, uint64_t token, Buffer frame not None):
-        """Show it a response; whether somebody else is served by it."""
+        """Show it a response; True if another thread takes the response."""
         return frame.buf is not NULL and self.function(self.context, token, frame.buf) != 0
 
 
 cdef class StreamSource:
-    """Makes what carries a connection's bytes where that is not the socket alone (`native/stream.h`).
+    """Makes the stream of a connection that is more than the socket (`native/stream.h`).
 
     A subclass is TLS to one server; the native transport asks it for a stream for each connection.
     """
@@ -97,9 +97,9 @@ cdef class StreamSource:
 
 
 cdef class PendingRequest:
-    """A request that is owed a response: whom to call with it, and since when.
+    """A request without a response yet.
 
-    `callback(frame, error)` is called once. `timer` is what ends the wait, or None. `sent_ms` is monotonic.
+    `callback(frame, error)` is called once. `timer` ends the wait, or is None. `sent_ms` is monotonic.
     """
 
     def __cinit__(self, callback=None, timer=None, double sent_ms=0.0):
@@ -108,14 +108,14 @@ cdef class PendingRequest:
         self.sent_ms = sent_ms
 
     def answer(self, frame, error):
-        """The response's frame, or the error that took its place; neither when none was expected."""
+        """Deliver the response's frame, or the error instead of it; neither if no response was expected."""
         self.callback(frame, error)
 
 
 cdef class RequestTable:
-    """The requests of one connection that are owed a response, by token, in the order of sending.
+    """The requests of one connection without a response, by token, in the order of sending.
 
-    `accepts_threads`: threads of the user's may add requests and send them, past the engine.
+    `accepts_threads`: user threads may add requests and send them without the engine.
     """
 
     def __cinit__(self):
@@ -128,30 +128,30 @@ cdef class RequestTable:
         return token in self.entries
 
     def put(self, token, PendingRequest request not None):
-        """A request leaves now."""
+        """Add a request that is sent now."""
         self.entries[token] = request
 
     def get(self, token):
-        """A request, or None."""
+        """Return a request, or None."""
         return self.entries.get(token)
 
     def pop(self, token):
-        """Its response is here: the request, or None."""
+        """Remove and return the request whose response arrived, or None."""
         return self.entries.pop(token, None)
 
     def oldest(self):
-        """The request that was sent first, or None. Threads change the table meanwhile."""
+        """Return the request that was sent first, or None. Threads may change the table meanwhile."""
         cdef list requests = list(self.entries.values())
         return requests[0] if requests else None
 
     def close(self):
-        """Take nothing more. What is owed, by token."""
+        """Accept no more requests; return those without a response, by token."""
         self.closed = True
         owed, self.entries = self.entries, {}
         return owed
 
     cdef bint add(self, token, PendingRequest request) noexcept:
-        """`put`, unless it is closed, or memory is short; whether it was done."""
+        """Add a request; False if the table is closed, or memory is short."""
         if self.closed:
             return False
         try:
@@ -161,9 +161,9 @@ cdef class RequestTable:
         return True
 
     cdef bint remove(self, token) noexcept:
-        """Whether it stood there."""
+        """Remove a request; True if it was in the table."""
         return self.entries.pop(token, None) is not None
 
     cdef int submit(self, uint32_t token, int32_t correlation_id, kw_buf **segments, int count) noexcept:
-        """Send a request that was added; 0, or a negative errno, and nothing was sent."""
+        """Send a request that was added. Returns 0, or a negative errno if nothing was sent."""
         return -EOPNOTSUPP

@@ -1,7 +1,6 @@
 """The native I/O thread: frames out, frames in, no GIL. `native/loop.h` is the contract.
 
-Other extensions reach it through the interfaces of `_interfaces.pxd`, which it implements (so nobody links loop.c
-twice).
+Other extensions use it through the interfaces of `_interfaces.pxd`, so that only one of them links loop.c.
 """
 from libc.stdint cimport uint32_t
 

@@ -1,9 +1,9 @@
 # distutils: sources = kafwire/memory/native/buf.c kafwire/runtime/native/frame.c kafwire/runtime/native/loop.c
-"""The native I/O thread as a Python class. All work is done by `native/loop.c`; this file only converts.
+"""The native I/O thread as a Python class. `native/loop.c` does all work; this file only converts.
 
-The short calls (`submit`, `drain`, `post`, ...) keep the GIL: they take microseconds and wait for locks that nobody
-holds while bytes move, while giving the GIL away beside a computing thread costs about 5 ms to get it back.
-C callers that run without it use what `_interfaces` declares, and the classes at the end of this file implement.
+The short calls (`submit`, `drain`, `post`, ...) keep the GIL: they take microseconds, and their locks are never held
+while bytes move, whereas releasing the GIL beside a computing thread costs about 5 ms to get it back. C callers without
+the GIL use the interfaces of `_interfaces`, which the classes at the end of this file implement.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -98,13 +98,13 @@ POSTED = KW_POSTED
 cdef int raise_for(int64_t result, str what) except -1:
     if result == -ECHILD:
         raise RuntimeError(
-            f"{what}: this I/O thread belongs to the process that started it; after a fork, make a new one")
+            f"{what}: this I/O thread belongs to the parent process; after a fork, make a new one")
     if result == -ESHUTDOWN:
         raise RuntimeError(f"{what}: the I/O thread was stopped")
     if result == -ENOMEM:
         raise MemoryError(f"{what}: no memory")
     if result == -EINVAL:
-        raise ValueError(f"{what}: a request has 1 byte to 2 GiB less one, in at most {KW_MAX_SLICES} segments")
+        raise ValueError(f"{what}: a request must have 1 byte to 2 GiB - 1, in at most {KW_MAX_SLICES} segments")
     raise OSError(-result, f"{what}: {'the connection is closed' if result == -EPIPE else os.strerror(-result)}")
 
 
@@ -128,7 +128,7 @@ cdef socklen_t fill_address(object address, int family, sockaddr_in *v4, sockadd
     else:
         raise ValueError(f"connect: address family {family} is neither AF_INET nor AF_INET6")
     if valid != 1:
-        raise ValueError(f"connect: {address[0]!r} is no numeric address of that family; resolve names first")
+        raise ValueError(f"connect: {address[0]!r} is not a numeric address of that family; resolve names first")
     return sizeof(sockaddr_in) if family == AF_INET else sizeof(sockaddr_in6)
 
 
@@ -137,24 +137,27 @@ cdef socklen_t fill_address(object address, int family, sockaddr_in *v4, sockadd
 cdef class Loop:
     """A native thread that owns plain TCP sockets: it sends requests, receives frames and matches them to requests.
 
-    Any thread may call any method. The thread starts here and ends in `stop()`; it never wants the GIL. In a forked
+    Any thread may call any method. The thread starts here and ends in `stop()`; it never takes the GIL. In a forked
     child every method raises RuntimeError, except `stop()`, which does nothing; the parent's thread and sockets are
-    left alone. After `stop()`, `fileno()`, `drain()` and `statistics()` go on working, `close_connection()` has nothing
-    to do, and everything else raises RuntimeError.
+    left alone. After `stop()`, `fileno()`, `drain()` and `statistics()` still work, `close_connection()` does nothing,
+    and everything else raises RuntimeError.
     """
 
     def __cinit__(self):
         cdef int error = 0
         self.loop = loop_new(process_pool(), &error)
         if self.loop is NULL:
-            raise OSError(-error, f"the I/O thread does not start: {os.strerror(-error)}")
+            raise OSError(-error, f"the I/O thread cannot start: {os.strerror(-error)}")
 
     def __dealloc__(self):
-        # Joins a thread that never wants the GIL, so there is nothing to deadlock with.
+        # Joins a thread that never takes the GIL, so no deadlock is possible.
         loop_free(self.loop)
 
     def fileno(self):
-        """The descriptor that is readable exactly while `drain()` has something to return; open while this lives."""
+        """Return the descriptor that is readable exactly while `drain()` has something to return.
+
+        Open while this lives.
+        """
         cdef int result = loop_fileno(self.loop)
         if result < 0:
             raise_for(result, "fileno")
@@ -164,11 +167,11 @@ cdef class Loop:
         self, tuple sockaddr, int family, *, uint32_t max_frame, StreamSource stream=None, int send_buffer=0,
         int receive_buffer=0,
     ):
-        """Start to connect to a numeric (host, port[, flowinfo, scope_id]); returns the connection's number at once.
+        """Start to connect to a numeric (host, port[, flowinfo, scope_id]); return the connection's number at once.
 
-        CONNECTED or CLOSED follows. `stream` makes what carries the bytes; None: the socket does. `max_frame` in bytes:
-        a larger response poisons the connection. Buffer sizes in
-        bytes (SO_SNDBUF, SO_RCVBUF); 0 leaves the system's. Raises ValueError for an address that is not numeric.
+        CONNECTED or CLOSED follows. `stream` makes the stream, such as TLS; None: the plain socket. `max_frame` in
+        bytes: a larger response poisons the connection. Buffer sizes in bytes (SO_SNDBUF, SO_RCVBUF); 0 keeps the
+        system's. Raises ValueError for an address that is not numeric.
         """
         cdef sockaddr_in v4
         cdef sockaddr_in6 v6
@@ -187,10 +190,10 @@ cdef class Loop:
     ):
         """Queue one request; its 4-byte size prefix is added here. May be called before CONNECTED.
 
-        A Buffer is sent from where it is and stays referenced until its last byte is out; `bytes` are copied. The
-        answer is a RESPONSE with `token`; without `expect_response` it is SENT. With `past_hold` no `hold` keeps it.
-        Raises BrokenPipeError when the connection is closed (its CLOSED completion is waiting, or was drained),
-        ValueError for a request of no bytes or over 2 GiB.
+        A Buffer is sent without a copy and stays referenced until its last byte is out; `bytes` are copied. The
+        response completes as RESPONSE with `token`; without `expect_response` the request completes as SENT. With
+        `past_hold`, no `hold` delays it. Raises BrokenPipeError when the connection is closed (its CLOSED completion is
+        pending, or was drained), ValueError for a request of no bytes or over 2 GiB.
         """
         cdef kw_buf *few[16]
         cdef kw_buf **all_segments = few
@@ -222,35 +225,34 @@ cdef class Loop:
             raise_for(result, "submit")
 
     def hold(self, uint32_t connection, bint holding):
-        """Have requests that are submitted from now on wait until this is called with False.
+        """Hold requests submitted from now on until this is called with False.
 
-        Nothing for a connection that is closed.
+        Does nothing for a closed connection.
         """
         cdef int result = loop_hold(self.loop, connection, holding)
         if result < 0 and result != -EPIPE:
             raise_for(result, "hold")
 
     def set_max_frame(self, uint32_t connection, uint32_t max_frame):
-        """Change the limit, in bytes, from the next frame on. Nothing for a connection that is closed."""
+        """Change the limit, in bytes, from the next frame on. Does nothing for a closed connection."""
         cdef int result = loop_set_max_frame(self.loop, connection, max_frame)
         if result < 0 and result != -EPIPE:
             raise_for(result, "set_max_frame")
 
     def close_connection(self, uint32_t connection):
-        """Close; a CLOSED completion follows, unless it is closed already. Drops what is queued or unanswered."""
+        """Close; a CLOSED completion follows, unless it is closed already. Drops queued and pending requests."""
         cdef int result = loop_close_connection(self.loop, connection)
         if result < 0:
             raise_for(result, "close_connection")
 
     def drain(self):
-        """All that has happened since the last call, in order, as (kind, connection, token, payload) tuples.
+        """Return all events since the last call, in order, as (kind, connection, token, payload) tuples.
 
-        CONNECTED: payload None. RESPONSE: a Buffer from the correlation id on. SENT (requests without an answer): None,
-        the last byte reached the kernel. CLOSED: (errno, reason), the connection's last; it stands for everything of it
-        that has not completed. errno is 0 for closed by this side, EPIPE for closed by the peer, EMSGSIZE for a frame
-        above the limit, EPROTO for bytes that make no sense, NOT_AUTHENTICATED if TLS was refused by one side, else the
-        failed call's. POSTED: token is the
-        cookie, connection 0.
+        CONNECTED: payload None. RESPONSE: a Buffer from the correlation id on. SENT (requests without a response):
+        None, the last byte reached the kernel. CLOSED: (errno, reason), the connection's last; it stands for all its
+        incomplete requests. errno is 0 for closed by this side, EPIPE for closed by the peer, EMSGSIZE for a frame
+        above the limit, EPROTO for malformed bytes, NOT_AUTHENTICATED if TLS was refused by one side, else that of the
+        failed call. POSTED: token is the cookie, connection 0.
         """
         cdef int error = 0
         cdef kw_completion *each = loop_drain(self.loop, &error)
@@ -279,21 +281,21 @@ cdef class Loop:
                 each = next_one
 
     def post(self, uint64_t cookie):
-        """Wake whoever waits for `fileno()` with a POSTED completion; equal cookies that wait to be drained merge."""
+        """Wake the waiter for `fileno()` with a POSTED completion; equal pending cookies merge."""
         cdef int result = loop_post(self.loop, cookie)
         if result < 0:
             raise_for(result, "post")
 
     def notifier(self, uint64_t cookie):
-        """A `Notifier` that posts `cookie`."""
+        """Return a `Notifier` that posts `cookie`."""
         return NativeNotifier(self, cookie)
 
     def requests(self, uint32_t connection):
-        """The `RequestTable` of a connection, by which any thread may send on it."""
+        """Return the `RequestTable` of a connection, with which any thread may send on it."""
         return NativeRequestTable(self, connection)
 
     def set_response_filter(self, uint32_t connection, ResponseFilter response_filter not None):
-        """Show the responses of a connection to it, in the I/O thread; does nothing when the connection is closed."""
+        """Show a connection's responses to the filter, in the I/O thread; does nothing for a closed connection."""
         response_filter.detach()
         if loop_set_response_filter(self.loop, connection, response_filter.function, response_filter.context) == 0:
             response_filter.transport = self
@@ -301,7 +303,7 @@ cdef class Loop:
             response_filter.release = _release
 
     def statistics(self):
-        """Counters since the start, as a dict: bytes, frames, system calls, wake-ups and connections."""
+        """Return counters since the start, as a dict: bytes, frames, system calls, wake-ups and connections."""
         cdef kw_loop_statistics now
         cdef int result = loop_statistics(self.loop, &now)
         if result < 0:
@@ -328,7 +330,7 @@ cdef class Loop:
 @cython.final
 @cython.no_gc_clear
 cdef class NativeNotifier(Notifier):
-    """Posts its number to a loop."""
+    """A notifier that posts its number to a loop."""
 
     def __cinit__(self, Loop loop not None, uint64_t number):
         self.loop = loop
@@ -352,7 +354,7 @@ cdef void _release(ResponseFilter attached) noexcept:
 
 @cython.final
 cdef class NativeRequestTable(RequestTable):
-    """Of a connection that a loop has: any thread may send on it."""
+    """The request table of a loop's connection: any thread may send on it."""
 
     def __cinit__(self, Loop loop not None, uint32_t connection):
         self.loop = loop

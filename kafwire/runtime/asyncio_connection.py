@@ -1,6 +1,6 @@
-"""A connection by asyncio and Python's module ssl, under the GIL: for what the native I/O thread cannot carry.
+"""A connection by asyncio and Python's module ssl, under the GIL: for streams that the native I/O thread cannot handle.
 
-Frames and correlation are the native thread's (`_frame`). Threads do not send on it by themselves.
+Frames and correlation are the native thread's (`_frame`). Threads cannot send on it directly.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from kafwire.runtime.interfaces import Receiver, SocketAddress, SslSource
 from kafwire.runtime.log import log
 from kafwire.runtime.native_loop import new_socket
 
-# Bytes of requests that are given to asyncio at once; more wait until it asks for them.
+# Bytes of requests written to asyncio at once; more are written when it resumes writing.
 _STEP = 256 << 10
-# Alerts by which a peer says that it does not accept this client, in the words of Python's errors.
+# Alerts by which a peer rejects this client, in the words of Python's errors.
 _REFUSALS = (
     *("HANDSHAKE_FAILURE", "BAD_CERTIFICATE", "UNSUPPORTED_CERTIFICATE", "CERTIFICATE_REVOKED", "CERTIFICATE_EXPIRED"),
     *("CERTIFICATE_UNKNOWN", "UNKNOWN_CA", "ACCESS_DENIED", "PROTOCOL_VERSION", "INSUFFICIENT_SECURITY"),
@@ -30,7 +30,7 @@ _REFUSALS = (
 
 
 class AsyncioConnection(asyncio.Protocol):
-    """One TLS connection. Made on the engine, which it lives on."""
+    """One TLS connection. Created and used on the engine."""
 
     def __init__(
         self, family: int, address: SocketAddress, receiver: Receiver, max_frame: int, source: SslSource
@@ -54,7 +54,7 @@ class AsyncioConnection(asyncio.Protocol):
             it.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             await loop.sock_connect(it, address)
             connected = True
-            # Whoever made this connection limits its time.
+            # The creator of this connection limits its time.
             await loop.create_connection(
                 lambda: self, sock=it, ssl=source.context, server_hostname=source.host, ssl_handshake_timeout=3600
             )
@@ -110,16 +110,16 @@ class AsyncioConnection(asyncio.Protocol):
         self._flush()
 
     def pause_writing(self) -> None:
-        """Asyncio has as much to send as it wants."""
+        """Stop writing: asyncio's buffer is full."""
         self._paused = True
 
     def resume_writing(self) -> None:
-        """It has sent that."""
+        """Continue writing."""
         self._paused = False
         self._flush()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of responses."""
+        """Process bytes of responses."""
         problem: ProtocolError | None = None
         try:
             self._frames.feed(data)
@@ -131,7 +131,7 @@ class AsyncioConnection(asyncio.Protocol):
             self._end(errno.EMSGSIZE if self._frames.is_oversized else errno.EPROTO, str(problem))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It is over."""
+        """Report the end of the connection."""
         if error is None:
             inside = " in the middle of a frame" if self._frames.inside_frame else ""
             self._end(errno.EPIPE, f"the peer closed the connection{inside}")
@@ -163,7 +163,7 @@ class AsyncioConnection(asyncio.Protocol):
 
 
 def _explain(error: Exception, *, in_handshake: bool) -> tuple[int, str]:
-    """(errno, reason) for an error of asyncio's or of ssl's."""
+    """Return (errno, reason) for an error of asyncio or ssl."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return NOT_AUTHENTICATED, f"the certificate of the broker is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):

@@ -1,4 +1,4 @@
-"""`BlockingCall`: a thread of the user's waits for what the engine does for it, and may be interrupted anywhere."""
+"""`BlockingCall`: a user's thread waits for a coroutine on the engine, and may be interrupted anywhere."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from kafwire.runtime.patched import wait_lock
 
 _T = TypeVar("_T")
 
-ENDED = "the engine of this client has ended: make a new client"
-# How often a thread that waits looks whether the engine's thread is alive. The engine fails its calls as it ends; this
-# is for a thread that was ended from outside.
+ENDED = "this client's engine has ended: make a new client"
+# How often a waiting thread checks whether the engine's thread is alive. The engine fails its calls as it ends; this
+# covers a thread that was killed from outside.
 LOOK_S = 1.0
 
 
 class BlockingCall(Generic[_T]):
-    """One call. `begin` and `cancel` are run on the engine, `result` in the thread that waits.
+    """One call. `begin` and `cancel` run on the engine, `result` in the waiting thread.
 
-    Ctrl-C can strike between any two instructions of that thread. So the coroutine is made on the engine, where it is
-    taken up at once, and the thread waits for a lock that the engine only ever releases: an interrupted thread leaves
-    nothing locked behind that the engine would wait for.
+    Ctrl-C can strike between any two instructions of that thread. So the coroutine is made on the engine, where a task
+    runs it at once, and the thread waits for a lock that the engine only ever releases: an interrupted thread leaves no
+    lock held that the engine would wait for.
     """
 
     def __init__(self, function: Callable[[], Coroutine[Any, Any, _T]], is_alive: Callable[[], bool]) -> None:
@@ -35,7 +35,7 @@ class BlockingCall(Generic[_T]):
         self._is_cancelled = False
 
     def begin(self) -> None:
-        """Start the work, unless its caller has gone."""
+        """Start the coroutine, unless the call was cancelled."""
         if not self._is_cancelled:
             self._task = asyncio.ensure_future(self._work())
             self._task.add_done_callback(self._end)
@@ -45,33 +45,33 @@ class BlockingCall(Generic[_T]):
 
     def _end(self, task: asyncio.Task[_T]) -> None:
         if not task.cancelled():
-            task.exception()  # an interrupted caller asks for it no more
+            task.exception()  # retrieves the error: an interrupted caller does not
         self._is_over.release()
 
     def cancel(self) -> None:
-        """Nobody waits any more."""
+        """Cancel the work: the caller stopped waiting."""
         self._is_cancelled = True
         if self._task is not None:
             self._task.cancel()
 
     def fail(self, error: KafkaError) -> None:
-        """Raise `error` where the caller waits: the engine has ended. On the engine's thread, as its last step."""
+        """Raise `error` in the waiting caller: the engine has ended. Runs on the engine's thread, as its last step."""
         self._failure = error
-        with contextlib.suppress(RuntimeError):  # the work ended before
+        with contextlib.suppress(RuntimeError):  # the work has already ended
             self._is_over.release()
 
     def result(self) -> _T:
-        """Wait for what the work returns or raises; once.
+        """Wait for the coroutine; return its result or raise its error. May be called once.
 
         Raises:
-            KafkaError: the work was cancelled on the engine, as the client was closed, or the engine ended.
+            KafkaError: the work was cancelled on the engine, because the client was closed, or the engine ended.
         """
         while not self._is_over.acquire(timeout=LOOK_S):
             if not self._is_alive():
                 raise KafkaError(ENDED)
         if self._failure is not None and (self._task is None or not self._task.done()):
             raise self._failure
-        # An error's traceback holds this frame: with the task in it, both would be left to the collector of cycles.
+        # An error's traceback references this frame: with the task in it, both would need the garbage collector.
         task, self._task = self._task, None
         assert task is not None
         try:

@@ -1,4 +1,4 @@
-"""The thread that calls delivery callbacks, and its counterpart for worlds of one thread."""
+"""The thread that calls delivery callbacks, and its counterpart for single-threaded simulations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kafwire.runtime.patched import SimpleQueue, get_ident, new_thread
 
 
 class CallbackThread:
-    """Calls functions one after the other, in the order in which they came, and drops none.
+    """Calls functions one after the other, in the order of submission, and drops none.
 
-    Callbacks are foreign code: they may take locks that a thread holds which waits for the engine. Waiting for kafwire
-    within one is refused (`Engine.check_caller`), as `flush` and `close` wait for callbacks.
+    Callbacks are user code: they may take locks held by a thread that waits for the engine. A callback must not wait
+    for kafwire (`Engine.check_caller` raises), as `flush` and `close` wait for callbacks.
     """
 
     def __init__(self, take_line: Callable[[LogLine], object]) -> None:
@@ -23,15 +23,15 @@ class CallbackThread:
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller runs within a callback."""
+        """True if the caller runs within a callback."""
         return get_ident() == self._thread.ident
 
     def submit(self, function: Callable[[], object]) -> None:
-        """Have `function` called; from any thread."""
+        """Queue `function` to be called; from any thread."""
         self._waiting.put(function)
 
     def stop(self, timeout_s: float) -> None:
-        """End the thread behind all that came before, and wait for that."""
+        """End the thread after all earlier submissions, and wait for that."""
         self._waiting.put(None)
         self._thread.join(timeout_s)
 
@@ -40,9 +40,9 @@ class CallbackThread:
         while (function := self._waiting.get()) is not None:
             try:
                 function()
-            except BaseException as error:  # a callback's `sys.exit()` ends no thread of kafwire's
+            except BaseException as error:  # a callback's `sys.exit()` ends no thread of kafwire
                 log.exception("kafwire: a callback raised %s", type(error).__name__)
-            del function  # a frame that waits keeps nothing alive
+            del function  # so that a waiting frame keeps nothing alive
 
 
 class InlineCallbacks:
@@ -53,7 +53,7 @@ class InlineCallbacks:
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller runs within a callback."""
+        """True if the caller runs within a callback."""
         return self._depth > 0
 
     def submit(self, function: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""`DaemonThreads`: threads for work that may block, of which one stays ready for the interpreter's end."""
+"""`DaemonThreads`: threads for work that may block; one stays ready for the interpreter's end."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kafwire.runtime.patched import SimpleQueue, Thread, allocate_lock, new_thre
 
 
 class DaemonThreads:
-    """Daemon threads. Nothing waits for their work but its caller.
+    """Daemon threads. Only the caller waits for their work.
 
-    From CPython 3.12 on no thread can be started once the interpreter ends, while a flush at exit may have to look up a
-    name. So a thread that has done its work waits for more, one at a time; work that no new thread can take is queued
-    behind that of the others.
+    From CPython 3.12 on, no thread can be started once the interpreter ends, while a flush at exit may have to resolve
+    a name. So a thread that has finished waits for more work, one at a time; work that no new thread can take is queued
+    after that of the others.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,10 @@ class DaemonThreads:
         self._is_one_ready = self._is_ending = False
 
     def run(self, name: str, work: Callable[[], object]) -> None:
-        """Call `work` in a thread; it must not raise. Raises `RuntimeError` where there is none, nor can be one."""
+        """Call `work` in a thread; it must not raise.
+
+        Raises `RuntimeError` if there is no thread, and none can be started.
+        """
         with self._lock:
             if self._is_one_ready:
                 self._is_one_ready = False
@@ -52,7 +55,7 @@ class DaemonThreads:
         while given is not None:
             thread.name, work = given
             work()
-            del given, work  # what the work refers to is not kept alive
+            del given, work  # objects of the work are not kept alive
             given = self._next(thread)
 
     def _next(self, thread: Thread) -> tuple[str, Callable[[], object]] | None:
@@ -72,7 +75,7 @@ class DaemonThreads:
             return None
 
     def stop(self, timeout_s: float) -> None:
-        """Let threads end that are done, and wait for the others, at most `timeout_s` seconds in all."""
+        """End idle threads, and wait for the others, at most `timeout_s` seconds in all."""
         with self._lock:
             self._is_ending = True
             if self._is_one_ready:

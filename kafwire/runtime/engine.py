@@ -1,11 +1,11 @@
-"""The engine: a private asyncio loop in a thread of kafwire's own, one per process, started on first use.
+"""The engine: a private asyncio loop in a thread of its own, one per process, started on first use.
 
-All protocol decisions run on it. User threads hand work over with `run` and `start`, and wait without the GIL. The
-engine never outlives the interpreter's finalisation, and a forked child never touches its parent's.
+All protocol decisions run on it. User threads submit work with `run` and `start`, and wait without the GIL. The engine
+never outlives the interpreter's finalisation, and a forked child never touches its parent's.
 
-The thread calls no foreign code, which could wait for it: log lines and metrics hooks run in the thread of `Reports`,
-delivery callbacks in a `CallbackThread`, coroutines of token providers in a `ForeignLoop`. An exit or an interrupt that
-is raised on the loop all the same is logged, and the loop goes on. An error of the loop itself ends the engine: every
+The thread runs no user code, which could wait for it: log lines and metrics hooks run in the thread of `Reports`,
+delivery callbacks in a `CallbackThread`, coroutines of token providers in a `ForeignLoop`. An exit or an interrupt
+raised on the loop nevertheless is logged, and the loop continues. An error of the loop itself ends the engine: every
 pending call and delivery fails with it, and the next client starts another engine.
 """
 
@@ -40,13 +40,13 @@ from kafwire.runtime.patched import allocate_lock, get_ident, new_thread
 from kafwire.runtime.reports import Reports
 from kafwire.runtime.resolver import SystemResolver
 
-# Each says which threads are inside an Arrow stream now. Whoever makes streams adds what knows them.
+# Each function lists the threads that are inside an Arrow stream now. Modules that make streams add theirs.
 stream_thread_sources: list[Callable[[], list[int]]] = []
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
-# How long the interpreter's end waits for threads to come back from Arrow streams, and for those of `in_thread`.
+# How long the interpreter's end waits for threads to return from Arrow streams, and for those of `in_thread`.
 LEAVE_S = 1.0
 
 
@@ -64,12 +64,12 @@ class NativeEngine:
         self._foreign_loop = ForeignLoop()
         self._native = Loop()
         self._loop = new_event_loop() if loop is None else loop
-        self._loop.set_debug(False)  # asyncio's debug mode logs slow steps from this thread
+        self._loop.set_debug(False)  # asyncio's debug mode would log slow steps from this thread
         self._loop.set_exception_handler(self._on_problem)
         self.transport = NativeTransport(self._native)
         self._loop.add_reader(self._native.fileno(), self.transport.dispatch)
         self._members: weakref.WeakSet[Member] = weakref.WeakSet()
-        self._calls: set[weakref.ref[PendingCall]] = set()  # a call whose task was dropped goes with it
+        self._calls: set[weakref.ref[PendingCall]] = set()  # weak: a call is collected with a dropped task
         self._ending = False
         self._failure: BaseException | None = None  # the error that ended the engine
         self._threads = DaemonThreads()
@@ -82,41 +82,41 @@ class NativeEngine:
         return self._native
 
     def now_ms(self) -> float:
-        """Monotonic milliseconds: the only clock that decisions are made on."""
+        """Monotonic milliseconds: the only clock for decisions."""
         return self.clock.monotonic() * 1000.0
 
     def check_process(self) -> None:
-        """Raise `KafkaError` in a forked child: sockets and threads did not come along."""
+        """Raise `KafkaError` in a forked child: it has no sockets and threads."""
         if os.getpid() != self._pid:
             raise KafkaError(FORKED)
 
     def check_caller(self) -> None:
-        """Raise `KafkaError` where nobody may wait for the engine: in a fork, at the end, and on the engine itself."""
+        """Raise `KafkaError` if the caller must not wait for the engine: in a fork, at the end, in a callback."""
         self.check_process()
         if self._ending:
-            raise KafkaError("the interpreter is ending: nothing more can be asked of Kafka")
+            raise KafkaError("the interpreter is ending: no more calls are possible")
         if self._failure is not None:
             raise self._ended()
         if self.callbacks.is_current or get_ident() == self._thread.ident:
-            raise KafkaError("a blocking call was made from a delivery callback: hand the work to another thread")
+            raise KafkaError("a blocking call was made from a delivery callback: make it in another thread")
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this process is a fork of the engine's."""
+        """True if this process is a fork of the engine's."""
         return os.getpid() != self._pid
 
     @property
     def has_failed(self) -> bool:
-        """Whether an error ended this engine."""
+        """True if an error ended this engine."""
         return self._failure is not None
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing left to close here: in a fork, once the interpreter ends, and without an engine."""
+        """True if nothing needs to be closed here: in a fork, once the interpreter ends, or after the engine ended."""
         return self._ending or self.has_failed or self.is_foreign  # the end first: it clears modules
 
     def run(self, function: Callable[_P, Coroutine[Any, Any, _T]], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Call `function` on the engine, and wait for what its coroutine returns; an interrupt cancels it."""
+        """Call `function` on the engine, and wait for its coroutine's result; an interrupt cancels it."""
         self.check_caller()
         call = BlockingCall(partial(function, *args, **kwargs), self._thread.is_alive)
         try:
@@ -131,29 +131,29 @@ class NativeEngine:
             self.forget(call)
 
     def expect(self, call: PendingCall) -> None:
-        """Fail `call` if this engine ends before `forget`. Raises `KafkaError` where it has ended."""
+        """Fail `call` if this engine ends before `forget`. Raises `KafkaError` if it has ended."""
         self._calls.add(weakref.ref(call, self._calls.discard))
-        if self._failure is not None:  # looked at second: the engine sets it before it looks at the calls
+        if self._failure is not None:  # checked second: the engine sets it before it reads the calls
             raise self._ended()
 
     def forget(self, call: PendingCall) -> None:
-        """`call` is over."""
+        """Forget a finished `call`."""
         self._calls.discard(weakref.ref(call))
 
     def start(self, function: Callable[..., object], *args: object) -> bool:
-        """Call `function` on the engine soon; from any thread. Whether it will be: not in a fork, nor after the end."""
+        """Schedule `function` on the engine; from any thread. False in a fork, or after the end."""
         if self.is_foreign:
             return False
         try:
             self._loop.call_soon_threadsafe(function, *args)
-        except RuntimeError:  # its loop is closed
+        except RuntimeError:  # the loop is closed
             return False
         return True
 
     def in_thread(self, name: str, function: Callable[..., _T], *args: object) -> asyncio.Future[_T]:
-        """Run what may block in a daemon thread, which nothing waits for but the caller that awaits the future.
+        """Run a function that may block in a daemon thread; only the caller that awaits the future waits for it.
 
-        On the engine only. The future has a `RuntimeError` where no thread can be started any more.
+        On the engine only. The future gets a `RuntimeError` if no thread can be started any more.
         """
         future: asyncio.Future[_T] = self._loop.create_future()
 
@@ -162,7 +162,7 @@ class NativeEngine:
                 return
             if error is not None:
                 future.set_exception(error)
-                future.exception()  # not everybody awaits it
+                future.exception()  # retrieved: not every caller awaits it
             else:
                 future.set_result(result)  # type: ignore[arg-type]
 
@@ -170,7 +170,7 @@ class NativeEngine:
             result, error = None, None
             try:
                 result = function(*args)
-            except Exception as problem:  # noqa: BLE001 # whoever awaits it is told
+            except Exception as problem:  # noqa: BLE001 # the future delivers it
                 error = problem
             with contextlib.suppress(RuntimeError):  # the engine has ended
                 self._loop.call_soon_threadsafe(end, result, error)
@@ -182,15 +182,15 @@ class NativeEngine:
         return future
 
     def in_loop(self, function: Callable[[], Awaitable[Any]]) -> asyncio.Future[tuple[Any, BaseException | None]]:
-        """Await `function()` in the loop for coroutines of the user's: (what it returned, what it raised).
+        """Await `function()` in the loop for user coroutines; return (its result, its error).
 
-        On the engine only. Cancelling the future cancels the coroutine. Raises `RuntimeError` where no thread can be
+        On the engine only. Cancelling the future cancels the coroutine. Raises `RuntimeError` if no thread can be
         started any more.
         """
         return self._foreign_loop.run(function)
 
     def join(self, member: Member) -> None:
-        """Let `member` have its say at the end; it is not kept alive for that."""
+        """Register `member` to be notified of the end or a fork; only a weak reference is kept."""
         self._members.add(member)
 
     def stop(self) -> None:
@@ -210,10 +210,10 @@ class NativeEngine:
             until = time.monotonic() + LEAVE_S
             self._threads.stop(LEAVE_S)
             self.callbacks.stop(max(0.0, until - time.monotonic()))
-            self.reports.stop(max(0.0, until - time.monotonic()))  # the last, as all others log
+            self.reports.stop(max(0.0, until - time.monotonic()))  # last, as all others log
 
     def abandon(self) -> None:
-        """In a forked child: nothing of this engine may be used, nor its descriptors closed."""
+        """In a forked child: mark all members unusable; this engine must not be used, nor its descriptors closed."""
         for member in list(self._members):
             member.abandon()
 
@@ -228,31 +228,31 @@ class NativeEngine:
         except BaseException as error:  # noqa: BLE001 # every pending call raises it
             self._fail(error)
         finally:
-            with contextlib.suppress(Exception):  # a selector that has failed may know no descriptor any more
+            with contextlib.suppress(Exception):  # a failed selector may no longer know a descriptor
                 self._loop.remove_reader(self._native.fileno())
             self._native.stop()
             with contextlib.suppress(Exception):
                 self._loop.close()
 
     def _run_loop(self) -> None:
-        """Run the loop until `stop`, whatever is raised on it by what would end another program."""
+        """Run the loop until `stop`, even if a callback raises SystemExit or KeyboardInterrupt."""
         while not self._ending:
             try:
                 self._loop.run_forever()
             except Exception:
                 raise
             except BaseException as error:  # SystemExit or KeyboardInterrupt
-                log.exception("kafwire: %s was raised on the engine, which goes on", type(error).__name__)
+                log.exception("kafwire: %s was raised on the engine; the engine continues", type(error).__name__)
 
     def _fail(self, error: BaseException) -> None:
-        """Fail all that waits for this engine: its loop cannot go on."""
+        """Fail all calls that wait for this engine: its loop cannot continue."""
         self._failure = error
-        log.error("kafwire: the engine has ended by an error, and with it all clients on it", exc_info=error)
+        log.error("kafwire: an error ended the engine, and with it all its clients", exc_info=error)
         for reference in list(self._calls):
             call = reference()
             if call is not None:
                 call.fail(self._ended())
-        asyncio._set_running_loop(self._loop)  # members cancel timers and tasks of it
+        asyncio._set_running_loop(self._loop)  # members cancel timers and tasks of this loop
         try:
             for member in list(self._members):
                 try:
@@ -266,7 +266,7 @@ class NativeEngine:
             asyncio._set_running_loop(None)
 
     def _ended(self) -> KafkaError:
-        """The error of a call that needs this engine after its end."""
+        """Return the error of a call that needs this engine after its end."""
         if self._failure is None:
             return KafkaError(ENDED)
         error = KafkaError(f"{ENDED}; {type(self._failure).__name__}: {self._failure}")
@@ -274,9 +274,9 @@ class NativeEngine:
         return error
 
     def _on_problem(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """An exception that no task and no callback of the loop handles."""
+        """Log an exception that no task and no callback of the loop handles."""
         del loop
-        if not self.has_failed:  # tasks of a loop that has ended are never finished
+        if not self.has_failed:  # tasks of an ended loop are never finished
             log.error("kafwire: %s", context["message"], exc_info=context.get("exception"))
 
     async def _end_tasks(self) -> None:
@@ -291,16 +291,16 @@ def _stream_threads() -> list[int]:
 
 
 def _where(thread: int) -> tuple[FrameType | None, int]:
-    """The frame that a thread is in, and at which instruction."""
+    """Return the current frame of a thread, and its instruction index."""
     frame = sys._current_frames().get(thread)
     return frame, frame.f_lasti if frame is not None else -1
 
 
 def _wait_for_leaving(inside: Mapping[int, tuple[FrameType | None, int]]) -> None:
-    """Wait until threads that were in a reader's C++ have come back to their Python code, where they may be ended.
+    """Wait until threads inside a reader's C++ code have returned to Python code, where they may be ended.
 
     A thread that asks for the GIL once the interpreter is finalised is unwound before Python 3.14, and unwinding C++
-    that does not expect it aborts the process.
+    code that does not expect it aborts the process.
     """
     until = time.monotonic() + LEAVE_S
     while time.monotonic() < until and (
@@ -312,12 +312,12 @@ def _wait_for_leaving(inside: Mapping[int, tuple[FrameType | None, int]]) -> Non
 # By process: a thread of the parent may hold the parent's lock at the fork.
 _locks = {os.getpid(): allocate_lock()}
 _engine: NativeEngine | None = None
-# Parents' engines, kept for ever in the child: closing their loop would unregister the parent's descriptors.
+# Parents' engines, kept forever in the child: closing their loop would unregister the parent's descriptors.
 _abandoned: list[NativeEngine] = []
 
 
 def default_engine() -> NativeEngine:
-    """This process's engine, started if there is none, or if an error ended the last one."""
+    """Return this process's engine, started if there is none, or if an error ended the last one."""
     global _engine
     lock = _locks.setdefault(os.getpid(), allocate_lock())  # one atomic step
     with lock:
@@ -325,7 +325,7 @@ def default_engine() -> NativeEngine:
         if _engine is not None and not _engine.has_failed:
             return _engine
     check_runtime()
-    with muted("asyncio"):  # not under the lock: a handler may make a client, and the module `logging` has a lock
+    with muted("asyncio"):  # not under `_lock`: a log handler may make a client, and the module `logging` has a lock
         loop = new_event_loop()
     with lock:
         if _engine is not None and not _engine.has_failed:  # another thread was first

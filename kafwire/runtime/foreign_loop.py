@@ -1,6 +1,6 @@
-"""`ForeignLoop`: the event loop for coroutines of the user's, such as those of OAuth token providers.
+"""`ForeignLoop`: the event loop for user coroutines, such as those of OAuth token providers.
 
-The engine's own loop runs none of them: a step that blocks would hold up every client of the process.
+The engine's own loop runs none of them: a blocking step would delay every client of the process.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class ForeignLoop:
         self._is_over = False
 
     def run(self, function: Callable[[], Awaitable[Any]]) -> asyncio.Future[tuple[Any, BaseException | None]]:
-        """Await `function()` there: (what it returned, what it raised). For the loop that runs here.
+        """Await `function()` there; return (its result, its error). The future is for the running loop.
 
-        Cancelling the future cancels the coroutine. Raises `RuntimeError` where no thread can be started any more.
+        Cancelling the future cancels the coroutine. Raises `RuntimeError` if no thread can be started any more.
         """
         if self._loop is None or (self._loop.done() and self._loop.exception() is not None):
             loop: Future[asyncio.AbstractEventLoop] = Future()
@@ -35,7 +35,7 @@ class ForeignLoop:
         return asyncio.ensure_future(_run_there(self._loop, function))
 
     def stop(self) -> None:
-        """End the thread, as soon as the coroutine that runs there awaits something."""
+        """End the thread as soon as its running coroutine awaits something."""
         self._is_over = True
         if self._loop is not None and self._loop.done() and self._loop.exception() is None:
             loop = self._loop.result()
@@ -54,10 +54,10 @@ async def _run_there(
 
 
 async def outcome_of(function: Callable[[], Awaitable[Any]]) -> tuple[Any, BaseException | None]:
-    """Whatever it raises is a result: a `SystemExit` would end the loop."""
+    """Await `function()`; return any exception as a result, as a `SystemExit` would end the loop."""
     try:
         return await function(), None
-    except BaseException as error:  # noqa: BLE001 # the caller raises it, or names it
+    except BaseException as error:  # noqa: BLE001 # the caller raises or reports it
         return None, error
 
 
@@ -70,7 +70,7 @@ async def _end_tasks() -> None:
 
 def _main(made: Future[asyncio.AbstractEventLoop], is_over: Callable[[], bool]) -> None:
     try:
-        with muted("asyncio"):  # the engine's thread may not make the loop: that asks the module `logging`
+        with muted("asyncio"):  # must not run on the engine's thread: it uses the module `logging`
             loop = new_event_loop()
     except BaseException as error:  # noqa: BLE001 # the caller raises it
         made.set_exception(error)
@@ -78,7 +78,8 @@ def _main(made: Future[asyncio.AbstractEventLoop], is_over: Callable[[], bool]) 
     try:
         made.set_result(loop)
         while not is_over():
-            with contextlib.suppress(SystemExit, KeyboardInterrupt):  # of a callback: the next coroutine needs the loop
+            # raised by a callback: the next coroutine needs the loop
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):
                 loop.run_forever()
         loop.run_until_complete(_end_tasks())
     finally:

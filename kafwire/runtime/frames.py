@@ -1,7 +1,7 @@
 """The frame and correlation core, for transports that move the bytes themselves.
 
-It is the same core (`native/frame.c`) that the native I/O thread runs for plain connections, so what a simulated or
-an encrypted connection does with split, merged and broken frames is what a plain one does. Sans-I/O:
+It is the same core (`native/frame.c`) that the native I/O thread runs for plain connections, so a simulated or
+encrypted connection treats split, merged and malformed frames in the same way. Sans-I/O:
 
     frames = Frames(max_frame=8 << 20)
     frames.queue(token, correlation_id, [header, body])

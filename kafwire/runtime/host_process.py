@@ -1,4 +1,4 @@
-"""The process around the engine: patched runtimes, exits of libraries' children, daemon threads at the end."""
+"""The process around the engine: patched runtimes, exits of worker processes, daemon threads at the end."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 
 from kafwire.errors import KafkaError
 
-# Libraries whose children end by `os._exit`, which runs no `atexit` function before CPython 3.13.
+# Libraries whose child processes end by `os._exit`, which runs no `atexit` function before CPython 3.13.
 _FORKERS = ("multiprocessing.util", "billiard.util")
-# Below the priorities of multiprocessing's own queues: what they bring is sent too.
+# Lower than the priorities of multiprocessing's own queues: their records are sent too.
 _LAST = -100
 
 
 def check_runtime() -> None:
-    """Raise `KafkaError` after eventlet's patch: the engine would wait for itself. After gevent's kafwire works."""
+    """Raise `KafkaError` after eventlet's patch: the engine would wait for itself. gevent's patch is supported."""
     patcher = sys.modules.get("eventlet.patcher")
     if patcher is not None and any(map(patcher.is_monkey_patched, ("thread", "select", "socket"))):
         raise KafkaError("kafwire does not run after eventlet.monkey_patch(): use it in a process without the patch")
@@ -30,7 +30,7 @@ def at_child_exit(function: Callable[[], object]) -> None:
 
 
 def quiet_daemon_threads(error: type[Exception]) -> None:
-    """Print no traceback of a daemon thread that ends by such an error, which the interpreter's end caused."""
+    """Suppress the traceback of a daemon thread that ends with such an error, caused by the interpreter's end."""
     hook = threading.excepthook
 
     def quiet(args: threading.ExceptHookArgs) -> None:

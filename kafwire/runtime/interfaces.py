@@ -1,8 +1,8 @@
-"""What the engine runs on, and what runs on it: the interfaces that whoever makes an engine chooses among.
+"""The interfaces below and above the engine, of which an engine's creator chooses implementations.
 
-`NativeEngine` (`engine.py`) has the native I/O thread, the system's clock and chance, and threads. A simulated world
-has its own of each. Clock, waiter, notifier, response filter and request table are classes, as compiled modules use
-them too (`_interfaces.pxd`).
+`NativeEngine` (`engine.py`) has the native I/O thread, the system's clock and randomness, and threads. A simulation has
+its own of each. Clock, waiter, notifier, response filter and request table are classes, as compiled modules use them
+too (`_interfaces.pxd`).
 """
 
 from __future__ import annotations
@@ -59,108 +59,108 @@ _P = ParamSpec("_P")
 
 @dataclass(frozen=True)
 class SslSource:
-    """TLS by an `ssl.SSLContext`, for a connection to a server whose certificate has to be for `host`."""
+    """TLS by an `ssl.SSLContext`, for a connection to a server whose certificate must be for `host`."""
 
     context: ssl.SSLContext
     host: str
 
 
-# (host, port), and of IPv6 (flow info, scope id) too.
+# (host, port), for IPv6 also (flow info, scope id).
 SocketAddress = tuple[Any, ...]
-# What the engine is to call: a coroutine that was made elsewhere could be dropped before it is awaited.
+# A function for the engine to call: a coroutine made elsewhere could be dropped before it is awaited.
 Work = Callable[[], Coroutine[Any, Any, _T]]
 
 
 class Random(Protocol):
-    """Chance; `random.Random` is one."""
+    """A source of randomness, such as `random.Random`."""
 
     def random(self) -> float:
-        """A number in [0, 1)."""
+        """Return a number in [0, 1)."""
 
     def getrandbits(self, k: int, /) -> int:
-        """A number of `k` bits."""
+        """Return a number of `k` bits."""
 
     def shuffle(self, x: list[Any]) -> None:
-        """Put a list into another order."""
+        """Shuffle a list in place."""
 
 
 class Resolver(Protocol):
-    """Names to addresses."""
+    """Resolves host names."""
 
     async def resolve(self, host: str, port: int) -> list[tuple[int, SocketAddress]]:
-        """All addresses of a host, as (family, address), in the order in which they are to be tried.
+        """Return all addresses of a host, as (family, address), in the order to try them.
 
-        Raises `OSError` or `UnicodeError` for a name that has none, `RuntimeError` where no thread can be started.
+        Raises `OSError` or `UnicodeError` for a name without an address, `RuntimeError` if no thread can be started.
         """
 
 
 class Executor(Protocol):
-    """Threads for what may block."""
+    """Threads for functions that may block."""
 
     def in_thread(self, name: str, function: Callable[..., _T], *args: object) -> asyncio.Future[_T]:
-        """Run what may block in a thread of its own, which nothing waits for but whoever awaits the future.
+        """Run a function that may block in a thread of its own; only the caller that awaits the future waits for it.
 
-        On the engine only. The future has a `RuntimeError` where no thread can be started any more.
+        On the engine only. The future gets a `RuntimeError` if no thread can be started any more.
         """
 
     def in_loop(self, function: Callable[[], Awaitable[Any]]) -> asyncio.Future[tuple[Any, BaseException | None]]:
-        """Await `function()` in the loop for coroutines of the user's: (what it returned, what it raised).
+        """Await `function()` in the loop for user coroutines; return (its result, its error).
 
-        On the engine only. Cancelling the future cancels the coroutine. Raises `RuntimeError` where no thread can be
+        On the engine only. Cancelling the future cancels the coroutine. Raises `RuntimeError` if no thread can be
         started any more.
         """
 
 
 class Reporter(Protocol):
-    """Where reports to the user leave: metric snapshots."""
+    """Delivers reports to the user: metric snapshots."""
 
     def submit(self, report: Callable[[], object]) -> bool:
-        """Have `report` called, in a thread that nothing waits for; returns False where it is dropped."""
+        """Call `report` in a thread that nothing waits for; False if it is dropped."""
 
 
 class Callbacks(Protocol):
-    """Where delivery callbacks run."""
+    """Runs delivery callbacks."""
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller runs within a callback."""
+        """True if the caller runs within a callback."""
 
     def submit(self, function: Callable[[], object]) -> None:
-        """Have `function` called behind all that was submitted before; from any thread."""
+        """Call `function` after all earlier submissions; from any thread."""
 
 
 class PendingCall(Protocol):
-    """A caller that waits for the engine."""
+    """A call that waits for the engine."""
 
     def fail(self, error: KafkaError) -> None:
-        """Raise `error` where the caller waits: the engine has ended."""
+        """Raise `error` in the waiting caller: the engine has ended."""
 
 
 class Receiver(Protocol):
-    """What a connection reports to; each is called on the engine."""
+    """Receives the events of a connection; each method is called on the engine."""
 
     def on_connected(self) -> None:
-        """The socket is open."""
+        """Handle the open socket."""
 
     def on_response(self, token: int, frame: Buffer) -> None:
-        """The response to the request submitted with `token`: the frame from its correlation id on."""
+        """Handle the response to the request `token`: the frame from its correlation id on."""
 
     def on_sent(self, token: int) -> None:
-        """The last byte of a request that has no response left the process."""
+        """Handle the end of sending of a request without a response."""
 
     def on_closed(self, errno: int, reason: str) -> None:
-        """The connection is gone, and with it all that it owed.
+        """Handle the end of the connection, and of all its pending requests.
 
-        `errno` is `NOT_AUTHENTICATED` where one side did not accept the other.
+        `errno` is `NOT_AUTHENTICATED` if one side rejected the other.
         """
 
 
 class Connection(Protocol):
-    """One socket, or what stands for one."""
+    """One socket, or a simulated one."""
 
     @property
     def requests(self) -> RequestTable:
-        """The requests that are owed a response; closed by whoever gives the connection up."""
+        """The requests without a response; the owner that drops the connection closes the table."""
 
     def submit(
         self,
@@ -171,19 +171,19 @@ class Connection(Protocol):
         expect_response: bool,
         past_hold: bool = False,
     ) -> None:
-        """Queue one request; the size prefix is put before it. Buffers are referenced, never copied.
+        """Queue one request; the size prefix is added. Buffers are referenced, never copied.
 
-        With `past_hold` no `hold` keeps it. Raises `BrokenPipeError` once the connection is closed.
+        With `past_hold`, no `hold` delays it. Raises `BrokenPipeError` once the connection is closed.
         """
 
     def hold(self, holding: bool) -> None:
-        """Have requests that are submitted from now on, by whoever, wait until this is called with False.
+        """Hold requests submitted from now on, by any thread, until this is called with False.
 
-        A connection that authenticates again (KIP-368) may send nothing else meanwhile.
+        A connection that authenticates again (KIP-368) must send nothing else meanwhile.
         """
 
     def set_response_filter(self, response_filter: ResponseFilter) -> None:
-        """Let it see the responses before the engine does, until it is detached."""
+        """Show responses to the filter before the engine, until it is detached."""
 
     def set_max_frame(self, limit: int) -> None:
         """Refuse frames above `limit` bytes from now on."""
@@ -203,93 +203,93 @@ class Transport(Protocol):
         max_frame: int,
         stream: StreamSource | SslSource | None = None,
     ) -> Connection:
-        """Begin to connect to a resolved socket address; `receiver` hears how it went.
+        """Start to connect to a resolved socket address; `receiver` gets the outcome.
 
-        `stream` makes what carries the bytes, TLS; None: nothing but the socket.
+        `stream` makes the stream, TLS; None: the plain socket.
         """
 
     def listen(self, callback: Callable[[], object]) -> Notifier:
-        """A notifier that any thread may notify, without the GIL; `callback` then runs on the engine."""
+        """Return a notifier that any thread may notify, without the GIL; `callback` then runs on the engine."""
 
     def unlisten(self, notifier: Notifier) -> None:
-        """Call nobody for it any more; what was notified and not looked at yet is dropped."""
+        """Remove a notifier; its pending notifications are dropped."""
 
 
 class Member(Protocol):
-    """What runs on the engine for as long as a user wants it, and has a say when the process ends or forks."""
+    """A part of a client that runs on the engine, and is notified when the process ends or forks."""
 
     async def end(self) -> None:
-        """The interpreter ends: finish what cannot wait, within a few seconds, and release whoever waits for you."""
+        """Finish urgent work within a few seconds, and release waiting callers: the interpreter ends."""
 
     def fail(self, error: KafkaError) -> None:
-        """The engine has ended by an error: fail all that waits with it, and refuse all work.
+        """Fail all waiting callers with the error that ended the engine, and refuse all work.
 
-        The loop runs no more. Timers and tasks of it may be cancelled.
+        The loop no longer runs. Its timers and tasks may be cancelled.
         """
 
     def abandon(self) -> None:
-        """This process is a fork: refuse all work. Nothing here may be locked, sent or closed."""
+        """Refuse all work: this process is a fork. The method must not lock, send or close anything."""
 
 
 class Engine(Executor, Protocol):
-    """One event loop that clients run on, and all that they know of the world outside of it."""
+    """One event loop that clients run on, with their interfaces to the outside world."""
 
     @property
     def clock(self) -> Clock:
-        """Time."""
+        """The clock."""
 
     @property
     def random(self) -> Random:
-        """Chance."""
+        """The source of randomness."""
 
     @property
     def resolver(self) -> Resolver:
-        """Names."""
+        """The resolver of host names."""
 
     @property
     def transport(self) -> Transport:
-        """Connections."""
+        """The transport that makes connections."""
 
     @property
     def waiter(self) -> Waiter:
-        """How threads of the user's wait."""
+        """The wait of user threads."""
 
     @property
     def callbacks(self) -> Callbacks:
-        """Where delivery callbacks run."""
+        """The runner of delivery callbacks."""
 
     @property
     def reports(self) -> Reporter:
-        """Where metric snapshots leave."""
+        """The delivery of metric snapshots."""
 
     def now_ms(self) -> float:
-        """Monotonic milliseconds: the only clock that decisions are made on."""
+        """Monotonic milliseconds: the only clock for decisions."""
 
     @property
     def is_foreign(self) -> bool:
-        """Whether this process is a fork of the engine's."""
+        """True if this process is a fork of the engine's."""
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing left to close here: in a fork, once the interpreter ends, and without an engine."""
+        """True if nothing needs to be closed here: in a fork, once the interpreter ends, or after the engine ended."""
 
     def check_process(self) -> None:
-        """Raise `KafkaError` in a forked child: sockets and threads did not come along."""
+        """Raise `KafkaError` in a forked child: it has no sockets and threads."""
 
     def check_caller(self) -> None:
-        """Raise `KafkaError` where nobody may wait for the engine: in a fork, at the end, and on the engine itself."""
+        """Raise `KafkaError` if the caller must not wait for the engine: in a fork, at the end, in a callback."""
 
     def run(self, function: Callable[_P, Coroutine[Any, Any, _T]], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Call `function` on the engine, and wait for what its coroutine returns; an interrupt cancels it."""
+        """Call `function` on the engine, and wait for its coroutine's result; an interrupt cancels it."""
 
     def start(self, function: Callable[..., object], *args: object) -> bool:
-        """Call `function` on the engine soon; from any thread. Whether it will be: not in a fork, nor after the end."""
+        """Schedule `function` on the engine; from any thread. False in a fork, or after the end."""
 
     def expect(self, call: PendingCall) -> None:
-        """Fail `call` if this engine ends before `forget`. Raises `KafkaError` where it has ended."""
+        """Fail `call` if this engine ends before `forget`. Raises `KafkaError` if it has ended."""
 
     def forget(self, call: PendingCall) -> None:
-        """`call` is over."""
+        """Forget a finished `call`."""
 
     def join(self, member: Member) -> None:
-        """Let `member` have its say at the end; it is not kept alive for that."""
+        """Register `member` to be notified of the end or a fork; only a weak reference is kept."""

@@ -1,8 +1,8 @@
 """`log`: the logger `kafwire`, for code that may run in kafwire's own threads.
 
-A handler of a user's may take locks, send to Kafka, or wait. So the engine's thread and the callback thread never enter
-the module `logging`, not even to look up a level: dictConfig holds the lock for that while it closes handlers. Their
-lines leave by the thread of `Reports`. Any other thread logs in place.
+A user's log handler may take locks, send to Kafka, or wait. So the engine's thread and the callback thread never enter
+the module `logging`, not even to check a level: dictConfig holds the lock for that while it closes handlers. The thread
+of `Reports` emits their lines. Any other thread logs directly.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _logger = logging.getLogger(NAME)
 
 
 class _Shown:
-    """An argument of a line, shown in printable characters."""
+    """An argument of a log line, shown in printable characters."""
 
     def __init__(self, value: object) -> None:
         self._value = value
@@ -41,7 +41,7 @@ class _Shown:
 
 
 class Printable(logging.Filter):
-    """Escapes arguments: names from the wire and texts of other programs write no line of their own into a log."""
+    """Escapes log arguments: text from the network or other programs cannot forge log lines."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Replace the arguments that are not printable; every record passes."""
@@ -61,18 +61,18 @@ for _name in (NAME, f"{NAME}.spark"):
 
 
 class _Here(thread_local):
-    """How lines leave the current thread; None: in place."""
+    """Per thread: the function that takes its lines; None: log directly."""
 
     take: Callable[[LogLine], object] | None = None
 
 
 _here = _Here()
-# A child that is forked within a delivery callback goes on in that thread, and has none that would take its lines.
+# A child forked within a delivery callback runs on in that thread, and has no thread that would take its lines.
 os.register_at_fork(after_in_child=lambda: setattr(_here, "take", None))
 
 
 def leave_by(take: Callable[[LogLine], object]) -> None:
-    """Hand the lines of the current thread to `take` from now on."""
+    """Pass the lines of the current thread to `take` from now on."""
     _here.take = take
 
 
@@ -97,7 +97,7 @@ def muted(name: str) -> Iterator[None]:
 
 @dataclass(slots=True)
 class LogLine:
-    """One call of `log`, with the facts of its thread that a record shows."""
+    """One call of `log`, with the data of its thread for the log record."""
 
     level: int
     text: str
@@ -109,7 +109,7 @@ class LogLine:
     thread_name: str = field(default_factory=thread_name)
 
     def emit(self) -> None:
-        """Let the handlers have it."""
+        """Pass the line to the handlers."""
         if not _logger.isEnabledFor(self.level):
             return
         file, line, function = self.place
@@ -142,7 +142,7 @@ class EngineLog:
         self._log(logging.ERROR, text, args, exc_info)
 
     def exception(self, text: str, *args: object) -> None:
-        """Log at ERROR, with the exception that is being handled."""
+        """Log at ERROR, with the exception being handled."""
         self._log(logging.ERROR, text, args, sys.exc_info()[1])
 
     def log(self, level: int, text: str, *args: object) -> None:

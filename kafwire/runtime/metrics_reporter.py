@@ -1,4 +1,4 @@
-"""A user's metrics hook: called again and again with a snapshot, in a thread, as long as what it tells of lives."""
+"""Calls a user's metrics hook periodically with a snapshot, in a thread, while the snapshot's object lives."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kafwire.runtime.log import log
 
 
 class Reporter:
-    """Calls a hook every `interval_ms`, until it is stopped; a hook that is still busy is passed over, never queued.
+    """Calls a hook every `interval_ms`, until it is stopped; a snapshot for a busy hook is skipped, never queued.
 
-    Lives on the engine.
+    Runs on the engine.
     """
 
     def __init__(self, engine: Engine, hook: Callable[[dict[str, Any]], object], interval_ms: int) -> None:
@@ -27,12 +27,15 @@ class Reporter:
         self._stopped = False
 
     def start(self, snapshot: Callable[[], dict[str, Any]]) -> None:
-        """Begin; the first report comes after one interval. `snapshot` is a method whose object is not kept alive."""
+        """Start; the first report comes after one interval.
+
+        `snapshot` is a method, of which only a weak reference is kept.
+        """
         if not self._stopped:
             self._task = asyncio.ensure_future(self._repeat(weakref.WeakMethod(snapshot)))
 
     def stop(self) -> None:
-        """Report no more; a hook that is busy is not waited for."""
+        """Stop reporting, without waiting for a busy hook."""
         self._stopped = True
         if self._task is not None:
             self._task.cancel()
@@ -48,7 +51,7 @@ class Reporter:
             try:
                 found = take()
             except Exception:
-                log.exception("kafwire: no snapshot could be taken for the metrics hook")
+                log.exception("kafwire: the snapshot for the metrics hook failed")
                 continue
             finally:
                 del take

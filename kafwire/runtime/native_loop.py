@@ -1,4 +1,4 @@
-"""Event loops, sockets and pools for kafwire's native threads, also in a process that `gevent.monkey` patched."""
+"""Event loops, sockets and pools for kafwire's native threads, even in a process patched by `gevent.monkey`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def new_socket(family: int, kind: int) -> socket.socket:
 
 
 def new_executor(workers: int, *, thread_name_prefix: str) -> ThreadPoolExecutor:
-    """Return a pool of threads that call functions of the user's: greenlets where gevent patched threads."""
+    """Return a pool of threads that call user functions: greenlets if gevent patched threads."""
     pool = ThreadPoolExecutor(workers, thread_name_prefix=thread_name_prefix)
     if is_patched() and not sys.modules["gevent.monkey"].is_module_patched("threading"):
-        pool._work_queue = SimpleQueue()  # the queue is patched, while its threads are native, and have no hub
+        # the module's queue is patched, but the pool's threads are native, and have no hub
+        pool._work_queue = SimpleQueue()
     return pool
 
 
@@ -40,7 +41,7 @@ class _NativeEventLoop(asyncio.SelectorEventLoop):
         _read_from_self: Callable[[], object]
 
     def _make_self_pipe(self) -> None:
-        # asyncio has `socket.socketpair()` here, which makes cooperative sockets.
+        # `socket.socketpair()`, which asyncio uses here, would make cooperative sockets.
         kind = original("socket", "socket")
         self._ssock, self._csock = (kind(fileno=it.detach()) for it in original("_socket", "socketpair")())
         self._ssock.setblocking(False)

@@ -1,6 +1,4 @@
-"""The native transport: the native I/O thread owns the sockets, and one turn of `dispatch` hands over all that
-completed since the last.
-"""
+"""The native transport: the native I/O thread owns the sockets, and `dispatch` delivers its completions."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ class NativeConnection:
         self._loop.hold(self.number, holding)
 
     def set_response_filter(self, response_filter: ResponseFilter) -> None:
-        """See `Connection`. It is called in the I/O thread."""
+        """See `Connection`. The filter is called in the I/O thread."""
         self._loop.set_response_filter(self.number, response_filter)
 
     def set_max_frame(self, limit: int) -> None:
@@ -92,7 +90,7 @@ class NativeTransport:
                 del self._listeners[number]
 
     def dispatch(self) -> None:
-        """Hand over everything that completed."""
+        """Deliver all completions since the last call."""
         for kind, number, token, payload in self._loop.drain():
             try:
                 if kind == _io.POSTED:

@@ -1,8 +1,8 @@
-"""Threads, locks and waits of kafwire, also in a process that `gevent.monkey` patched.
+"""Threads, locks and waits of kafwire, even in a process patched by `gevent.monkey`.
 
-The engine's thread and all others of kafwire are native in any process, and so are their locks and queues: this module
-has the originals, `native_loop` those of selectors and sockets. A greenlet that waits for one of them yields to its
-hub. Without gevent each name here is the standard library's, and a wait costs one look into `sys.modules`. kafwire
+The engine's thread and kafwire's other threads are native in any process, and so are their locks and queues: this
+module has the originals, `native_loop` those of selectors and sockets. A greenlet that waits for one of them yields to
+its hub. Without gevent each name here is the standard library's, and a wait costs one look into `sys.modules`. kafwire
 never imports gevent.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from _queue import SimpleQueue  # the module `queue` is patched, `_queue` is not
+from _queue import SimpleQueue  # gevent patches the module `queue`, not `_queue`
 from collections import deque
 from collections.abc import Callable
 from importlib import import_module
@@ -39,7 +39,7 @@ __all__ = [
 _T = TypeVar("_T")
 
 _MODULES = ("_thread", "threading", "select", "selectors", "socket", "time")
-# How long a greenlet waits at most before it looks again. Its timer keeps the hub from ending meanwhile.
+# The longest wait of a greenlet before it checks again. Its timer keeps the hub alive meanwhile.
 _SLICE_S = 1.0
 
 
@@ -63,7 +63,7 @@ class Thread(Protocol):
         """The native identifier; None before `start`."""
 
     def start(self) -> None:
-        """Start the thread. Raises `RuntimeError` where no thread can be started any more."""
+        """Start the thread. Raises `RuntimeError` if no thread can be started any more."""
 
     def join(self, timeout: float | None = None) -> None:
         """Wait for the thread's end, at most `timeout` seconds."""
@@ -73,7 +73,7 @@ class Thread(Protocol):
 
 
 def is_patched() -> bool:
-    """Return whether gevent has replaced what threads, selectors or sockets are made of."""
+    """Return whether gevent has patched threads, selectors or sockets."""
     monkey = sys.modules.get("gevent.monkey")
     return monkey is not None and any(map(monkey.is_module_patched, _MODULES))
 
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
 else:
     thread_local = original("_thread", "_local")
 
-_names: dict[int, str] = {}  # of native threads in a patched process, which `threading` does not know
+_names: dict[int, str] = {}  # of native threads in a patched process, unknown to `threading`
 _patched_main = get_ident() if is_patched() and threading.main_thread().native_id == threading.get_native_id() else 0
 
 
@@ -114,22 +114,22 @@ def new_thread(target: Callable[..., object], args: tuple[Any, ...] = (), *, nam
 
 
 def wait_lock() -> Lock:
-    """Return a lock that is taken: one caller waits for it, and any thread releases it."""
+    """Return a locked lock: one caller waits for it, and any thread releases it."""
     lock: Lock = _GreenletLock() if is_patched() else allocate_lock()
     lock.acquire()
     return lock
 
 
 def reader_waiter(waiter: Waiter, await_news: Callable[[float | None], object]) -> Waiter:
-    """Return how a caller waits for records: by `waiter`, or as a greenlet.
+    """Return the waiter of a caller that reads records: `waiter`, or one for greenlets.
 
-    `await_news(timeout_ms)` waits, as a greenlet does, until there may be something to read (None: without a limit).
+    `await_news(timeout_ms)` waits, cooperatively, until there may be something to read (None: no limit).
     """
     return _GreenletWaiter(await_news) if is_patched() and type(waiter) is Waiter else waiter
 
 
 class _GreenletWaiter(Waiter):
-    """Waits for records beside the attempt to read, which blocks in C and would hold the hub up."""
+    """Waits for records outside the attempt to read, which blocks in C and would block the hub."""
 
     def __init__(self, await_news: Callable[[float | None], object]) -> None:
         self._await_news = await_news
@@ -145,13 +145,13 @@ class _GreenletWaiter(Waiter):
 
 
 class _GreenletLock:
-    """A lock that a greenlet waits for while its hub runs the others. A thread without greenlets may wait too."""
+    """A lock that a greenlet waits for while its hub runs other greenlets. A thread without greenlets may wait too."""
 
     __slots__ = ("_lock", "_waiting")
 
     def __init__(self) -> None:
         self._lock = allocate_lock()
-        self._waiting: deque[Callable[[], object]] = deque()  # how to wake each that waits
+        self._waiting: deque[Callable[[], object]] = deque()  # functions that wake the waiters
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # as `_thread.lock`
         if self._lock.acquire(False):
@@ -166,7 +166,7 @@ class _GreenletLock:
 
         self._waiting.append(wake)
         try:
-            # The waiter is entered before it looks, and a release wakes after it released: no release is missed.
+            # The waiter registers before it tries, and a release wakes after it released: no release is missed.
             while not self._lock.acquire(False):
                 left = _SLICE_S if until is None else min(_SLICE_S, until - time.monotonic())
                 if left <= 0:
@@ -184,7 +184,7 @@ class _GreenletLock:
 
 
 class _NativeThread:
-    """A thread that `threading` does not know: after the patch its threads are greenlets."""
+    """A native thread unknown to `threading`, whose threads are greenlets after the patch."""
 
     def __init__(self, target: Callable[..., object], args: tuple[Any, ...], name: str) -> None:
         self._target, self._args, self._name = target, args, name
@@ -215,7 +215,7 @@ class _NativeThread:
         except BaseException:
             self._is_over = True
             raise
-        self._begun.acquire()  # within microseconds; nothing of the hub's runs meanwhile
+        self._begun.acquire()  # takes microseconds; no other greenlet runs meanwhile
 
     def _main(self) -> None:
         self._ident = get_ident()
@@ -241,12 +241,12 @@ class _NativeThread:
 
 
 def _drop_hub() -> None:
-    """End what gevent made for the current thread, in which patched sockets or locks were used."""
+    """Destroy gevent's hub of the current thread, which used patched sockets or locks."""
     hub = _gevent("gevent._hub_local").get_hub_if_exists()
     if hub is not None:
         hub.destroy(destroy_loop=True)
 
 
 def _gevent(module: str) -> Any:
-    """Return a module of gevent's, in a process that it patched."""
+    """Return a gevent module, in a process that gevent patched."""
     return import_module(module)

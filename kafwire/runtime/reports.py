@@ -1,7 +1,7 @@
-"""`Reports`: the thread by which log lines and metric snapshots leave kafwire.
+"""`Reports`: the thread that emits log lines and delivers metric snapshots.
 
-Handlers and metrics hooks are foreign code: they may block, raise, or wait for Kafka. Nothing of kafwire waits for this
-thread. What it cannot keep up with is dropped and counted, and one line says so.
+Log handlers and metrics hooks are user code: they may block, raise, or wait for Kafka. kafwire never waits for this
+thread. Reports that it cannot keep up with are dropped and counted, and one line reports their number.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from collections.abc import Callable
 from kafwire.runtime.log import LogLine, log
 from kafwire.runtime.patched import SimpleQueue, allocate_lock, new_thread, wait_lock
 
-# Reports that wait at most.
+# Most reports that wait.
 LIMIT = 1000
 
 
 class Reports:
-    """One thread, which makes reports in the order in which they came."""
+    """One thread, which makes reports in the order of submission."""
 
     def __init__(self) -> None:
         self._waiting: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
@@ -30,11 +30,11 @@ class Reports:
         self._thread.start()
 
     def take(self, line: LogLine) -> None:
-        """Have a line logged."""
+        """Queue a log line."""
         self.submit(line.emit)
 
     def submit(self, report: Callable[[], object]) -> bool:
-        """Have `report` called; returns False where it is dropped, as too many wait."""
+        """Queue `report` to be called; False if it is dropped, as too many wait."""
         if self._waiting.qsize() >= LIMIT:
             with self._lock:
                 self._dropped += 1
@@ -43,20 +43,20 @@ class Reports:
         return True
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until all reports that came before were made; returns False once the time is over."""
+        """Wait until all earlier reports were made; False after `timeout_s`."""
         made = wait_lock()
         self._waiting.put(made.release)
         return made.acquire(timeout=timeout_s)
 
     def stop(self, timeout_s: float) -> None:
-        """End the thread behind all that came before, and wait for that."""
+        """End the thread after all earlier reports, and wait for that."""
         self._waiting.put(None)
         self._thread.join(timeout_s)
 
     def _main(self) -> None:
         while (report := self._waiting.get()) is not None:
             make(report)
-            del report  # a frame that waits keeps nothing alive
+            del report  # so that a waiting frame keeps nothing alive
             if self._dropped:
                 with self._lock:
                     dropped, self._dropped = self._dropped, 0
@@ -73,10 +73,10 @@ class InlineReports:
 
 
 def make(report: Callable[[], object]) -> None:
-    """Call a report; what it raises is printed, as `logging.Handler.handleError` does."""
+    """Call a report; print any exception, as `logging.Handler.handleError` does."""
     try:
         report()
-    except BaseException:  # noqa: BLE001 # a handler's `sys.exit()` ends no thread of kafwire's
+    except BaseException:  # noqa: BLE001 # a handler's `sys.exit()` ends no thread of kafwire
         if logging.raiseExceptions and sys.stderr is not None:
             with contextlib.suppress(Exception):
                 traceback.print_exc()
@@ -84,6 +84,6 @@ def make(report: Callable[[], object]) -> None:
 
 def _say(dropped: int) -> None:
     log.warning(
-        "kafwire: %d log lines and metric snapshots were dropped: a handler of a logger, or a metrics hook, takes long",
+        "kafwire: %d log lines and metric snapshots were dropped: a log handler, or a metrics hook, is too slow",
         dropped,
     )

@@ -1,4 +1,4 @@
-"""Names to addresses by the system's resolver, which blocks: in threads."""
+"""Resolves names by the system's resolver, which blocks, in threads."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import socket
 from kafwire.runtime.interfaces import Executor, SocketAddress
 from kafwire.runtime.patched import original
 
-# Names that are looked up at the same time.
+# Most simultaneous look-ups.
 LOOK_UPS = 8
 
 
 def failing_part(error: Exception) -> str:
-    """Return the part that an error of resolving blames: "name", "server", or an empty text for neither."""
-    if isinstance(error, UnicodeError):  # a label is empty or too long
+    """Return the cause of a resolver error: "name", "server", or an empty text for neither."""
+    if isinstance(error, UnicodeError):  # the name has an empty or too long label
         return "name"
     number = error.errno if isinstance(error, socket.gaierror) else None
     if number in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)):
@@ -23,7 +23,7 @@ def failing_part(error: Exception) -> str:
 
 
 class SystemResolver:
-    """The system's resolver; a few names are looked up at a time, whoever gave them up."""
+    """The system's resolver; a few look-ups run at a time, abandoned ones included."""
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor

@@ -1,1 +1,1 @@
-"""How clients prove who they are, and see who the broker is: TLS and SASL."""
+"""TLS and SASL: how clients authenticate, and how they verify the broker."""

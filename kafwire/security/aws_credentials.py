@@ -1,6 +1,6 @@
-"""AWS credentials of this process, as botocore finds them: environment, profile, container, instance, web identity.
+"""The AWS credentials of this process, as botocore finds them: environment, profile, container, instance, web identity.
 
-botocore refreshes temporary ones when they are about to expire, which takes requests: all of this blocks.
+botocore refreshes temporary credentials shortly before they expire. That takes requests, so all calls here block.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kafwire.security.oauth_token import OAuthToken
 from kafwire.security.sasl.aws_msk_iam import EXPIRES_S, bearer_token
 from kafwire.security.sasl.sigv4 import AwsCredentials
 
-INSTALL = "AWS credentials are found by the package botocore: install kafwire[aws]"
+INSTALL = "AWS credentials need the package botocore: install kafwire[aws]"
 
 
 class AmbientCredentials:
@@ -39,7 +39,7 @@ class AmbientCredentials:
         self._refused = False
 
     def __call__(self) -> AwsCredentials:
-        """Credentials that are good now. Raises `AuthenticationError` if there are none."""
+        """Return credentials that have not expired. Raises `AuthenticationError` if there are none."""
         try:
             if self._refused:
                 self._refused, self._found = False, self._look_again()
@@ -57,11 +57,11 @@ class AmbientCredentials:
         return AwsCredentials(frozen.access_key, Secret(frozen.secret_key), token)
 
     def forget(self) -> None:
-        """Look the credentials up again at the next call: a broker refused these."""
+        """Look the credentials up again at the next call, because a broker refused these."""
         self._refused = True
 
     def _look_again(self) -> Any:
-        """Sessions keep what they found: take another one, or ask the resolver of the user's."""
+        """Look up again: sessions cache credentials, so take a new one, or ask the user's session's resolver."""
         if self._given is None:
             self._session = self._new_session()
             return None
@@ -69,28 +69,28 @@ class AmbientCredentials:
 
 
 class AwsTokenProvider:
-    """A token provider for clusters that take IAM by OAUTHBEARER (Amazon MSK).
+    """A token provider for clusters that accept IAM through OAUTHBEARER (Amazon MSK).
 
     Args:
         region: the cluster's region; None: that of the session.
         session: a `botocore.session.Session`; None: one with the defaults.
 
     Raises:
-        ConfigError: botocore is not installed, or knows no region.
+        ConfigError: botocore is not installed, or no region is configured.
     """
 
     def __init__(self, region: str | None = None, session: Any = None) -> None:
         self._credentials = AmbientCredentials(session)
         found = region or self._credentials._session.get_config_variable("region")
         if not found:
-            raise ConfigError("AWS tokens are for a region: give one, or set AWS_DEFAULT_REGION")
+            raise ConfigError("AWS tokens need a region: set region= or AWS_DEFAULT_REGION")
         self._region: str = found
 
     def __call__(self) -> OAuthToken:
-        """A token that is good for 15 minutes. Raises `AuthenticationError` if there are no credentials."""
+        """Return a token that is valid for 15 minutes. Raises `AuthenticationError` if there are no credentials."""
         now = time.time()
         return OAuthToken(bearer_token(self._credentials(), region=self._region, now=now), int(now) + EXPIRES_S)
 
     def forget(self) -> None:
-        """Look the credentials up again at the next call: a broker refused a token that they signed."""
+        """Look the credentials up again at the next call, because a broker refused a token signed with them."""
         self._credentials.forget()

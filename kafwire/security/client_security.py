@@ -1,4 +1,4 @@
-"""The security of one client: what carries its connections, and how they log in."""
+"""The security of one client: TLS for its connections, and its login."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
 
 class ClientSecurity:
-    """Made once for a client, and used by all its connections. `tls` and `login` are None where they are not asked for.
+    """Holds `tls` and `login` of one client, for all its connections; each is None if it is not configured.
 
     Raises:
-        ConfigError: a file cannot be read, or something that the mechanism needs is not installed.
+        ConfigError: a file cannot be read, or a package that the mechanism needs is not installed.
     """
 
     def __init__(self, config: ClientConfig) -> None:
         self.tls: Tls | None = None
         self.login: Login | None = None
-        # Imported here, in the thread that makes the client, and only by clients that need it.
+        # Imported here, in the thread that creates the client, and only for clients that need it.
         if config.has_tls:
             from kafwire.security.tls import Tls
 

@@ -1,7 +1,7 @@
-"""HTTP requests with a deadline, for the endpoints beside Kafka: an OAuth token endpoint, a schema registry.
+"""HTTP requests with a deadline, for endpoints other than brokers: an OAuth token endpoint, a schema registry.
 
-By Python's own `urllib`: these requests are few, and may block a thread. Redirects are not followed, responses have a
-limit, and errors name the endpoint and no secret.
+Uses Python's `urllib`: these requests are few, and may block a thread. Redirects are not followed, the size of
+responses is limited, and errors name the endpoint but no secret.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _T = TypeVar("_T")
 
 
 class Transient(Exception):
-    """A failure that another attempt may mend."""
+    """A failure that a retry may fix."""
 
 
 class Refused(Exception):
-    """A failure that another attempt would not mend."""
+    """A failure that a retry would not fix."""
 
 
 class Response(NamedTuple):
@@ -55,13 +55,13 @@ class HttpsClient:
     """Sends requests to one endpoint.
 
     Args:
-        url: its address.
+        url: its URL.
         what: the endpoint as errors name it, for example "the OAuth token endpoint".
         max_bytes: the longest response.
-        ca_location: a file or folder of certificates that may sign the endpoint's; None: the system's.
-        ca_pem: the same as a text.
-        options: the names of the two options, for errors.
-        plain: whether http is allowed beyond this machine.
+        ca_location: a file or folder of trusted certificates; None: the system's.
+        ca_pem: the trusted certificates as PEM text.
+        options: the names of the two options above, for errors.
+        plain: True: http is allowed for any host, not only for this machine.
 
     Raises:
         ConfigError: the address or the certificates cannot be used.
@@ -87,14 +87,14 @@ class HttpsClient:
 
         Raises:
             Transient: the endpoint cannot be reached, or is too slow.
-            Refused: its certificate is not accepted, or its response is too long.
+            Refused: its certificate is rejected, or its response is too long.
         """
         import ssl
         from urllib.error import HTTPError, URLError
 
         left = deadline - time.monotonic()
         if left <= 0:
-            raise Transient("there was no time left to ask")
+            raise Transient("there was no time left for a request")
         try:
             with self._opener.open(request, timeout=left) as response:
                 status, data = response.status, self._body(response, deadline)
@@ -111,15 +111,15 @@ class HttpsClient:
         except (OSError, HTTPException) as problem:
             raise Transient(_reason(problem)) from None
         if len(data) > self._max_bytes:
-            raise Refused(f"its answer is larger than {self._max_bytes} bytes")
+            raise Refused(f"its response is larger than {self._max_bytes} bytes")
         return Response(status, data)
 
     def _body(self, response: Any, deadline: float) -> bytes:
-        """The body up to one byte more than is allowed, and no longer than there is time."""
+        """Return the body, at most one byte more than the limit. Raises `Transient` at the deadline."""
         found = bytearray()
         while len(found) <= self._max_bytes:
             if time.monotonic() > deadline:
-                raise Transient("its answer did not end in time")
+                raise Transient("its response did not end in time")
             part = response.read1(min(65_536, self._max_bytes + 1 - len(found)))
             if not part:
                 break
@@ -127,7 +127,7 @@ class HttpsClient:
         return bytes(found)
 
     def _told(self, refused: Any, deadline: float) -> bytes:
-        """The body of a response that is an error, if it has one."""
+        """Return the body of an error response, or b"" without one."""
         try:
             return self._body(refused.fp, deadline)
         except (OSError, HTTPException, Transient, AttributeError):
@@ -138,7 +138,7 @@ def retried(timeout_s: float, attempt: Callable[[float], _T], late: Callable[[st
     """Call `attempt(deadline)` until it raises no `Transient`, with growing pauses.
 
     Raises:
-        Exception: made by `late` of the last failure, when the time is over; any other error of the attempt.
+        Exception: the result of `late` for the last failure, when the time is over; any other error of the attempt.
     """
     deadline = time.monotonic() + timeout_s
     backoff = BACKOFF_S
@@ -155,7 +155,7 @@ def retried(timeout_s: float, attempt: Callable[[float], _T], late: Callable[[st
 
 
 def without(secrets: Iterable[Secret], text: str) -> str:
-    """A text of an endpoint without the secrets that it repeats."""
+    """Return a text of an endpoint, with the secrets in it masked."""
     for secret in secrets:
         text = text.replace(secret.reveal(), "***")
     return show(text.encode(errors="replace"))
@@ -170,26 +170,26 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_url(url: str, what: str, *, plain: bool) -> str:
-    """The address as it may be shown. Raises `ConfigError`, which shows less."""
+    """Check the URL, and return it as logs may show it. Raises `ConfigError`, which shows even less of it."""
     schemes = "http:// or https://" if plain else "https://"
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise ConfigError(f"{what} is no valid address") from None
+        raise ConfigError(f"{what} is not a valid address") from None
     host = parts.hostname
     if parts.scheme not in ("http", "https") or not host or not url.isascii() or not url.isprintable() or " " in url:
-        raise ConfigError(f"{what} is an address that begins with {schemes}")
+        raise ConfigError(f"{what} must be an address that begins with {schemes}")
     if parts.username is not None or parts.password is not None:
-        raise ConfigError(f"{what} has no user name or password in its address")
+        raise ConfigError(f"{what} must not have a user name or password in its address")
     if parts.scheme == "http" and not plain and not is_loopback(host):
-        raise ConfigError(f"{what} at {host!r} is not this machine: its address begins with https://")
+        raise ConfigError(f"{what} at {host!r} is not this machine: its address must begin with https://")
     shown = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{shown}{'' if port is None else f':{port}'}{parts.path}"
 
 
 def _opener(url: str, ca_location: str | None, ca_pem: str | None, options: tuple[str, str]) -> OpenerDirector:
-    """The opener of addresses, which follows no redirect."""
+    """Return an opener of URLs that follows no redirect."""
     from urllib.request import HTTPRedirectHandler, HTTPSHandler, ProxyHandler, build_opener
 
     class NoRedirects(HTTPRedirectHandler):
@@ -200,7 +200,7 @@ def _opener(url: str, ca_location: str | None, ca_pem: str | None, options: tupl
 
     parts = urlsplit(url)
     if parts.scheme == "http":
-        this_machine = is_loopback(parts.hostname or "")  # no proxy is between
+        this_machine = is_loopback(parts.hostname or "")  # (without a proxy)
         return build_opener(NoRedirects(), *([ProxyHandler({})] if this_machine else []))
     return build_opener(NoRedirects(), HTTPSHandler(context=_tls(ca_location, ca_pem, options)))
 
@@ -211,7 +211,7 @@ def _tls(ca_location: str | None, ca_pem: str | None, options: tuple[str, str]) 
 
     context = ssl.create_default_context() if not (ca_location or ca_pem) else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # any certificate that is trusted is an anchor
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # any trusted certificate is an anchor
     try:
         if ca_location:
             if Path(ca_location).is_dir():
@@ -237,9 +237,9 @@ def _trust(context: ssl.SSLContext, text: bytes, where: str) -> None:
 
 
 def _reason(problem: object) -> str:
-    """An error of the network in a few words."""
+    """Describe a network error in a few words."""
     if isinstance(problem, TimeoutError):
-        return "it did not answer in time"
+        return "it did not respond in time"
     if isinstance(problem, OSError) and problem.strerror:
         return problem.strerror
     return show(str(problem).encode(errors="replace")) or type(problem).__name__

@@ -1,4 +1,7 @@
-"""Assertions (RFC 7523), signed JWTs by which a client proves itself to a token endpoint: from a file, or made here."""
+"""JWT assertions (RFC 7523), which authenticate a client at a token endpoint.
+
+They come from a file, or are signed here.
+"""
 
 from __future__ import annotations
 
@@ -19,20 +22,20 @@ MAX_FILE_BYTES = 1 << 20
 
 
 class Assertion(Protocol):
-    """Makes an assertion for each token that is fetched."""
+    """Makes an assertion for each token request."""
 
     def make(self) -> Secret:
-        """The assertion. Raises `AuthenticationError`."""
+        """Return the assertion. Raises `AuthenticationError`."""
 
 
 @dataclass(frozen=True)
 class AssertionFile:
-    """An assertion that something else puts into a file, and renews there."""
+    """An assertion in a file that another program renews."""
 
     path: str
 
     def make(self) -> Secret:
-        """What the file has now. Raises `AuthenticationError` if it has expired."""
+        """Return the file's current content. Raises `AuthenticationError` if the assertion has expired."""
         text = _read(self.path, "assertion file").strip()
         ends = expiry_of_jwt(text)
         if not text:
@@ -46,22 +49,22 @@ class AssertionFile:
 
 @dataclass(frozen=True, kw_only=True)
 class SignedAssertion:
-    """An assertion that is made and signed here (KIP-1139). It needs the package `cryptography`.
+    """An assertion that is created and signed here (KIP-1139). It needs the package `cryptography`.
 
-    Claims that are given go before those of the template; times are always made anew.
+    The claims below take precedence over those of the template; times are always set here.
 
     Args:
         algorithm: one of `ALGORITHMS`.
-        private_key_file: the key in PEM, read again for each assertion.
+        private_key_file: the key as PEM, read again for each assertion.
         private_key_pem: the key itself, instead of a file.
-        private_key_passphrase: of an encrypted key.
-        jwt_template_file: a JSON object whose `header` and `payload` are parts of the assertion.
+        private_key_passphrase: the passphrase of an encrypted key.
+        jwt_template_file: a JSON object with `header` and `payload`, to which the assertion adds its own.
         claim_aud: the audience, usually the token endpoint.
         claim_iss: the issuer, usually the client's id.
         claim_sub: the subject.
-        claim_exp_seconds: for how long it is good.
-        claim_nbf_seconds: for how long it has been good: clocks differ.
-        claim_jti_include: whether it has an id of its own.
+        claim_exp_seconds: the seconds until the assertion expires.
+        claim_nbf_seconds: the seconds by which its start (`nbf`) lies in the past, as clocks differ.
+        claim_jti_include: whether it has a unique id (`jti`).
     """
 
     algorithm: str = "RS256"
@@ -77,18 +80,18 @@ class SignedAssertion:
     claim_jti_include: bool = False
 
     def __post_init__(self) -> None:
-        """See that it can be made. Raises `ConfigError`."""
+        """Check the fields. Raises `ConfigError`."""
         if self.algorithm not in ALGORITHMS:
-            raise ConfigError(f"an assertion is signed by {' or '.join(ALGORITHMS)}, not by {self.algorithm!r}")
+            raise ConfigError(f"an assertion must be signed by {' or '.join(ALGORITHMS)}, not by {self.algorithm!r}")
         if (self.private_key_file is None) == (not self.private_key_pem):
-            raise ConfigError("an assertion needs a private key, as a file or as PEM, and not both")
+            raise ConfigError("an assertion needs a private key, either as a file or as PEM")
         try:
             import cryptography  # noqa: F401
         except ImportError:
-            raise ConfigError("assertions are signed by the package cryptography: install kafwire[oauth]") from None
+            raise ConfigError("assertions need the package cryptography: install kafwire[oauth]") from None
 
     def make(self) -> Secret:
-        """A new assertion. Raises `AuthenticationError` for a key or a template that cannot be read."""
+        """Return a new assertion. Raises `AuthenticationError` for a key or a template that cannot be read."""
         header, payload = self._template()
         now = int(time.time())
         header |= {"alg": self.algorithm, "typ": "JWT"}
@@ -113,7 +116,7 @@ class SignedAssertion:
             if isinstance(header, dict) and isinstance(payload, dict) and parts.keys() & {"header", "payload"}:
                 return dict(header), dict(payload)
         raise AuthenticationError(
-            f"the template of assertions {self.jwt_template_file!r} is no JSON object with a header and a payload"
+            f"the template of assertions {self.jwt_template_file!r} is not a JSON object with a header and a payload"
         )
 
     def _sign(self, data: bytes) -> bytes:
@@ -123,10 +126,10 @@ class SignedAssertion:
         key = self._key()
         if self.algorithm == "RS256":
             if not isinstance(key, rsa.RSAPrivateKey):
-                raise AuthenticationError("the private key of assertions is no RSA key, which RS256 needs")
+                raise AuthenticationError("the private key of assertions is not an RSA key, which RS256 needs")
             return key.sign(data, padding.PKCS1v15(), hashes.SHA256())
         if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-            raise AuthenticationError("the private key of assertions is no key of the curve P-256, which ES256 needs")
+            raise AuthenticationError("the private key of assertions is not a P-256 key, which ES256 needs")
         r, s = utils.decode_dss_signature(key.sign(data, ec.ECDSA(hashes.SHA256())))
         return r.to_bytes(32) + s.to_bytes(32)
 
@@ -145,7 +148,7 @@ class SignedAssertion:
         except (ValueError, TypeError, UnsupportedAlgorithm):
             where = f" in {self.private_key_file!r}" if self.private_key_file is not None else ""
             raise AuthenticationError(
-                f"the private key of assertions{where} cannot be read: it is no PEM, or its passphrase is another"
+                f"the private key of assertions{where} cannot be read: it is not PEM, or its passphrase is wrong"
             ) from None
 
 

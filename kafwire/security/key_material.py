@@ -1,6 +1,7 @@
-"""Keys, certificates and revocation lists as PEM, from the files and texts that options name.
+"""Keys, certificates and revocation lists as PEM, from the files and texts in the client's options.
 
-What a file is shows in its bytes: PEM, PKCS#12, or a Java keystore (JKS), which is refused with what converts it.
+The content tells the type of a file: PEM, PKCS#12, or a Java keystore (JKS). The latter is an error that gives the
+command for a conversion.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from kafwire.security_config import SecurityConfig
 _JKS = b"\xfe\xed\xfe\xed"
 _JCEKS = b"\xce\xce\xce\xce"
 _PEM = b"-----BEGIN "
-# The outermost part of a PKCS#12 file: a sequence with a length of two bytes, or without one.
+# The first bytes of a PKCS#12 file: a sequence with a length of two or three bytes, or of indefinite length.
 _PKCS12 = (b"\x30\x82", b"\x30\x80", b"\x30\x83")
 _LIMIT = 16 << 20
-# Java's users write a PEM text in one line.
+# Java users write PEM texts in one line.
 _ONE_LINE = re.compile(r"(-----BEGIN [A-Z0-9 ]+-----)\s*(.*?)\s*(-----END [A-Z0-9 ]+-----)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class KeyMaterial:
-    """PEM texts; None: there is none, and for `trusted` the system's trust store."""
+    """PEM texts. None: not given; for `trusted` it means the system's trust store."""
 
     trusted: bytes | None = None
     certificates: bytes | None = None
@@ -37,7 +38,7 @@ class KeyMaterial:
 
 
 def load(config: SecurityConfig) -> KeyMaterial:
-    """Read what the options of a client name. Raises `ConfigError` that names option and file."""
+    """Read the files and texts of the client's options. Raises `ConfigError` that names the option and the file."""
     trusted = _trusted(config)
     revoked = None if config.ssl_crl_location is None else _file("ssl_crl_location", config.ssl_crl_location)
     if config.ssl_keystore_location is not None:
@@ -55,7 +56,7 @@ def load(config: SecurityConfig) -> KeyMaterial:
 
 
 def paths(config: SecurityConfig) -> list[Path]:
-    """The files that `load` reads."""
+    """Return the files that `load` reads."""
     named = (
         *(config.ssl_ca_location, config.ssl_certificate_location, config.ssl_key_location),
         *(config.ssl_keystore_location, config.ssl_crl_location),
@@ -72,7 +73,7 @@ def _trusted(config: SecurityConfig) -> bytes | None:
     if config.ssl_ca_pem is not None:
         return _pem("ssl_ca_pem", config.ssl_ca_pem)
     name = config.ssl_ca_location
-    if name is None or name == "probe":  # librdkafka's word for the system's
+    if name is None or name == "probe":  # librdkafka's word for the system's trust store
         return None
     option = "ssl_ca_location"
     if Path(name).is_dir():
@@ -122,8 +123,8 @@ def _pem_file(option: str, name: str) -> bytes:
     data = _file(option, name)
     if _PEM not in data:
         _refuse_java(option, name, data)
-        other = "; set ssl_keystore_location for a PKCS#12 file" if data.startswith(_PKCS12) else ""
-        raise ConfigError(f"option {option}={name!r}: this is no PEM file{other}")
+        other = "; for a PKCS#12 file, set ssl_keystore_location" if data.startswith(_PKCS12) else ""
+        raise ConfigError(f"option {option}={name!r}: this is not a PEM file{other}")
     _text(option, data)
     return data
 
@@ -132,21 +133,21 @@ def _text(option: str, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise ConfigError(f"option {option}: this is no text, which PEM is") from None
+        raise ConfigError(f"option {option}: this is not text, but PEM is text") from None
 
 
 def _pem(option: str, text: str | Secret) -> bytes:
-    """A text of the user's, with line ends where OpenSSL needs them."""
+    """Return a user's PEM text with the line ends that OpenSSL needs."""
     given = Secret(text)
     blocks = _ONE_LINE.findall(given.reveal())
     if not blocks:
         hint = "; to name a file, set " + option.replace("_pem", "_location") if "\n" not in given.reveal() else ""
         raise ConfigError(
-            f"option {option}: this is no PEM text, which has -----BEGIN ...----- and -----END ...-----{hint}"
+            f"option {option}: this is not a PEM text, which has -----BEGIN ...----- and -----END ...-----{hint}"
         )
     lines = []
     for begin, body, end in blocks:
-        # Headers of an encrypted key in the old format have lines of their own.
+        # Headers of an encrypted key in the old format are on lines of their own.
         lines += [begin, body if ":" in body or "\n" in body else body.replace(" ", "\n"), end]
     return ("\n".join(lines) + "\n").encode()
 
@@ -155,7 +156,7 @@ def _refuse_java(option: str, name: str, data: bytes) -> None:
     if data.startswith((_JKS, _JCEKS)):
         source, better = (shlex.quote(str(path)) for path in (name, Path(name).with_suffix(".p12")))
         raise ConfigError(
-            f"option {option}={name!r}: this is a Java keystore, which only Java reads. Convert it:\n"
+            f"option {option}={name!r}: this is a Java keystore, which only Java can read. Convert it:\n"
             f"keytool -importkeystore -srckeystore {source} -destkeystore {better} -deststoretype PKCS12"
         )
 
@@ -163,10 +164,10 @@ def _refuse_java(option: str, name: str, data: bytes) -> None:
 def _pkcs12(
     option: str, name: str, data: bytes, password_option: str, password: Secret | None
 ) -> tuple[Secret | None, bytes]:
-    """(private key, certificates), as PEM."""
+    """Return (private key, certificates) as PEM."""
     from kafwire.security import _tls
 
-    # No frame has the password as a local: reports of errors may show these.
+    # No frame has the password as a local variable, as error reports may show these.
     secret = password or Secret("")
     try:
         key, certificates = _tls.read_pkcs12(data, secret.reveal().encode())
@@ -179,7 +180,7 @@ def _pkcs12(
         if error.part == "encryption":
             source, pem = (shlex.quote(str(path)) for path in (name, Path(name).with_suffix(".pem")))
             raise ConfigError(
-                f"option {option}={name!r}: OpenSSL does not support its encryption any more. Convert it, and name "
+                f"option {option}={name!r}: OpenSSL no longer supports its encryption. Convert it, and name "
                 f"the new file:\nopenssl pkcs12 -legacy -in {source} -aes256 -out {pem}"
             ) from None
         raise ConfigError(f"option {option}={name!r}: it cannot be read as PKCS#12 ({error.reason})") from None
@@ -189,7 +190,7 @@ def _pkcs12(
 def _pkcs12_by_cryptography(
     option: str, name: str, data: bytes, password_option: str, password: Secret
 ) -> tuple[bytes, bytes]:
-    """Where there is no libcrypto to ask."""
+    """Read PKCS#12 with the package `cryptography`, if there is no libcrypto."""
     try:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
     except ImportError:

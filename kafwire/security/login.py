@@ -1,6 +1,6 @@
-"""How one client logs in to all of its brokers: its options in, an exchange for each connection out.
+"""The login of one client to all its brokers: takes its options, and makes an exchange for each connection.
 
-Tokens, AWS credentials and derived keys are shared by the connections of the client, and so are Kerberos' tickets.
+The client's connections share tokens, AWS credentials, derived keys, and Kerberos tickets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MECHANISMS = (plain.MECHANISM, *scram.HASHES, oauthbearer.MECHANISM, aws_msk_iam
 
 
 class LoginOptions(Protocol):
-    """The options of a client that are about logging in, by their names. None: not given."""
+    """The client's login options, by their names. None: not given."""
 
     @property
     def sasl_mechanism(self) -> str | None:
@@ -31,15 +31,15 @@ class LoginOptions(Protocol):
 
     @property
     def sasl_username(self) -> str | None:
-        """PLAIN, SCRAM: who logs in; a delegation token's id."""
+        """PLAIN, SCRAM: the user name, or a delegation token's id."""
 
     @property
     def sasl_password(self) -> Secret | None:
-        """PLAIN, SCRAM: their password; a delegation token's HMAC in base64."""
+        """PLAIN, SCRAM: the user's password, or a delegation token's HMAC in base64."""
 
     @property
     def sasl_tokenauth(self) -> bool:
-        """SCRAM: whether these are a delegation token's."""
+        """SCRAM: whether name and password are those of a delegation token."""
 
     @property
     def sasl_oauthbearer_token_provider(self) -> Callable[[], object] | None:
@@ -47,107 +47,107 @@ class LoginOptions(Protocol):
 
     @property
     def sasl_oauthbearer_token_endpoint_url(self) -> str | None:
-        """OAUTHBEARER: where tokens are fetched, instead of a provider."""
+        """OAUTHBEARER: the URL of the token endpoint, instead of a provider."""
 
     @property
     def sasl_oauthbearer_client_id(self) -> str | None:
-        """For the endpoint."""
+        """The client id at the token endpoint."""
 
     @property
     def sasl_oauthbearer_client_secret(self) -> Secret | None:
-        """For the endpoint."""
+        """The client secret at the token endpoint."""
 
     @property
     def sasl_oauthbearer_scope(self) -> str | None:
-        """For the endpoint."""
+        """The scope in requests to the token endpoint."""
 
     @property
     def sasl_oauthbearer_extensions(self) -> str | Mapping[str, str] | None:
-        """SASL extensions: a mapping, or "name=value,name=value". Those of a token go before them."""
+        """SASL extensions: a mapping, or "name=value,name=value". Extensions of a token take precedence."""
 
     @property
     def sasl_oauthbearer_grant_type(self) -> str | None:
-        """For the endpoint; None: client_credentials."""
+        """The grant type at the token endpoint; None: client_credentials."""
 
     @property
     def sasl_oauthbearer_assertion_file(self) -> str | None:
-        """An assertion that something else renews; all other options of assertions are without effect then."""
+        """A file with an assertion that another program renews; all other options of assertions are then ignored."""
 
     @property
     def sasl_oauthbearer_assertion_algorithm(self) -> str | None:
-        """RS256 (None, too) or ES256."""
+        """The algorithm of assertions: RS256 (also for None) or ES256."""
 
     @property
     def sasl_oauthbearer_assertion_private_key_file(self) -> str | None:
-        """By which assertions are signed."""
+        """The file of the private key that signs assertions."""
 
     @property
     def sasl_oauthbearer_assertion_private_key_pem(self) -> Secret | None:
-        """The key itself, instead of a file."""
+        """The private key itself as PEM, instead of a file."""
 
     @property
     def sasl_oauthbearer_assertion_private_key_passphrase(self) -> Secret | None:
-        """Of an encrypted key."""
+        """The passphrase of an encrypted private key."""
 
     @property
     def sasl_oauthbearer_assertion_jwt_template_file(self) -> str | None:
-        """Header and payload that assertions begin with."""
+        """A file with the header and payload to start assertions from."""
 
     @property
     def sasl_oauthbearer_assertion_claim_aud(self) -> str | None:
-        """A claim of assertions."""
+        """The audience (`aud`) in assertions."""
 
     @property
     def sasl_oauthbearer_assertion_claim_iss(self) -> str | None:
-        """A claim of assertions."""
+        """The issuer (`iss`) in assertions."""
 
     @property
     def sasl_oauthbearer_assertion_claim_sub(self) -> str | None:
-        """A claim of assertions."""
+        """The subject (`sub`) in assertions."""
 
     @property
     def sasl_oauthbearer_assertion_claim_exp_seconds(self) -> int:
-        """For how long assertions are good."""
+        """The seconds until an assertion expires."""
 
     @property
     def sasl_oauthbearer_assertion_claim_nbf_seconds(self) -> int:
-        """For how long they have been good."""
+        """The seconds by which an assertion's start (`nbf`) lies in the past."""
 
     @property
     def sasl_oauthbearer_assertion_claim_jti_include(self) -> bool:
-        """Whether each has an id."""
+        """Whether each assertion has a unique id (`jti`)."""
 
     @property
     def https_ca_location(self) -> str | None:
-        """A file or folder of certificates for the endpoint."""
+        """A file or folder of trusted certificates for the token endpoint."""
 
     @property
     def https_ca_pem(self) -> str | None:
-        """The same as a text."""
+        """The trusted certificates for the token endpoint as PEM text."""
 
     @property
     def sasl_kerberos_service_name(self) -> str | None:
-        """GSSAPI: the brokers' service; None: kafka."""
+        """GSSAPI: the brokers' service name; None: kafka."""
 
     @property
     def sasl_kerberos_principal(self) -> str | None:
-        """GSSAPI: who logs in."""
+        """GSSAPI: the client's principal."""
 
     @property
     def sasl_kerberos_keytab(self) -> str | None:
-        """GSSAPI: a file with their key; None: tickets are in the user's cache."""
+        """GSSAPI: a file with the principal's key; None: take tickets from the user's cache."""
 
     @property
     def sasl_aws_region(self) -> str | None:
-        """AWS_MSK_IAM: the cluster's region; None: as brokers are named."""
+        """AWS_MSK_IAM: the cluster's region; None: the region in the broker's host name."""
 
 
 class Login:
-    """Makes the exchanges of one client. Its mechanism's packages are imported when it is made, and no others.
+    """Makes the exchanges of one client. It imports the packages of its mechanism when it is created, and no others.
 
     Args:
-        options: the client's.
-        timeout_s: for how long a connection waits for a token, or for AWS credentials.
+        options: the client's options.
+        timeout_s: how long a connection waits for a token, or for AWS credentials.
 
     Raises:
         ConfigError: an option is missing or wrong, or a package is not installed.
@@ -165,7 +165,7 @@ class Login:
         self._credentials: SharedCall[AwsCredentials] | None = None
         self._extensions: dict[str, str] = {}
         if self.mechanism not in MECHANISMS:
-            raise ConfigError(f"sasl_mechanism is one of {', '.join(MECHANISMS)}, not {self.mechanism!r}")
+            raise ConfigError(f"sasl_mechanism must be one of {', '.join(MECHANISMS)}, not {self.mechanism!r}")
         if self.mechanism == oauthbearer.MECHANISM:
             self._prepare_tokens(options)
         elif self.mechanism == aws_msk_iam.MECHANISM:
@@ -183,7 +183,7 @@ class Login:
 
     @property
     def identity(self) -> str:
-        """Who logs in, as errors name them."""
+        """The user, as errors name it."""
         named = self._options.sasl_username or self._options.sasl_kerberos_principal
         if named is not None:
             return repr(named)
@@ -191,7 +191,7 @@ class Login:
 
     @property
     def asks(self) -> str:
-        """What a step of the exchange that blocks waits for, as errors name it."""
+        """The blocking operation of an exchange, as errors name it."""
         if self.mechanism == gssapi.MECHANISM:
             return "Kerberos (its KDC, or a name server)"
         return "the derivation of the password's key"
@@ -203,7 +203,7 @@ class Login:
 
     @property
     def epoch(self) -> int:
-        """Grows when a refusal makes the credentials invalid."""
+        """A number that grows when a refusal makes the credentials invalid."""
         return self._refusals.epoch
 
     def refused(self, host: str, epoch: int, now: float, why: str) -> bool:
@@ -211,9 +211,9 @@ class Login:
 
         Args:
             host: the broker's name.
-            epoch: `epoch` before the exchange was made.
+            epoch: the value of `epoch` before the exchange was made.
             now: seconds since 1970.
-            why: what the broker said.
+            why: the broker's reason.
 
         Returns:
             True if the next exchange has other credentials; False for a password or a delegation token.
@@ -225,19 +225,19 @@ class Login:
         return True
 
     def accepted(self, host: str) -> None:
-        """A broker has accepted this client."""
+        """Note that a broker has accepted this client."""
         self._refusals.clear(host)
 
     async def exchange(self, engine: Engine, host: str) -> Exchange:
-        """A new exchange with one broker; also to authenticate again. On the engine only.
+        """Return a new exchange with one broker, for a login or a re-authentication. On the engine only.
 
         Args:
-            engine: what the client runs on.
-            host: the broker's name, as the client was given it: not its address.
+            engine: the client's engine.
+            host: the broker's name as configured or in metadata, not its resolved address.
 
         Raises:
-            AuthenticationError: there is no token, or there are no credentials, or this broker has refused several and
-                the pause before the next lasts.
+            AuthenticationError: there is no token, or there are no credentials; or this broker has refused several, and
+                the pause before the next attempt lasts.
         """
         options = self._options
         self._refusals.check(host, engine.clock.time_ns() / 1e9)
@@ -277,7 +277,7 @@ class Login:
 
     @staticmethod
     def expires_at(exchange: Exchange) -> float | None:
-        """When what an exchange was made of ends, in seconds since 1970; None: not known, or never."""
+        """When an exchange's credentials expire, in seconds since 1970; None: unknown, or never."""
         found: float | None = getattr(exchange, "expires_at", None)
         return found
 
@@ -291,7 +291,7 @@ class Login:
             )
         if provider is not None:
             if not callable(provider):
-                raise ConfigError("sasl_oauthbearer_token_provider is a function without arguments")
+                raise ConfigError("sasl_oauthbearer_token_provider must be a function without arguments")
             self._tokens = TokenSource(provider, timeout_s=self._timeout_s)
             self._forget = self._tokens.forget
             return
@@ -307,7 +307,8 @@ class Login:
             assertion=_assertion(options),
             ca_location=options.https_ca_location,
             ca_pem=options.https_ca_pem,
-            timeout_s=0.95 * self._timeout_s,  # it says more of the reason than whoever waits for it
+            # shorter, as the endpoint's error has more detail than the caller's timeout
+            timeout_s=0.95 * self._timeout_s,
         )
         self._tokens = TokenSource(endpoint, timeout_s=self._timeout_s, what=f"the token endpoint {endpoint.name}")
         self._forget = self._tokens.forget
@@ -326,7 +327,7 @@ class Login:
         self._forget = ambient.forget
 
     def _forget_tickets(self) -> None:
-        """Take tickets from the keytab again, into another cache."""
+        """Take new tickets from the keytab, into another cache."""
         self._cache = _new_cache()
 
 
@@ -335,7 +336,7 @@ def _new_cache() -> str:
 
 
 def _assertion(options: LoginOptions) -> Any:
-    """What makes assertions, if any are wanted."""
+    """Return the source of assertions, or None if they are not configured."""
     from kafwire.security.jwt_assertion import AssertionFile, SignedAssertion
 
     if options.sasl_oauthbearer_assertion_file:
@@ -360,11 +361,11 @@ def _assertion(options: LoginOptions) -> Any:
 
 
 def _extensions(given: str | Mapping[str, str] | None) -> dict[str, str]:
-    """Extensions as names and values. Raises `ConfigError`, which shows no value."""
+    """Return extensions as names and values. Raises `ConfigError`, which shows no value."""
     if isinstance(given, str):
         pairs = [part.strip().partition("=") for part in given.split(",") if part.strip()]
         if not all(equals for _, equals, _ in pairs):
-            raise ConfigError("sasl_oauthbearer_extensions is name=value,name=value")
+            raise ConfigError("sasl_oauthbearer_extensions must be name=value,name=value")
         found = {name.strip(): value.strip() for name, _, value in pairs}
         if len(found) < len(pairs):
             raise ConfigError("sasl_oauthbearer_extensions has a name twice")

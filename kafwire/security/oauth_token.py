@@ -1,4 +1,4 @@
-"""An OAuth token, and what a token provider may return in its place. No clock here: who asks knows the time."""
+"""An OAuth token, and what a token provider may return instead. Has no clock: callers pass the time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafwire.secret import Secret
 
 __all__ = ["OAuthToken"]
 
-# In seconds since 1970 this is the year 33658; in milliseconds it was 2001.
+# In seconds since 1970 this is the year 33658; in milliseconds, 2001.
 _LATEST = 1e12
 
 
@@ -25,14 +25,14 @@ class OAuthToken:
 
     Args:
         value: the token, a text or a `Secret`; `repr` does not show it.
-        expires_at: when it ends, in seconds since 1970. None: as the token says itself if it is a JWT, else not known.
-            A token whose end is not known is asked for anew for every connection.
-        principal: whom it is for; None: not known. It is not sent.
-        scope: what it is for. It is not sent.
+        expires_at: when it expires, in seconds since 1970. None: the `exp` of a JWT, else unknown. A token without a
+            known expiry is fetched again for every connection.
+        principal: the token's user; None: unknown. It is not sent.
+        scope: the token's scope. It is not sent.
         extensions: SASL extensions that are sent with it (KIP-342), such as `logicalCluster`.
 
     Raises:
-        TypeError: `value` is no text, or `expires_at` no number.
+        TypeError: `value` is not text, or `expires_at` is not a number.
         ConfigError: `expires_at` is not in seconds since 1970, but in milliseconds, for example.
 
     Example:
@@ -70,7 +70,7 @@ OAuthToken.__module__ = "kafwire"
 def _seconds(expires_at: object) -> float:
     if isinstance(expires_at, bool) or not isinstance(expires_at, int | float):
         if isinstance(expires_at, bool) or not hasattr(expires_at, "__index__"):  # (numpy's integers have it)
-            raise TypeError(f"expires_at is a number of seconds since 1970, not {type(expires_at).__name__!r}")
+            raise TypeError(f"expires_at must be a number of seconds since 1970, not {type(expires_at).__name__!r}")
         expires_at = operator.index(expires_at)
     if math.isnan(expires_at) or _LATEST < expires_at < math.inf:
         raise ConfigError(
@@ -80,7 +80,7 @@ def _seconds(expires_at: object) -> float:
 
 
 def expiry_of_jwt(token: str) -> float | None:
-    """`exp` of a JWT, which is not verified: the broker does that. None if it has none, or is no JWT."""
+    """Return `exp` of a JWT, or None without one. The JWT is not verified: the broker does that."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -96,6 +96,6 @@ def expiry_of_jwt(token: str) -> float | None:
         seconds = float(ends)
     except OverflowError:
         return None
-    if seconds > _LATEST:  # an issuer that writes milliseconds against RFC 7519
+    if seconds > _LATEST:  # an issuer that writes milliseconds, against RFC 7519
         seconds /= 1000
     return seconds if math.isfinite(seconds) else None

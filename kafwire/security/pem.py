@@ -1,4 +1,4 @@
-"""PEM texts, taken apart into their objects: one that cannot be read must not hide those behind it. Imports nothing."""
+"""Splits PEM texts into their objects, so that an unreadable one does not hide the next. Imports nothing."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _EDGE = re.compile(rb"-----(BEGIN|END) ([A-Z0-9 ]+)-----")
 
 
 class PemObject(NamedTuple):
-    """One object: its text with its first and last line, and the number of its first line."""
+    """One object: its text including the first and last line, and the number of its first line."""
 
     text: bytes
     line: int
 
 
 def objects(text: bytes, kinds: tuple[bytes, ...]) -> tuple[PemObject, ...]:
-    r"""Find the objects of some kinds, whatever is between them.
+    r"""Find the objects of some kinds, regardless of text between them.
 
     Args:
         text: PEM.
         kinds: the words after BEGIN.
 
     Returns:
-        The objects in their order; one without an end goes on to the next begin.
+        The objects in order; an object without an END line extends to the next BEGIN.
 
     Example:
         >>> text = b"a comment\n-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"

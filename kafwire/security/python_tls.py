@@ -1,4 +1,4 @@
-"""TLS by Python's module ssl, under the GIL: where there is no shared libssl to bind, or a user brings the context."""
+"""TLS with Python's module ssl, under the GIL: without a shared libssl to bind, or with a user's `ssl.SSLContext`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from kafwire.security_config import SecurityConfig
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 
 
-Unreadable = tuple[str, int, str]  # part, index and reason, as `_tls.Context.unreadable` has them
+Unreadable = tuple[str, int, str]  # part, index and reason, as in `_tls.Context.unreadable`
 
 
 def make_context(config: SecurityConfig, material: KeyMaterial) -> tuple[ssl.SSLContext, list[Unreadable]]:
-    """Make an `ssl.SSLContext` with the settings of `_tls.Context`; return it with the objects that were left out.
+    """Make an `ssl.SSLContext` with the settings of `_tls.Context`; return it and the objects that were skipped.
 
     Raises:
-        ConfigError: nothing of one kind can be used.
+        ConfigError: no object of one kind can be used.
     """
     unreadable: list[Unreadable] = []
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -36,7 +36,7 @@ def make_context(config: SecurityConfig, material: KeyMaterial) -> tuple[ssl.SSL
     context.minimum_version, context.maximum_version = min(versions), max(versions)
     _choose_ciphers(context, config.ssl_cipher_suites)
     if hasattr(context, "hostname_checks_common_name"):
-        context.hostname_checks_common_name = True  # of certificates without subjectAltName
+        context.hostname_checks_common_name = True  # for certificates without subjectAltName
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # any certificate of the trust store is an anchor
     if material.trusted is not None:
         bad = trust(context, material.trusted)
@@ -55,10 +55,10 @@ def make_context(config: SecurityConfig, material: KeyMaterial) -> tuple[ssl.SSL
 
 
 def trust(context: ssl.SSLContext, text: bytes) -> list[tuple[int, str]] | None:
-    """Trust each certificate of a PEM text that can be read.
+    """Trust each readable certificate of a PEM text.
 
     Returns:
-        The others: index and reason. None: no certificate can be read.
+        Index and reason of the unreadable certificates. None: no certificate can be read.
     """
     found = pem.objects(text, pem.CERTIFICATES)
     bad = []
@@ -75,7 +75,7 @@ def _reason(error: ssl.SSLError) -> str:
 
 
 def _readable_chain(text: bytes) -> tuple[bytes, list[tuple[int, str]]]:
-    """The certificates of this client that can be read, and index and reason of the others."""
+    """Return the client's readable certificates, and index and reason of the others."""
     bad = trust(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), text)
     if bad is None or any(at == 0 for at, _ in bad):
         raise ConfigError("ssl_certificate_location or ssl_certificate_pem: the client's certificate cannot be read")
@@ -89,9 +89,7 @@ def _choose_ciphers(context: ssl.SSLContext, names: str | None) -> None:
         return
     chosen = [name for name in names.replace(",", ":").split(":") if name]
     if any(name.startswith("TLS_") for name in chosen):
-        raise ConfigError(
-            "ssl_cipher_suites: Python's module ssl, which TLS runs by here, cannot choose those of TLS 1.3"
-        )
+        raise ConfigError("ssl_cipher_suites: Python's module ssl, which does TLS here, cannot choose those of TLS 1.3")
     try:
         context.set_ciphers(":".join(chosen))
     except ssl.SSLError:
@@ -132,7 +130,7 @@ def _load_chain(context: ssl.SSLContext, material: KeyMaterial, chain: bytes) ->
 
 @contextlib.contextmanager
 def _file(data: bytes) -> Iterator[str]:
-    """The name of a file with these bytes, in memory where the system can; Python's module ssl takes nothing else."""
+    """Yield the name of a file with these bytes, in memory if possible; Python's module ssl accepts nothing else."""
     if hasattr(os, "memfd_create"):
         number = os.memfd_create("kafwire-tls", os.MFD_CLOEXEC)
         try:

@@ -1,11 +1,11 @@
-"""Credentials that brokers refused: when a login may ask for others. No clock of its own: times are passed in."""
+"""Refused credentials: when a login may use new ones. Has no clock: callers pass times."""
 
 from __future__ import annotations
 
 from kafwire.errors import AuthenticationError
 from kafwire.lazy_dataclass import dataclass
 
-# The first refusal allows other credentials at once; later ones after a pause that doubles.
+# After the first refusal, new credentials are used at once; after later ones, following a pause that doubles.
 BACKOFF_S, MAX_BACKOFF_S = 0.5, 10.0
 
 
@@ -19,10 +19,10 @@ class _Host:
 
 
 class Refusals:
-    """Counts refusals by broker, of one login.
+    """Counts refusals of one login by broker.
 
-    `epoch` grows when credentials become invalid. A refusal of an exchange from an earlier epoch is news of the same
-    credentials: another connection has reported it, and it does not count again.
+    `epoch` grows when credentials become invalid. A refusal of an exchange from an earlier epoch concerns credentials
+    that another connection has already reported, so it does not count again.
     """
 
     def __init__(self) -> None:
@@ -30,15 +30,15 @@ class Refusals:
         self._hosts: dict[str, _Host] = {}
 
     def check(self, host: str, now: float) -> None:
-        """Raise `AuthenticationError` while the pause after repeated refusals of this broker lasts."""
+        """Raise `AuthenticationError` during the pause after repeated refusals of this broker."""
         refused = self._hosts.get(host)
         if refused is not None and now < refused.not_before:
             raise AuthenticationError(
-                f"{refused.why}; this client asks for other credentials in {refused.not_before - now:.1f} s"
+                f"{refused.why}; this client fetches new credentials in {refused.not_before - now:.1f} s"
             )
 
     def add(self, host: str, epoch: int, now: float, why: str) -> bool:
-        """Note a refusal of credentials from `epoch`. Return whether these have just become invalid."""
+        """Note a refusal of credentials from `epoch`. Return whether this made them invalid."""
         if epoch != self.epoch:
             return False
         self.epoch += 1
@@ -49,5 +49,5 @@ class Refusals:
         return True
 
     def clear(self, host: str) -> None:
-        """The broker has accepted this client."""
+        """Note that the broker has accepted this client."""
         self._hosts.pop(host, None)

@@ -1,4 +1,4 @@
-"""A call that may take long, and fail in any way, made once for all who wait for its result, within a time limit."""
+"""A call that may take long or fail, made once for all coroutines that wait for its result, with a time limit."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from kafwire.runtime.interfaces import Engine
 
 _T = TypeVar("_T")
 
-# A thread cannot be ended. No more are begun while so many do not come back.
+# Threads cannot be killed: with this many calls hung, no more are started.
 MAX_HUNG = 4
 
 
 class SharedCall(Generic[_T]):
-    """Calls `function` on behalf of all who ask meanwhile. On the engine only.
+    """Calls `function` once for all coroutines that want its result meanwhile. On the engine only.
 
-    A coroutine function runs in the loop for coroutines of the user's, and is cancelled when the time is over. Any
-    other runs in a thread, which is left alone then: the next who asks gets another one.
+    A coroutine function runs in the event loop for users' coroutines, and is cancelled after the timeout. Any other
+    function runs in a thread; after the timeout that thread is abandoned, and the next caller starts another one.
 
     Args:
-        what: what is called, as errors name it.
-        function: without arguments; it may return something to await, too.
-        accept: makes the result of what was returned, on the engine; it may raise `AuthenticationError`.
-        timeout_s: for how long anybody waits.
+        what: the function's name in errors.
+        function: takes no arguments; it may also return an awaitable.
+        accept: converts the returned value to the result, on the engine; it may raise `AuthenticationError`.
+        timeout_s: how long callers wait.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class SharedCall(Generic[_T]):
         self._hung = 0
 
     async def result(self, engine: Engine) -> _T:
-        """Its result. Raises `AuthenticationError`, which says what went wrong, with the cause."""
+        """Return the result. Raises `AuthenticationError` with the reason, and with the cause."""
         running = self._running
         if running is None:
             if self._hung >= MAX_HUNG:
-                raise AuthenticationError(f"{self._what} did not answer {self._hung} times, and is not asked again")
+                raise AuthenticationError(f"{self._what} did not respond {self._hung} times, and is not called again")
             running = self._running = asyncio.ensure_future(self._call(engine))
             running.add_done_callback(self._on_done)
         done, _ = await asyncio.wait({running}, timeout=self._timeout_s)
@@ -58,7 +58,7 @@ class SharedCall(Generic[_T]):
             return running.result()
         if not isinstance(error, AuthenticationError):
             raise error
-        raise AuthenticationError(str(error)) from error.__cause__  # one for each who waits
+        raise AuthenticationError(str(error)) from error.__cause__  # a new error for each waiting coroutine
 
     async def _call(self, engine: Engine) -> _T:
         if is_async(self._function):
@@ -76,7 +76,7 @@ class SharedCall(Generic[_T]):
         return self._accept(engine, found)
 
     async def _awaited(self, engine: Engine, function: Callable[[], Awaitable[object]]) -> object:
-        """What a coroutine of the user's returns, off the engine: it may block, and raise even what ends a program."""
+        """Return a user's coroutine's result, off the engine: it may block, or raise SystemExit."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 found, error = await engine.in_loop(function)
@@ -96,7 +96,7 @@ class SharedCall(Generic[_T]):
         else:
             self._hung -= 1
         if not call.cancelled():
-            call.exception()  # not everybody waited for it
+            call.exception()  # marks the error as retrieved: perhaps no coroutine waited
 
     def _abandon(self, call: asyncio.Task[_T]) -> None:
         if self._running is call:
@@ -104,28 +104,31 @@ class SharedCall(Generic[_T]):
             self._hung += 1
 
     def _late(self) -> AuthenticationError:
-        return AuthenticationError(f"{self._what} did not answer within {self._timeout_s:g} s")
+        return AuthenticationError(f"{self._what} did not respond within {self._timeout_s:g} s")
 
     def _no_thread(self) -> AuthenticationError:
-        return AuthenticationError(f"{self._what} cannot be asked: no thread can be started")
+        return AuthenticationError(f"{self._what} cannot be called: no thread can be started")
 
     def _failed(self, error: BaseException) -> AuthenticationError:
-        """The text of a foreign error is not repeated: it may name a secret. It is the cause."""
-        if isinstance(error, KafkaError):  # kafwire's own texts show no secret
+        """Return an error without the text of a foreign error, which may contain a secret.
+
+        The caller sets the cause.
+        """
+        if isinstance(error, KafkaError):  # kafwire's own texts contain no secret
             return AuthenticationError(str(error))
         return AuthenticationError(f"{self._what} raised {type(error).__name__}")
 
 
 def is_async(function: object) -> bool:
-    """Whether a call only makes a coroutine: a coroutine function, or an object whose `__call__` is one."""
+    """Return whether a call only creates a coroutine: a coroutine function, or an object with such a `__call__`."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        cast("Callable[..., object]", getattr(function, "__call__", None))  # noqa: B004 # its function is looked at
+        cast("Callable[..., object]", getattr(function, "__call__", None))  # noqa: B004 # its function is inspected
     )
 
 
 def _attempt(function: Callable[[], object]) -> tuple[object, BaseException | None]:
-    """Whatever it raises is a result, even what a future does not take."""
+    """Return an exception as a result, even one that a future does not accept."""
     try:
         return function(), None
-    except BaseException as problem:  # noqa: BLE001 # whoever waits is told
+    except BaseException as problem:  # noqa: BLE001 # noqa: BLE001 # the waiting coroutines raise it
         return None, problem

@@ -1,7 +1,7 @@
-"""TLS of one client: how its connections are carried, from what the options say, renewed when the files change.
+"""TLS of one client: makes the streams of its connections, from the options, and reloads changed files.
 
-`native` is OpenSSL in the I/O thread, without the GIL. Where the interpreter has loaded no shared libssl, or the user
-gives an `ssl.SSLContext`, TLS is Python's (`python_tls.py`).
+`native` is OpenSSL in the I/O thread, without the GIL. If the interpreter has loaded no shared libssl, or the user
+passes an `ssl.SSLContext`, Python's module ssl does TLS (`python_tls.py`).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     import ssl
 
 _VERSIONS = {"TLSv1.2": 2, "TLSv1.3": 3}
-# What of the settings OpenSSL could not use, in the words of the options.
+# The setting that OpenSSL could not use, in the words of the options.
 _PROBLEMS = {
     "memory": "no memory",
     "trusted": "ssl_ca_location or ssl_ca_pem: there is no certificate in it that can be read",
     "certificates": "ssl_certificate_location or ssl_certificate_pem: there is no certificate in it that can be read",
     "key_password": "the private key is encrypted, and ssl_key_password is wrong",
     "key_locked": "the private key is encrypted, and cannot be read",
-    "encryption": "the private key is encrypted in a way that OpenSSL does not support any more. Convert it:\n"
+    "encryption": "the private key is encrypted in a way that OpenSSL no longer supports. Convert it:\n"
     "openssl pkey -provider legacy -provider default -in KEY -aes256 -out NEW",
     "key": "ssl_key_location or ssl_key_pem: there is no private key in it that can be read",
     "key_match": "the private key is not that of the certificate",
@@ -41,27 +41,27 @@ _PROBLEMS = {
     "ciphers": "ssl_cipher_suites: OpenSSL has none of these",
     "versions": "ssl_enabled_protocols: OpenSSL, or the system's policy, does not allow these",
 }
-# Those of this process, by a digest of all that they are made from: clients with the same options resume each other's
-# sessions, and the system's trust store, which takes OpenSSL some 20 ms to read, is read once.
+# The contexts of this process, by a digest of all settings. Clients with the same options resume each other's sessions,
+# and the system's trust store is read only once, which takes OpenSSL some 20 ms.
 _contexts: weakref.WeakValueDictionary[bytes, _tls.Context] = weakref.WeakValueDictionary()
 
-# "python": TLS runs by Python's module ssl, whatever there is; for comparisons, and where libssl misbehaves. "kernel":
-# the kernel encrypts where it can (kTLS), which no test of kafwire has run yet.
+# "python": Python's module ssl does TLS in any case; for comparisons, and if libssl misbehaves. "kernel": the kernel
+# encrypts if it can (kTLS), which no test of kafwire has run yet.
 VARIABLE = "KAFWIRE_TLS"
 
-# What was said once in this process: why TLS is Python's, and which certificates were accepted by their common name.
+# Texts logged once in this process: why Python does TLS, and certificates accepted by their common name.
 told: set[str] = set()
 
 
 def native_library() -> str:
-    """The OpenSSL that the I/O thread uses. Raises LookupError where there is none to use, with why."""
+    """Return the version of the I/O thread's OpenSSL. Raises LookupError with the reason if there is none to use."""
     if os.environ.get(VARIABLE) == "python":
-        raise LookupError(f"the environment variable {VARIABLE} says so")
+        raise LookupError(f"the environment variable {VARIABLE} is 'python'")
     return _tls.library()
 
 
 def described() -> str:
-    """What TLS runs by here, in words."""
+    """Describe this process's TLS library in words."""
     try:
         return f"{native_library()}, in the I/O thread"
     except LookupError as why:
@@ -69,10 +69,10 @@ def described() -> str:
 
 
 class Tls:
-    """Makes what carries connections, from the options of a client.
+    """Makes the streams of connections, from the options of a client.
 
     Raises:
-        ConfigError: a file cannot be read, or what it contains cannot be used.
+        ConfigError: a file cannot be read, or its content cannot be used.
     """
 
     def __init__(self, config: SecurityConfig) -> None:
@@ -87,12 +87,12 @@ class Tls:
             )
         elif config.ssl_endpoint_identification_algorithm == "none":
             log.warning(
-                "ssl_endpoint_identification_algorithm=none: the holder of any certificate of these issuers can "
-                "pose as a broker"
+                "ssl_endpoint_identification_algorithm=none: the holder of any certificate of these issuers can pose as"
+                " a broker"
             )
 
     def _choose(self) -> Callable[[KeyMaterial], Any]:
-        """What makes contexts. Why it is Python's is said, once in a process."""
+        """Return the function that makes contexts. If it is Python's, log the reason once per process."""
         if self._config.ssl_context is not None:
             why = "ssl_context is given"
         else:
@@ -104,11 +104,11 @@ class Tls:
                 return self._make_native
         if why not in told:
             told.add(why)
-            log.warning("TLS runs by Python's module ssl, under the GIL, which is slower: %s", why)
+            log.warning("TLS uses Python's module ssl, under the GIL, which is slower: %s", why)
         return self._make_python
 
     def source(self, host: str, port: int) -> StreamSource | SslSource:
-        """What carries a new connection to a server; its certificate has to be for `host`."""
+        """Return the source of the stream of a new connection to a server; its certificate must match `host`."""
         self._renew()
         name = host.partition("%")[0].removesuffix(".")
         if isinstance(self._context, _tls.Context):
@@ -116,7 +116,7 @@ class Tls:
         return SslSource(self._context, name)
 
     def on_connected(self) -> None:
-        """Report a certificate that names no host and was accepted by its common name, once in a process."""
+        """Log a certificate that names no host and was accepted by its common name, once in a process."""
         subject = self._context.take_common_name() if isinstance(self._context, _tls.Context) else None
         if subject is not None and subject not in told:
             told.add(subject)
@@ -127,14 +127,14 @@ class Tls:
             )
 
     def statistics(self) -> dict[str, int]:
-        """Handshakes that succeeded, how many of them resumed a session, and how many use the kernel's TLS.
+        """Return the numbers of successful handshakes, of resumed sessions, and of connections with kernel TLS.
 
-        Empty where TLS is Python's.
+        Empty with Python's TLS.
         """
         return self._context.statistics() if isinstance(self._context, _tls.Context) else {}
 
     def _look(self) -> list[tuple[Path, Any]]:
-        """What tells one state of the files from another."""
+        """Return the files' states, to detect changes."""
         found: list[tuple[Path, Any]] = []
         for path in key_material.paths(self._config):
             try:
@@ -146,7 +146,7 @@ class Tls:
         return found
 
     def _renew(self) -> None:
-        """Take what the files contain now. Connections that are open stay as they are."""
+        """Load the files again if they have changed. Open connections are not affected."""
         now = self._look()
         if now == self._seen:
             return
@@ -154,9 +154,9 @@ class Tls:
         try:
             self._context = self._make(key_material.load(self._config))
         except ConfigError as error:
-            log.warning("the files of TLS have changed, and are not taken until they change again: %s", error)
+            log.warning("the TLS files have changed, but are ignored until they change again: %s", error)
         else:
-            log.info("the files of TLS have changed: new connections use them")
+            log.info("the TLS files have changed: new connections use them")
 
     def _make_python(self, material: KeyMaterial) -> ssl.SSLContext:
         from kafwire.security.python_tls import make_context
@@ -169,7 +169,7 @@ class Tls:
         return made
 
     def _report(self, material: KeyMaterial, unreadable: Iterable[tuple[str, int, str]]) -> None:
-        """Name the objects that OpenSSL could not read."""
+        """Log the objects that OpenSSL could not read."""
         config = self._config
         for part, at, reason in unreadable:
             text, names = {
@@ -212,7 +212,7 @@ class Tls:
             "kernel": os.environ.get(VARIABLE) == "kernel",
             "verify_name": verify and config.ssl_endpoint_identification_algorithm == "https",
         }
-        # No local has the key or its password: a report of an error may show these.
+        # No local variable has the key or its password, as error reports may show them.
         key, password = material.key, material.key_password
         store = _system_store()
         digest = hashlib.sha256(repr((settings, store, _revealed(key), _revealed(password))).encode()).digest()
@@ -227,7 +227,7 @@ class Tls:
 
 
 def _said(error: _tls.UnusableSettings, *, has_password: bool) -> str:
-    """Return an error that names the setting which OpenSSL could not use."""
+    """Return the error text, which names the unusable setting."""
     if error.part in {"key_password", "key_locked"} and not has_password:
         return "the private key is encrypted, and ssl_key_password is missing"
     if error.part == "key_match" and "mismatch" not in error.reason:
@@ -241,7 +241,7 @@ def _texts(text: bytes | None, kinds: tuple[bytes, ...]) -> tuple[bytes, ...] | 
 
 
 def _system_store() -> tuple[str | None, ...]:
-    """Where OpenSSL looks for the system's trust store, if not where it was built to."""
+    """Return the environment's paths of the system's trust store, which override OpenSSL's own."""
     return tuple(os.environ.get(name) for name in ("SSL_CERT_FILE", "SSL_CERT_DIR"))
 
 

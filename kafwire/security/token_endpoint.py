@@ -1,6 +1,6 @@
 """Tokens from an OAuth token endpoint: client credentials (RFC 6749) and JWT-bearer (RFC 7523), over https.
 
-It is a token provider: it blocks, and runs in a thread. What it raises names the endpoint, and no secret.
+It is a token provider: it blocks, and runs in a thread. Its errors name the endpoint, and no secret.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ MAX_ANSWER_BYTES = 1 << 20
 class TokenEndpoint:
     """Fetches one token at each call.
 
-    The client proves itself by its secret, in the header Authorization (`client_secret_basic`), or by an assertion:
-    with the grant type JWT-bearer the assertion is the grant, else it stands for the secret (KIP-1258).
+    The client authenticates with its secret, in the header Authorization (`client_secret_basic`), or with an assertion.
+    With the grant type JWT-bearer the assertion is the grant, else it replaces the secret (KIP-1258).
 
     Args:
         url: the endpoint; http is for this machine only.
         client_id: the client's id.
         client_secret: its secret.
-        scope: what the token is to be for, words separated by blanks.
+        scope: the scope of the token, words separated by blanks.
         grant_type: `CLIENT_CREDENTIALS` or `JWT_BEARER`.
         assertion: makes the assertions.
-        ca_location: a file or folder of certificates that the endpoint's may be signed by; None: the system's.
-        ca_pem: the same as a text.
+        ca_location: a file or folder of certificates trusted for the endpoint; None: the system's.
+        ca_pem: the trusted certificates as PEM text.
         timeout_s: for all attempts together.
-        header_urlencode: whether id and secret are percent-encoded in the header, as RFC 6749 has it and Kafka's
-            clients by default have not (KIP-1025).
+        header_urlencode: whether id and secret are percent-encoded in the header, as in RFC 6749; Kafka's clients do
+            not do that by default (KIP-1025).
     """
 
     def __init__(
@@ -66,7 +66,9 @@ class TokenEndpoint:
         )
         self.name = self._https.name
         if grant_type not in (CLIENT_CREDENTIALS, JWT_BEARER):
-            raise ConfigError(f"the OAuth grant type is {CLIENT_CREDENTIALS!r} or {JWT_BEARER!r}, not {grant_type!r}")
+            raise ConfigError(
+                f"the OAuth grant type must be {CLIENT_CREDENTIALS!r} or {JWT_BEARER!r}, not {grant_type!r}"
+            )
         if grant_type == JWT_BEARER and assertion is None:
             raise ConfigError("the OAuth grant type JWT-bearer needs an assertion: a file, or a private key")
         if assertion is None and not (client_id and client_secret):
@@ -83,7 +85,7 @@ class TokenEndpoint:
         return f"TokenEndpoint({self.name!r})"
 
     def __call__(self) -> OAuthToken:
-        """A new token. Raises `AuthenticationError`."""
+        """Fetch a new token. Raises `AuthenticationError`."""
         return retried(self._timeout_s, self._attempt, self._late)
 
     def _attempt(self, deadline: float) -> OAuthToken:
@@ -94,7 +96,7 @@ class TokenEndpoint:
         return AuthenticationError(f"no token from {self.name} within {self._timeout_s:g} s: {said}")
 
     def _request(self) -> tuple[Request, list[Secret]]:
-        """The request, and what of it must not be shown."""
+        """Return the request, and the secrets in it."""
         from urllib.request import Request
 
         form = {"grant_type": self._grant_type}
@@ -119,11 +121,11 @@ class TokenEndpoint:
             headers["Authorization"] = f"Basic {basic}"
         if self._scope:
             form["scope"] = self._scope
-        # Its scheme was looked at when the endpoint was made.
+        # The URL's scheme was checked when the endpoint was created.
         return Request(self._url, urlencode(form).encode(), headers, method="POST"), secret  # noqa: S310
 
     def _ask(self, deadline: float) -> dict[str, Any]:
-        """One attempt: the endpoint's answer."""
+        """Make one attempt; return the endpoint's response as JSON."""
         request, secret = self._request()
         try:
             response = self._https.send(request, deadline)
@@ -131,7 +133,7 @@ class TokenEndpoint:
             raise self._failed(str(problem)) from None
         if not 200 <= response.status < 300:
             explained = _explained(response.body, secret)
-            # The body may repeat the secret, and tracebacks show the locals of this frame.
+            # The body may contain the secret, and tracebacks show the local variables of this frame.
             response = response._replace(body=b"")
             self._refuse(response, explained)
         try:
@@ -139,13 +141,13 @@ class TokenEndpoint:
         except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):
-            raise self._failed("its answer is no JSON object")
+            raise self._failed("its response is not a JSON object")
         return answer
 
     def _token(self, answer: dict[str, Any], begun: float) -> OAuthToken:
         value = answer.get("access_token")
         if not isinstance(value, str) or not value:
-            raise self._failed("its answer has no access_token")
+            raise self._failed("its response has no access_token")
         ends = OAuthToken(value).expires_at
         try:
             lasts = float(answer["expires_in"])
@@ -157,7 +159,7 @@ class TokenEndpoint:
         return OAuthToken(value, ends, scope=tuple(scope.split()) if isinstance(scope, str) else ())
 
     def _refuse(self, response: Response, explained: str) -> NoReturn:
-        """Raise for a response that is no 200."""
+        """Raise the error of a response whose status is not 200."""
         status = response.status
         if 300 <= status < 400:
             raise self._failed(f"it redirects to another address (status {status}), which is not followed")
@@ -171,7 +173,7 @@ class TokenEndpoint:
 
 
 def _explained(data: bytes, secret: list[Secret]) -> str:
-    """What an answer says of a refusal, without the secrets that it repeats."""
+    """Return the error in a response's body, with the secrets in it masked."""
     try:
         answer = json.loads(data)
     except (ValueError, RecursionError):

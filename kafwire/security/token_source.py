@@ -1,4 +1,4 @@
-"""The tokens of one client: fetched once for all of its connections, and kept for most of their life."""
+"""The tokens of one client: fetched once for all its connections, and used for most of their lifetime."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kafwire.secret import Secret
 from kafwire.security.oauth_token import OAuthToken
 from kafwire.security.shared_call import SharedCall
 
-# A token is used for this part of what is left of its life when it comes; then the next is fetched.
+# A token is used for this part of its remaining lifetime when it arrives; then the next one is fetched.
 USED_PART = 0.8
 
 
 class TokenSource:
-    """Asks a token provider when no token is kept, and shares what it returns. On the engine only.
+    """Calls a token provider if it has no token to use, and shares the token it returns. On the engine only.
 
     Args:
-        provider: called without arguments, in a thread, or awaited on the engine if it is a coroutine function. It
-            returns an `OAuthToken` or a text.
-        timeout_s: for how long a connection waits for it.
-        what: what the provider is called in errors.
+        provider: called without arguments, in a thread, or awaited in the event loop for users' coroutines if it is a
+            coroutine function. It returns an `OAuthToken` or a text.
+        timeout_s: how long a connection waits for it.
+        what: the provider's name in errors.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class TokenSource:
         self._refresh_at = 0.0
 
     async def token(self, engine: Engine) -> OAuthToken:
-        """A token that has not expired.
+        """Return a token that has not expired.
 
         Raises:
             AuthenticationError: the provider raised, returned no token or an expired one, or took too long.
@@ -48,18 +48,18 @@ class TokenSource:
             kept = self._kept
             if kept is None or kept.expires_at is None or kept.expires_at <= _now(engine):
                 raise
-            log.warning("the OAuth token that is kept is used on, as no other could be fetched: %s", problem)
+            log.warning("no new OAuth token could be fetched, the current one stays in use: %s", problem)
             return kept
 
     def forget(self) -> None:
-        """Drop the token that is kept: a broker refused it. A provider that keeps credentials drops them, too."""
+        """Drop the current token, as a broker refused it. A provider with cached credentials drops them, too."""
         self._kept = None
         forget = getattr(self._provider, "forget", None)
         if callable(forget):
             forget()
 
     def _accept(self, engine: Engine, found: object) -> OAuthToken:
-        """What the provider returned, as a token, which is kept."""
+        """Convert the provider's return value to a token, and store it if its expiry is known."""
         if isinstance(found, OAuthToken):
             token = found
         elif isinstance(found, str | Secret):

@@ -1,9 +1,9 @@
-"""Streams: records from a source through steps to a sink, with their offsets committed when they are processed.
+"""Streams: records from a source through steps to a sink; their offsets are committed when they are processed.
 
-A `Pipeline` says what is done with records. It runs on any source and sink: `ConsumerSource` and `TopicSink`, or
-`MemorySource` and `MemorySink` in tests. docs/streams.md describes it.
+A `Pipeline` declares the steps. It runs on any source and sink: `ConsumerSource` and `TopicSink`, or `MemorySource` and
+`MemorySink` in tests. docs/streams.md describes it.
 
-Names are loaded when they are first used.
+Names are loaded on first use.
 """
 
 from __future__ import annotations

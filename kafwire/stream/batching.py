@@ -1,4 +1,4 @@
-"""`Batcher`: values of one partition, gathered by count and by time (`Pipeline.batch`)."""
+"""`Batcher`: gathers values of one partition by count and by time (`Pipeline.batch`)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Made = tuple[list[Any], Gathered]
 
 
 class Batcher:
-    """Gathers values until there are `max_records`, or until `max_seconds` after the first of them came.
+    """Gathers values until there are `max_records`, or until `max_seconds` after the first of them.
 
-    With `by_length` a value counts as many records as its length says, and a list is full when it reaches
-    `max_records`: Arrow batches are not cut.
+    With `by_length` a value counts as many records as its length, and a list is full when it reaches `max_records`:
+    Arrow batches are not split.
     """
 
     __slots__ = ("_count", "_origins", "_values", "by_length", "due_at", "max_records", "max_seconds")
@@ -24,7 +24,7 @@ class Batcher:
         self.max_seconds = max_seconds
         self.by_length = by_length
         self.due_at: float | None = None
-        """When what there is has to go on, on the clock of `now`."""
+        """When the gathered values must be passed on, on the clock of `now`."""
         self._values: list[Any] = []
         self._origins: list[Any] = []
         self._count = 0
@@ -33,7 +33,7 @@ class Batcher:
         return len(self._values)
 
     def add(self, values: Sequence[Any], origins: Sequence[Origin], now: float) -> list[Made]:
-        """Add values in order: the lists that are full now."""
+        """Add values in order; return the lists that are full now."""
         made = []
         at = 0
         while at < len(values):
@@ -48,7 +48,7 @@ class Batcher:
         return made
 
     def _room(self, values: Sequence[Any], at: int) -> int:
-        """The index up to which values are taken, which are counted."""
+        """Return the index up to which values are added, after counting them."""
         if not self.by_length:
             stop = min(len(values), at + self.max_records - self._count)
             self._count += stop - at
@@ -59,13 +59,13 @@ class Batcher:
         return at
 
     def flush(self) -> Made | None:
-        """What there is, however little; None if there is nothing."""
+        """Return the gathered values, however few; None if there are none."""
         return self._take(None) if self._values else None
 
     def _take(self, follower: Origin | None) -> Made:
         values, origins = self._values, self._origins
         self._values, self._origins, self._count, self.due_at = [], [], 0, None
         last: Origin = origins[-1]
-        # More values of the same record follow: it is not completed with this list.
+        # More values of the same record follow: this list does not complete it.
         next_offset = first_of(last) if follower is last else end_of(last)
         return values, Gathered(origins, next_offset)

@@ -1,4 +1,4 @@
-"""The blocking face of streams: a thread that runs the loop, and signals that stop it."""
+"""Blocking runs of streams: a thread that runs the loop, and signals that stop it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ _T = TypeVar("_T")
 
 
 def run_in_thread(function: Callable[[], Coroutine[Any, Any, _T]], stop: StopRequest) -> _T:
-    """Run a coroutine on a loop of its own, in a thread of its own, and wait for what comes of it.
+    """Run a coroutine on a new loop in a new thread, and wait for its outcome.
 
-    Whoever is interrupted while it waits has the stream stop, and leaves; the thread ends when the stream has.
+    If the waiting caller is interrupted, the stream is asked to stop and the caller leaves; the thread ends with the
+    stream.
     """
     outcome: Future[_T] = Future()
 
     def work() -> None:
         try:
             outcome.set_result(asyncio.run(function()))
-        except BaseException as error:  # noqa: BLE001  # whoever waits is told
+        except BaseException as error:  # noqa: BLE001  # the waiting caller raises it
             outcome.set_exception(error)
 
     thread = threading.Thread(target=work, name="kafwire-stream", daemon=True)
@@ -42,7 +43,7 @@ def run_in_thread(function: Callable[[], Coroutine[Any, Any, _T]], stop: StopReq
 
 @contextlib.contextmanager
 def signals_stop(stop: StopRequest, signals: Sequence[int]) -> Iterator[None]:
-    """Within the block a signal requests a stop, and a second one does what it did before. In the main thread only."""
+    """Within the block, a first signal requests a stop, a second has its former effect. In the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

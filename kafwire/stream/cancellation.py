@@ -1,4 +1,4 @@
-"""Whether a task was cancelled, or something that it awaited."""
+"""Tells the cancellation of a task from that of something it awaited."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 
 
 def is_cancelled() -> bool:
-    """Whether the running task was: then a `CancelledError` is to be passed on."""
+    """True if the running task was cancelled: then a `CancelledError` must be passed on."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def cancelled_within(what: str) -> Exception:
-    """The error of a call that raised `CancelledError` though nobody has cancelled its task."""
+    """Return the error of a call that raised `CancelledError` although its task was not cancelled."""
     return RuntimeError(f"{what} was cancelled: something that it awaited was")

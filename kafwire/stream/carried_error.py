@@ -1,7 +1,7 @@
-"""`CarriedError`: what a handler raised in another process, on its way to the process that runs the stream.
+"""`CarriedError`: a handler's error in another process, on its way to the process that runs the stream.
 
-Policies look at the type of an error. Pickle keeps it only if a call of the class with `args` makes the same error, and
-if both processes find the class by the same name: a class of the program's own module is `__mp_main__.Busy` in the one,
+Policies depend on the type of an error. Pickle keeps it only if a call of the class with `args` makes the same error,
+and if both processes find the class by the same name: a class of the program's own module is `__mp_main__.Busy` in one,
 and `__main__.Busy` in the other.
 """
 
@@ -13,12 +13,12 @@ import sys
 from importlib import import_module
 from typing import Any
 
-# Under the first name a spawned process has the module that is the second one's in its parent.
+# A spawned process has its parent's main module under the first name.
 _CHILDS_MAIN, _MAIN = "__mp_main__", "__main__"
 
 
 class CarriedError(Exception):
-    """An error as parts that pickle without the error's class. `restored` makes the error again."""
+    """An error in parts that pickle without the error's class. `restored` makes the error again."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class CarriedError(Exception):
 
     @classmethod
     def of(cls, error: Exception) -> CarriedError:
-        """Take an error apart, in the process in which it was raised."""
+        """Take an error apart, in the process that raised it."""
         names = [(_module_of(kind), kind.__qualname__) for kind in type(error).__mro__[:-1]]
         pickled = None
         with contextlib.suppress(Exception):  # whatever its constructor raises
             found = pickle.dumps(error)
-            copy = pickle.loads(found)  # noqa: S301  # bytes of our own
+            copy = pickle.loads(found)  # noqa: S301  # our own bytes
             if type(copy) is type(error) and str(copy) == str(error) and vars(copy).keys() == vars(error).keys():
                 pickled = found
         args = [_pickled(value) for value in error.args]
@@ -51,7 +51,7 @@ class CarriedError(Exception):
         try:
             text = str(error)
         except Exception:  # noqa: BLE001  # whatever a user's class raises
-            text = "its text could not be made"
+            text = "(its str() failed)"
         return cls(text, names, pickled, args, state)
 
     def restored(self) -> Exception:
@@ -59,7 +59,7 @@ class CarriedError(Exception):
         kind = _found(*self._classes[0])
         if kind is not None and self._pickled is not None:
             with contextlib.suppress(Exception):
-                error = pickle.loads(self._pickled)  # noqa: S301  # bytes of a process of our own
+                error = pickle.loads(self._pickled)  # noqa: S301  # bytes of our own process
                 if type(error) is kind:
                     return error
         args = [_loaded(value) for value in self._args]
@@ -74,7 +74,7 @@ class CarriedError(Exception):
         return RuntimeError(f"{self._classes[0][1]}: {self._text}")
 
     def _stand_in(self) -> type[Exception]:
-        """A class of the same name, for one that this process does not find, on the nearest base that it finds."""
+        """Return a class of the same name, for one that this process cannot find, on the nearest base that it finds."""
         module, name = self._classes[0]
         text = self._text
         base = next((kind for one in self._classes[1:] if (kind := _found(*one)) is not None), Exception)
@@ -86,12 +86,12 @@ def _module_of(kind: type) -> str:
 
 
 def _found(module: str, name: str) -> type[Exception] | None:
-    """The class of that name in this process."""
+    """Return the class of that name in this process."""
     try:
         found: Any = sys.modules.get(module) or import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError):  # such as one that is made within a function
+    except (ImportError, AttributeError):  # such as a class defined within a function
         return None
     return found if isinstance(found, type) and issubclass(found, Exception) else None
 
@@ -105,6 +105,6 @@ def _pickled(value: Any) -> bytes:
 
 def _loaded(value: bytes) -> Any:
     try:
-        return pickle.loads(value)  # noqa: S301  # bytes of a process of our own
-    except Exception as error:  # noqa: BLE001  # a class that this process does not find
-        return f"(not readable here: {error})"
+        return pickle.loads(value)  # noqa: S301  # bytes of our own process
+    except Exception as error:  # noqa: BLE001  # a class that this process cannot find
+        return f"(cannot be unpickled here: {error})"

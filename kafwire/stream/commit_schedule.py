@@ -1,8 +1,8 @@
-"""`CommitSchedule`: when a stream commits (`Pipeline.commit`)."""
+"""`CommitSchedule`: decides when a stream commits (`Pipeline.commit`)."""
 
 from __future__ import annotations
 
-# After a commit that was refused.
+# Delay after a refused commit.
 COMMIT_AGAIN_S = 1.0
 
 
@@ -20,12 +20,12 @@ class CommitSchedule:
         self.every = every
         self.within = within
         self.due_at: float | None = None
-        """When a commit is due at the latest, on the clock of `now`; None: nothing waits for one."""
+        """When a commit is due at the latest, on the clock of `now`; None: none is due."""
         self._completed = 0
         self._not_before = float("-inf")
 
     def on_completed(self, offsets: int, now: float) -> None:
-        """So many more offsets are completed."""
+        """Count completed offsets."""
         self._completed += offsets
         if self.every is not None and self._completed >= self.every:
             self.due_at = max(now, self._not_before)
@@ -33,21 +33,21 @@ class CommitSchedule:
             self.due_at = now + self.within
 
     def is_due(self, now: float) -> bool:
-        """Whether to commit now."""
+        """True if a commit is due now."""
         return self.due_at is not None and self.due_at <= now
 
     @property
     def has_completed(self) -> bool:
-        """Whether anything was completed since the last commit."""
+        """True if offsets were completed since the last commit."""
         return self._completed > 0
 
     def on_commit(self) -> int:
-        """A commit begins, of all that is completed: so many offsets since the last one."""
+        """Begin a commit of all completed offsets; return how many there are since the last one."""
         completed, self._completed = self._completed, 0
         self.due_at = None
         return completed
 
     def on_refused(self, completed: int, now: float) -> None:
-        """The commit of so many offsets did not succeed: they are due again, but not at once."""
+        """Make the offsets of a failed commit due again, after a delay."""
         self._completed += completed
         self.due_at = self._not_before = now + COMMIT_AGAIN_S

@@ -1,4 +1,4 @@
-"""`ConsumerSource`: the partitions of an `AsyncConsumer`, as its group assigns them, or as they were named."""
+"""`ConsumerSource`: the partitions of an `AsyncConsumer`, assigned by its group or named by the user."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from kafwire.types import ConsumerGroupMetadata, TopicPartition
 class ConsumerSource:
     """Reads the partitions of a consumer, and commits for its group. Closing it closes the consumer.
 
-    A partition that the group takes away is given up when what is in hand of it is completed and committed, within the
-    consumer's `revocation_timeout_ms`. The consumer is used by nobody else meanwhile, and has
-    `enable_auto_commit=False`. Its `max_uncommitted` does not count: the pipeline's `limits` do.
+    A revoked partition is given up when its records in progress are completed and committed, within the consumer's
+    `revocation_timeout_ms`. No other code may use the consumer meanwhile, and it needs `enable_auto_commit=False`. Its
+    `max_uncommitted` has no effect: the pipeline's `limits` have.
 
     Args:
-        consumer: what is read; with a `group_id` if anything is to be committed.
-        idle_s: a partition is read no more when it has had no record for so many seconds; the source ends with the last
-            of them. None: it never ends.
+        consumer: the consumer; it needs a `group_id` for commits.
+        idle_s: a partition ends when it had no record for so many seconds; the source ends with the last of them. None:
+            it never ends.
 
     Raises:
-        ConfigError: it is no `AsyncConsumer`, or it commits by itself, or its deserializer is async; `idle_s` is no
-            time.
+        ConfigError: `consumer` is no `AsyncConsumer`, or commits by itself, or its deserializer is async; `idle_s` is
+            no time.
 
     Example:
         >>> async def main():
@@ -47,16 +47,16 @@ class ConsumerSource:
 
     def __init__(self, consumer: AsyncConsumer, *, idle_s: float | None = None) -> None:
         if not isinstance(consumer, AsyncConsumer):
-            raise ConfigError(f"ConsumerSource({consumer!r}): an AsyncConsumer is needed")
+            raise ConfigError(f"ConsumerSource({consumer!r}): it must be an AsyncConsumer")
         if not (idle_s is None or is_seconds(idle_s)):
-            raise ConfigError(f"ConsumerSource(idle_s={idle_s!r}): seconds from 0 are needed")
+            raise ConfigError(f"ConsumerSource(idle_s={idle_s!r}): it must be a number of seconds, 0 or more")
         if consumer._core.commits.is_automatic:
             raise ConfigError(
                 "the consumer would commit offsets of unprocessed records: give it enable_auto_commit=False"
             )
         deserializers = consumer._core.deserializers
         if deserializers is not None and deserializers.is_async:
-            raise ConfigError("a stream awaits nothing before for_each: leave out the consumer's async deserializer")
+            raise ConfigError("a stream cannot await an async deserializer: remove the consumer's")
         if consumer._core.config.group_id is not None:
             consumer._core.commits.commit_starts()
         self._consumer = consumer
@@ -105,7 +105,7 @@ class ConsumerSource:
             self._ended.set()
 
     async def commit(self) -> None:
-        """Commit what is completed.
+        """Commit the completed offsets.
 
         Raises:
             KafkaError: as `AsyncConsumer.commit` does.
@@ -118,32 +118,32 @@ class ConsumerSource:
 
     @property
     def is_member(self) -> bool:
-        """Whether the consumer has a group, which may give it a part of the partitions."""
+        """True if the consumer has a group, which may assign it a part of the partitions."""
         return self._consumer._core.config.group_id is not None
 
     @property
     def patience_s(self) -> float:
-        """For how many seconds a `TopicTable` waits for a partition that gives no records."""
+        """Seconds that a `TopicTable` waits for a partition without records."""
         return self._consumer._core.config.default_api_timeout_ms / 1000
 
     async def end_offsets(self) -> dict[TopicPartition, int]:
-        """Return where the consumer's partitions end, for a `TopicTable`, as `AsyncConsumer.end_offsets` does.
+        """Return the end offsets of the consumer's partitions, for a `TopicTable`, as `AsyncConsumer.end_offsets` does.
 
         Returns:
-            The end offset of each partition; of transactions that are not committed yet, nothing is before it with
-            `isolation_level="read_committed"`.
+            The end offset of each partition; with `isolation_level="read_committed"` the last stable offset, which is
+            before the records of open transactions.
 
         Raises:
-            KafkaError: a leader gave no response in time.
+            KafkaError: a leader sent no response in time.
         """
         await self._consumer.start()
         return await self._consumer.end_offsets()
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the group's member as the coordinator knows it now.
+        """Return the current group member.
 
-        A transaction reads it first, and then checks that each of its partitions is still owned. So the coordinator
-        refuses the transaction if a partition goes to another member in between.
+        A transaction calls this first, and then checks that each of its partitions is still owned. So the coordinator
+        refuses the transaction if a partition was assigned to another member in between.
 
         Returns:
             The group and its member.
@@ -154,10 +154,10 @@ class ConsumerSource:
         return self._consumer._core.current_member()
 
     def watch_calls(self, oldest: Callable[[], tuple[float, str] | None]) -> None:
-        """Have the consumer's `max_poll_interval_ms` measure the stream's calls.
+        """Apply the consumer's `max_poll_interval_ms` to the stream's calls.
 
         Args:
-            oldest: returns for how many milliseconds a call has run, and which; None: none runs.
+            oldest: returns for how many milliseconds the oldest call has run, and its description; None: no call runs.
         """
         membership = self._consumer._core.membership
         if membership is not None:
@@ -169,7 +169,7 @@ async def _next(streams: AsyncIterator[AsyncPartitionStream]) -> AsyncPartitionS
 
 
 class _Partition:
-    """One partition of a `ConsumerSource`. It is given up when its iterator is closed."""
+    """One partition of a `ConsumerSource`. Closing its iterator gives the partition up."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class _Partition:
         committed: Callable[[TopicPartition], Awaitable[int | None]],
     ) -> None:
         self.topic, self.partition = stream.topic, stream.partition
-        self.deserializers = deserializers  # the stream calls them: what they raise is a failure of its record
+        self.deserializers = deserializers  # the stream calls them: their errors are failures of the record
         self._stream, self._claim = stream, stream._claim
         stream._is_bounded = False  # a list of `batch`, or a transaction, may be longer than its `max_uncommitted`
         self._on_end = on_end
@@ -209,7 +209,7 @@ class _Partition:
     def on_change(self, function: Callable[[], object]) -> None:
         loop = asyncio.get_running_loop()
 
-        def call() -> None:  # on the engine
+        def call() -> None:  # runs on the engine
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(function)
 

@@ -1,6 +1,6 @@
 """`DeadLetterWindow`: how many dead letters a stream may write before it stops (`Pipeline.dead_letters`).
 
-A bad deployment fails for every record. Without a limit it moves the whole topic into the topic of dead letters.
+A faulty deployment fails for every record. Without a limit it moves the whole topic to the dead letter topic.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
-# The window moves on by such a part of itself.
+# The window advances in this many steps.
 PARTS = 60
 
 
@@ -32,15 +32,15 @@ class DeadLetterWindow:
 
     def __init__(self, limits: DeadLetterLimits) -> None:
         self._limits = limits
-        self._parts: deque[list[float]] = deque()  # each its end, the processed records and the letters
-        self._row: deque[tuple[float, int]] = deque()  # times of letters and their records
+        self._parts: deque[list[float]] = deque()  # each its end, processed records and dead letters
+        self._row: deque[tuple[float, int]] = deque()  # time of each dead letter, and its records
 
     def on_processed(self, records: int, now: float) -> None:
-        """Count records that are done with: successful, filtered and failed ones."""
+        """Count finished records: successful, filtered and failed ones."""
         self._part(now)[1] += records
 
     def on_success(self) -> None:
-        """End the row: a record was processed without a failure."""
+        """End the row: a record succeeded."""
         self._row.clear()
 
     def forget(self) -> None:
@@ -49,9 +49,9 @@ class DeadLetterWindow:
         self._parts.clear()
 
     def admit(self, records: int, tried: int, now: float) -> str | None:
-        """Count a dead letter of so many records, or return the limit that it would break.
+        """Count a dead letter of so many records, or return the limit that it would exceed.
 
-        `tried` records, with these, had their first attempt and are not counted as processed yet.
+        `tried` records, including these, had their first attempt and do not count as processed yet.
         """
         limits, part = self._limits, self._part(now)
         while self._row and self._row[0][0] <= now - limits.window_s:
@@ -68,7 +68,7 @@ class DeadLetterWindow:
         return None
 
     def _part(self, now: float) -> list[float]:
-        """The counts of this moment, after those that are too old are dropped."""
+        """Return the current counts, after dropping the outdated ones."""
         width = self._limits.window_s / PARTS
         while self._parts and self._parts[0][0] <= now - self._limits.window_s:
             self._parts.popleft()

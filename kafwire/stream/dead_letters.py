@@ -1,8 +1,8 @@
-"""Dead letters as they are read again: where each comes from, why it failed, and which were sent back already.
+"""Reading dead letters: the origin of each, why it failed, and which were already sent back.
 
-The command that sends letters back writes a receipt into their own partition, in the transaction that sends them. The
-receipt's header `kafwire.letters.sent` has their offsets, as "0-99,105". So each letter is sent back once, whichever
-filters are used in whichever order, and the topic of dead letters is all that has to be read to know it.
+The command that sends letters back writes a receipt into their own partition, in the same transaction. The receipt's
+header `kafwire.letters.sent` has their offsets, as "0-99,105". So each letter is sent back once, with any filters in
+any order, and the dead letter topic alone is enough to know it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from kafwire.stream.message import Message
 from kafwire.types import TopicPartition
 
 SENT = "kafwire.letters.sent"
-# Of a letter that is sent back: it has failed no more.
+# Removed from a letter that is sent back: it is no longer failed.
 _DROPPED = {ERROR_CLASS, ERROR_MESSAGE, ERROR_STEP, ATTEMPTS, DUE_MS}
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A dead letter, and where its record was first read."""
+    """A dead letter, and the origin of its record."""
 
     record: Record
     topic: str
@@ -45,13 +45,13 @@ class Letter:
 
     @property
     def where(self) -> TopicPartition:
-        """Where the letter itself is."""
+        """Topic and partition of the letter itself."""
         return TopicPartition(self.record.topic or "", self.record.partition or 0)
 
     def sent_back(self, topic: str | None = None, partitions: Iterable[int] = ()) -> Message:
-        """The record for its topic, or another one: as it was first read, with the headers of its origin.
+        """Return the record as first read, with origin headers, for its topic or another one.
 
-        It goes to the partition that it was in, if that is one of `partitions` of the topic.
+        It goes to its original partition, if that is one of `partitions` of the topic.
         """
         headers = [(name, value) for name, value in self.record.headers if name not in _DROPPED]
         partition = self.partition if self.partition in set(partitions) else None
@@ -59,7 +59,7 @@ class Letter:
 
 
 def letter_of(record: Record) -> Letter | None:
-    """The letter that a record is; None: it has no header of a stream."""
+    """Return the letter in a record; None: it has no header of a stream."""
     found = {name: (value or b"").decode("utf-8", "replace") for name, value in record.headers}
     topic = found.get(ORIGIN_TOPIC)
     if not topic:
@@ -82,11 +82,11 @@ def _number(text: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class LetterFilter:
-    """The letters that are meant. An empty filter, or None, takes all.
+    """Selects letters. An empty set or None selects all.
 
     Args:
-        errors: the error's class, with its module or without.
-        steps: texts, one of which the step's name has in it.
+        errors: the error's class, with or without its module.
+        steps: texts, one of which is part of the step's name.
         topic: the topic that the record was first read from.
         partitions: the partitions there.
         keys: the record's keys.
@@ -103,7 +103,7 @@ class LetterFilter:
     until_ms: int | None = None
 
     def takes(self, letter: Letter) -> bool:
-        """Whether the letter is meant."""
+        """True if the filter selects the letter."""
         written_ms = letter.record.timestamp_ms or 0
         return (
             (not self.errors or bool({letter.error, letter.error.rpartition(".")[2]} & self.errors))
@@ -117,13 +117,13 @@ class LetterFilter:
 
 
 class SentLetters:
-    """The letters that were sent back, by the receipts of all partitions."""
+    """The letters that were sent back, from the receipts of all partitions."""
 
     def __init__(self) -> None:
         self._ranges: dict[TopicPartition, CompletedOffsets] = {}
 
     def note(self, record: Record) -> bool:
-        """Whether the record is a receipt, which is taken into account then."""
+        """Note a receipt; False for another record."""
         text = dict(record.headers).get(SENT)
         if text is None:
             return False
@@ -134,7 +134,7 @@ class SentLetters:
         return True
 
     def has(self, letter: Letter) -> bool:
-        """Whether the letter was sent back."""
+        """True if the letter was sent back."""
         sent, offset = self._ranges.get(letter.where), letter.record.offset
         return sent is not None and sent.has(offset)
 
@@ -148,7 +148,7 @@ def _ranges_of(text: str) -> Iterator[tuple[int, int]]:
 
 
 def receipts(letters: Iterable[Letter]) -> list[Message]:
-    """The receipts for letters that are sent in one transaction: one for each partition of the dead letters."""
+    """Make receipts for letters sent in one transaction: one per partition of the dead letters."""
     offsets: dict[TopicPartition, list[int]] = {}
     for letter in letters:
         offsets.setdefault(letter.where, []).append(letter.record.offset)
@@ -166,5 +166,5 @@ def _receipt(offsets: list[int]) -> Message:
         else:
             ranges.append([offset, offset])
     text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges).encode()
-    # With a key of its own it may be in a topic that is compacted, too.
+    # With a key of its own, it may be in a compacted topic too.
     return Message(None, b"kafwire.letters.sent " + text[:100], [(SENT, text)], as_bytes=True)

@@ -1,4 +1,4 @@
-"""What runs through a pipeline: values, the records that they come from, and the offsets that they complete."""
+"""The elements of a running pipeline: values, their origin records, and the offsets that they complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafwire.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What a list of values comes from: the origins of its values, and the offset after those that end in it."""
+    """The origin of a gathered list: the origins of its values, and the offset after those that end in it."""
 
     origins: Sequence[Origin]
     next_offset: int
@@ -24,24 +24,24 @@ Origin = Record | Batch | Gathered
 class Abandoned(Exception):
     """A record is left to the next owner of its partition, or to the next run, and is not completed.
 
-    It waits while the stream stops or the partition is revoked, or the partition is another member's.
+    It was waiting when the stream stopped or the partition was revoked, or the partition is another member's.
     """
 
 
 def end_of(origin: Origin) -> int:
-    """The offset after the origin."""
+    """Return the offset after the origin."""
     return origin.offset + 1 if isinstance(origin, Record) else origin.next_offset
 
 
 def first_of(origin: Origin) -> int:
-    """The offset of the origin's first record."""
+    """Return the offset of the origin's first record."""
     if isinstance(origin, Gathered):
         return first_of(origin.origins[0])
     return origin.offset if isinstance(origin, Record) else origin.base_offset
 
 
 def records_of(origin: Origin) -> Iterator[Record]:
-    """The records of the origin, each once, with their keys and values as bytes."""
+    """Iterate over the origin's records, each once, with keys and values as bytes."""
     if isinstance(origin, Record):
         yield origin
     elif isinstance(origin, Batch):
@@ -52,13 +52,13 @@ def records_of(origin: Origin) -> Iterator[Record]:
     else:
         before: Origin | None = None
         for one in origin.origins:
-            if one is not before:  # several values may have come of it
+            if one is not before:  # several values may have the same origin
                 yield from records_of(one)
             before = one
 
 
 class Cover:
-    """Offsets that are completed together: when each of the elements that cover them is finished."""
+    """Offsets that are completed together, when all elements that cover them are finished."""
 
     __slots__ = ("complete", "first_offset", "next_offset", "pending")
 
@@ -69,11 +69,11 @@ class Cover:
         self.pending = 1
 
     def has(self, offset: int) -> bool:
-        """Whether the offset is one of these."""
+        """True if the cover has the offset."""
         return self.first_offset <= offset < self.next_offset
 
     def finish(self) -> None:
-        """One of the elements is finished."""
+        """Finish one of the elements."""
         self.pending -= 1
         if not self.pending:
             self.complete(self.first_offset, self.next_offset)
@@ -82,10 +82,10 @@ class Cover:
 def covers(
     complete: Callable[[int, int], object], first_offset: int, origins: Sequence[Origin], next_offset: int
 ) -> list[Cover]:
-    """A cover for each element, in order, so that all of [first_offset, next_offset) is covered.
+    """Return a cover for each element, in order, so that all of [first_offset, next_offset) is covered.
 
-    Offsets of which nothing came (filtered, or never written) belong to the element after them, and those behind the
-    last element to the last one. Elements that come of the same record share theirs.
+    Offsets without a value (filtered, or never written) belong to the element after them, and those after the last
+    element to the last one. Elements of the same record share a cover.
     """
     found: list[Cover] = []
     before: Origin | None = None
@@ -105,12 +105,12 @@ def covers(
 
 
 def described(step: str, origin: Origin, where: TopicPartition) -> str:
-    """A call of a step, as logs and errors name it."""
+    """Describe a call of a step for logs and errors."""
     return f"{step} of the record at offset {first_of(origin)} of {where.topic}-{where.partition}"
 
 
 class Element:
-    """One value on its way through workers and sink. It is finished when all that came of it is stored."""
+    """One value on its way through workers and sink. It is finished when all its results are stored."""
 
     __slots__ = (
         "attempt",
@@ -135,18 +135,18 @@ class Element:
         self.cover = cover
         self.owner = owner
         self.lane: Any = None
-        self.write_lane: Any = None  # in which its values are written one after the other, until it is done with
-        self.problem: Exception | None = None  # no lane could be found for it
+        self.write_lane: Any = None  # writes its values one after the other, until it is finished
+        self.problem: Exception | None = None  # the error if no lane could be found for it
         self.attempt = 1
         self.pending = 1  # itself, and each value that a sink has not stored
-        self.run: Any = None  # of the steps after the handler, once it has returned
-        self.output: list[Any] | None = None  # what the sink has not taken yet, once all steps are done
-        self.since = 0.0  # when the call began that runs for it now
+        self.run: Any = None  # the run of the steps after the handler, once it has returned
+        self.output: list[Any] | None = None  # values that the sink has not taken yet, once all steps are done
+        self.since = 0.0  # when its current call began
         self.is_done = False
         self.is_failed = False  # skipped, or written to another topic
 
     def age_s(self, now: float) -> float:
-        """For how many seconds the call has run that runs for it. From any thread."""
+        """Return how many seconds its current call has run. From any thread."""
         return now - self.since
 
     @property
@@ -160,7 +160,7 @@ class Element:
         return described(self.step, self.origin, self.owner.where)
 
     def finish(self) -> None:
-        """It, or one of its values, is done with."""
+        """Finish it, or one of its values."""
         self.pending -= 1
         if not self.pending:
             self.is_done = True
@@ -168,7 +168,7 @@ class Element:
             self.owner.on_finished(self, succeeded=not self.is_failed)
 
     def abandon(self) -> None:
-        """Its offsets are not completed: whoever reads them next processes it."""
+        """Abandon it without completing its offsets: the next reader processes it."""
         if not self.is_done:
             self.is_done = True
             self.pending = -1

@@ -1,4 +1,4 @@
-"""What a stream raises, and what its steps raise to be called again later."""
+"""The errors of streams, and those by which a step asks to be called again later."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from kafwire.stream.argument_checks import is_seconds
 
 
 class StreamError(KafkaError):
-    """A stream ended because of a record that could not be processed. What the step raised is the `__cause__`.
+    """A stream ended because of a record that could not be processed. The `__cause__` is the step's error.
 
-    `topic`, `partition` and `offset` are the record's; of a batch, the first one's. They are None, None and -1 if the
-    error belongs to no record. What was completed before is committed; the record is read again by the next run.
+    `topic`, `partition` and `offset` are the record's; of a batch, the first record's. They are None, None and -1 if
+    the error belongs to no record. Earlier completed records are committed; the next run reads the record again.
     """
 
     def __init__(
@@ -26,8 +26,8 @@ class StreamError(KafkaError):
 class HandlerTimeoutError(KafkaError, TimeoutError):
     """A handler of `for_each` took longer than its `timeout_s`.
 
-    `still_runs`: it is in a thread, which cannot be stopped. Then the record is not tried again in place, as two calls
-    for the same record would run at once.
+    `still_runs`: its thread cannot be stopped. Then the record is not retried in place, as two calls for the same
+    record would run at once.
     """
 
     def __init__(self, message: str, *, still_runs: bool = False) -> None:
@@ -37,16 +37,16 @@ class HandlerTimeoutError(KafkaError, TimeoutError):
 
 
 class NotNow(KafkaError):
-    """A step raises it to be called again with the same record later: what it needs is busy.
+    """A step raises it to be called again with the same record later, because a resource is busy.
 
-    The partition is paused meanwhile, nothing is dropped, and it does not count as an attempt.
+    The partition is paused meanwhile, no record is dropped, and the call does not count as an attempt.
 
     `seconds` is the time after which the step is called again.
     """
 
     def __init__(self, seconds: float = 1.0, reason: str = "") -> None:
-        """Make it; `reason` is for the log alone. Raises `ConfigError` if `seconds` is negative, or no number."""
+        """Make it; `reason` is only for the log. Raises `ConfigError` unless `seconds` is a number of 0 or more."""
         if not is_seconds(seconds):
-            raise ConfigError(f"NotNow({seconds!r}): a number of seconds from 0 is needed")
-        super().__init__(reason or f"not now: again in {seconds:g} s")
+            raise ConfigError(f"NotNow({seconds!r}): it must be a number of seconds, 0 or more")
+        super().__init__(reason or f"not now: retry in {seconds:g} s")
         self.seconds = seconds

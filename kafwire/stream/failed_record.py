@@ -1,9 +1,9 @@
-"""Failed records as messages of retry topics and dead letters: the record as it was, and in headers why and whence.
+"""Failed records as messages of retry topics and dead letters: the unchanged record, and headers about the failure.
 
 | header | value |
 |---|---|
 | `kafwire.origin.topic`, `.partition`, `.offset` | where the record was first read, as text |
-| `kafwire.origin.timestamp_ms` | its timestamp, if it had one; the message has that of its own writing |
+| `kafwire.origin.timestamp_ms` | its timestamp, if it had one; the message has a timestamp of its own |
 | `kafwire.error.class` | the error's class, with its module unless it is Python's own |
 | `kafwire.error.message` | the error's text, of at most 1000 characters |
 | `kafwire.error.step` | the step that raised, such as `map(parse)`, `for_each(bill)`, `sink` |
@@ -37,7 +37,7 @@ _HIGHEST = (1 << 63) - 1
 def failed(
     record: Record, error: BaseException, attempts: int, topic: str, due_ms: int | None = None, step: str = ""
 ) -> Message:
-    """The message for `topic`, after `attempts` failed calls of `step` since the record was read."""
+    """Return the message for `topic`, after `attempts` failed calls of `step` since the record was read."""
     known = dict(record.headers)
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
@@ -59,15 +59,15 @@ def failed(
 
 
 def text_of(error: BaseException) -> str:
-    """The error's text, also if its own `__str__` raises."""
+    """Return the error's text, even if its own `__str__` raises."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001  # whatever a user's class raises
-        return "its text could not be made"
+        return "(its str() failed)"
 
 
 def due_ms(record: Record) -> int:
-    """When a record of a retry topic is due, in milliseconds since the epoch; 0 if it does not say."""
+    """Return when a record of a retry topic is due, in milliseconds since the epoch; 0 without the header."""
     return _number(record, DUE_MS) or 0
 
 
@@ -75,6 +75,6 @@ def _number(record: Record, header: str) -> int | None:
     text = dict(record.headers).get(header)
     try:
         number = int(text) if text else None
-    except ValueError:  # somebody else's
+    except ValueError:  # not written by a stream
         return None
     return None if number is None or number > _HIGHEST else number

@@ -1,4 +1,4 @@
-"""`FailurePolicy`: what becomes of a record for which a step raised, and when (`Pipeline.retry`, `dead_letters`)."""
+"""`FailurePolicy`: how a record is treated after a step raised, and when (`Pipeline.retry`, `dead_letters`)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kafwire.stream.errors import HandlerTimeoutError
 
 @dataclass(frozen=True, slots=True)
 class RetryTopic:
-    """A topic whose records are processed again, each when it has been there for a while.
+    """A topic whose records are processed again, each after a delay.
 
     Args:
-        topic: the topic. The stream's source has to read it too.
+        topic: the topic. The stream's source must read it too.
         delay_s: after how many seconds a record is processed again.
 
     Raises:
-        ConfigError: the topic has no name, or the delay is not a number from 0 on.
+        ConfigError: the topic has no name, or the delay is not a number of 0 or more.
 
     Example:
         >>> kafwire.stream.RetryTopic("orders.retry.1m", 60).delay_s
@@ -35,12 +35,12 @@ class RetryTopic:
 
     def __post_init__(self) -> None:
         if not is_topic(self.topic) or not is_seconds(self.delay_s) or math.isinf(self.delay_s):
-            raise ConfigError(f"RetryTopic({self.topic!r}, {self.delay_s!r}): a topic, and seconds from 0, are needed")
+            raise ConfigError(f"RetryTopic({self.topic!r}, {self.delay_s!r}): it needs a topic, and 0 or more seconds")
 
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """Call the step again with the same value, after so many seconds."""
+    """Call the step again with the same value, after a delay in seconds."""
 
     after_s: float
 
@@ -55,14 +55,14 @@ class SendLater:
 
 @dataclass(frozen=True, slots=True)
 class SendDeadLetter:
-    """Write the record to the topic of dead letters."""
+    """Write the record to the dead letter topic."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Log it, and go on."""
+    """Log the failure, and continue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ Decision = TryAgain | SendLater | SendDeadLetter | Skip | StopStream
 
 @dataclass(frozen=True, slots=True)
 class FailurePolicy:
-    """Calls in place first, then retry topics in their order, then dead letters; without those, `otherwise`."""
+    """Calls in place first, then retry topics in order, then dead letters; without those, `otherwise`."""
 
     attempts: int = 1
     backoff_s: float = 0.1
@@ -89,7 +89,7 @@ class FailurePolicy:
     def decide(
         self, error: BaseException, attempt: int, topic: str | None, wall_ms: int, randomness: float
     ) -> Decision:
-        """What to do after the `attempt`th call, from 1 on, for a record of `topic` has raised `error`.
+        """Decide about a record of `topic` after the `attempt`th call, from 1 on, raised `error`.
 
         `wall_ms` is the time since the epoch; `randomness` in [0, 1) spreads the back-off by +-20 %.
         """
@@ -111,5 +111,5 @@ class FailurePolicy:
 
     @property
     def writes(self) -> bool:
-        """Whether failed records are written to topics."""
+        """True if failed records are written to topics."""
         return self.dead_letter_topic is not None or bool(self.retry_topics)

@@ -1,4 +1,4 @@
-"""`Failures`: carries out what the policy decides for a record that failed."""
+"""`Failures`: carries out the policy's decision for a failed record."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from kafwire.types import TopicPartition
 
 log = logging.getLogger("kafwire")
 
-# Of a transaction that writes a failed record: to begin it anew helps against all others.
+# Errors of a transaction that writes a failed record: beginning a new one helps against all others.
 PASSED_ON = (AuthorizationError, ConfigError, RecordTooLargeError, TransactionError)
 
 
 class Failures:
-    """Writes failed records to retry topics and dead letters, or says that the step is to be called again."""
+    """Writes failed records to retry topics and dead letters, or schedules another call of the step."""
 
     def __init__(
         self,
@@ -60,17 +60,19 @@ class Failures:
         self._is_committed = is_committed
 
     def wall_ms(self) -> int:
-        """Milliseconds since the epoch, rounded up: what is due at one of them is due then."""
+        """Milliseconds since the epoch, rounded up: a record due at one of them is due then."""
         return -(-self._clock.time_ns() // 1_000_000)
 
     async def handle(
         self, owner: PartitionRun, origin: Origin, error: Exception, attempt: int, step: str, tried: int = 0
     ) -> float | None:
-        """Deal with an error after `attempt` calls: seconds until the next call, or None if the record is done with.
+        """Handle an error after `attempt` calls.
 
-        A record that is written to another topic is done with when it is stored there. Raises `StreamError` if the
-        stream is to end, errors of the transaction as they are, and `Abandoned` if the next owner of the partition
-        processes the record. `tried` is that of `DeadLetterWindow.admit`.
+        Return the seconds until the next call, None if the record is finished.
+
+        A record written to another topic is finished when it is stored there. Raises `StreamError` if the stream must
+        end, errors of the transaction unchanged, and `Abandoned` if the next owner of the partition processes the
+        record. `tried` is that of `DeadLetterWindow.admit`.
         """
         where = owner.where
         if self._in_transactions and isinstance(error, TransactionError):
@@ -85,7 +87,7 @@ class Failures:
                 self._counters.delayed += 1
             case SendDeadLetter():
                 broken = self._broken_limit(origin, tried)
-                if broken is None or self._is_committed:  # a committed record is lost without its letter
+                if broken is None or self._is_committed:  # a committed record would be lost without its letter
                     await self._write(owner, origin, error, attempt, step, decision.topic, None)
                     self._counters.dead_letters += 1
                 if broken is not None:
@@ -133,7 +135,7 @@ class Failures:
                 text = f"{place} failed, and could not be written to {topic}: {text_of(problem)}"
                 raise TransactionAbortableError(text) from problem
             problem.add_note(
-                f"{place} failed ({type(error).__name__}: {text_of(error)}), and was to be written to {topic}"
+                f"{place} failed ({type(error).__name__}: {text_of(error)}), and could not be written to {topic}"
             )
             raise
 
@@ -151,16 +153,16 @@ def _place(where: TopicPartition, origin: Origin) -> str:
 
 
 def _first(origin: Origin) -> int:
-    """The offset of its first record, which a batch on the wire may begin before."""
+    """Return the offset of its first record; a batch on the wire may begin earlier."""
     return next((record.offset for record in records_of(origin)), first_of(origin))
 
 
 def _limited(
     where: TopicPartition, origin: Origin, error: Exception, broken: str, topic: str, is_committed: bool
 ) -> StreamError:
-    fate = "written to it still, as its offset is committed" if is_committed else "not completed: the next run reads it"
+    fate = "still written to it, as its offset is committed" if is_committed else "not completed: the next run reads it"
     text = (
-        f"the stream stops at {_place(where, origin)}, as the dead letters for {topic} reach a limit: {broken}. "
+        f"the stream stops at {_place(where, origin)}, as the dead letters for {topic} exceed a limit: {broken}. "
         f"The last error is {type(error).__name__}: {text_of(error)}. The record is {fate}. Correct the step or the "
         "records, or raise the limit of dead_letters()"
     )
@@ -170,7 +172,7 @@ def _limited(
 def _ended(where: TopicPartition, origin: Origin, error: Exception, attempt: int) -> StreamError:
     text = (
         f"{_place(where, origin)} could not be processed in {attempt} attempt{'s' if attempt > 1 else ''}: "
-        f"{type(error).__name__}: {text_of(error)}. To go on without such records, give the pipeline "
+        f"{type(error).__name__}: {text_of(error)}. To continue without such records, give the pipeline "
         "dead_letters(topic)"
     )
     return StreamError(text, topic=where.topic, partition=where.partition, offset=_first(origin))

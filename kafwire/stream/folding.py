@@ -1,4 +1,4 @@
-"""`Folding`: one partition's values on their way through `reduce`, and the results to workers or sink."""
+"""`Folding`: one partition's values in `reduce`, and the results on their way to workers or sink."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Write = Callable[[Element, None], Awaitable[None]]
 
 
 class Folding:
-    """Holds the offsets of a fold's records until all that came of the fold is stored."""
+    """Holds the offsets of a fold's records until all results of the fold are stored."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Folding:
         fails_for_now: FailsForNow,
         write: Write,
     ) -> None:
-        """The last three are the owner's: the steps after `reduce`, a failure's wait, a write until it is stored."""
+        """The last three arguments are methods of `owner`: the later steps, a failure's wait, a write until stored."""
         self.name = name_of(step)
         self._stream = stream
         self._owner = owner
@@ -43,20 +43,20 @@ class Folding:
 
     @property
     def due_at(self) -> float | None:
-        """When the oldest fold ends, on the clock of the loop."""
+        """When the oldest fold ends, on the loop's clock."""
         return self._reducer.due_at
 
     @property
     def has_values(self) -> bool:
-        """Whether values wait for the end of their folds."""
+        """True if values wait for the end of their folds."""
         return bool(self._reducer)
 
     def has(self, offset: int) -> bool:
-        """Whether the offset waits for the end of a fold. From any thread."""
+        """True if the offset waits for the end of a fold. From any thread."""
         return self._reducer.has(offset)
 
     async def add(self, values: Sequence[Any], origins: Sequence[Origin], covers: Sequence[Cover]) -> None:
-        """Fold values in order, and write each fold that ends. All of them end where `max_uncommitted` is reached."""
+        """Fold values in order, and write each fold that ends. All folds end at `max_uncommitted`."""
         now = asyncio.get_running_loop().time()
         for value, origin, cover in zip(values, origins, covers, strict=True):
             fold = await self._add(value, origin, cover, now)
@@ -100,7 +100,7 @@ class Folding:
             cover.finish()
             return
         for value, origin in zip(values, origins, strict=True):
-            if owner.is_torn:  # the abandoned records are read again, and are not overtaken
+            if owner.is_torn:  # the abandoned records are read again, and must not be overtaken
                 return
             element = Element(value, origin, cover, owner)
             owner.in_flight += 1

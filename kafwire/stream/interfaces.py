@@ -1,4 +1,4 @@
-"""What a stream reads from and writes to: the interfaces of sources and sinks."""
+"""The interfaces of a stream's sources and sinks."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Sink", "Source", "SourcePartition", "TransactionalSink"]
 
 
 class SourcePartition(Protocol):
-    """One partition that was assigned, until it is revoked or lost, or the source is closed.
+    """One assigned partition, until it is revoked or lost, or the source is closed.
 
-    A partition may have three more members. `is_ending`: a revocation is waiting for the stream, which then leaves the
-    records that only wait to the next owner. `on_change(function)`: call the function in the loop when `is_ending` or
+    A partition may have three more members. `is_ending`: a revocation is waiting for the stream, which then leaves
+    waiting records to the next owner. `on_change(function)`: call the function in the loop when `is_ending` or
     `is_lost` changes. Without them the stream notices a revocation when the iterator ends. `async def committed()`
     returns the group's committed offset, or None: hooks of `Pipeline.on_partitions` get it.
 
@@ -44,7 +44,7 @@ class SourcePartition(Protocol):
         """
 
     def complete(self, first_offset: int, next_offset: int) -> None:
-        """Mark offsets as processed; in any order. A gap holds the commit back.
+        """Mark offsets as processed; in any order. A gap delays the commit.
 
         Args:
             first_offset: the first one.
@@ -52,24 +52,24 @@ class SourcePartition(Protocol):
         """
 
     def pause(self) -> None:
-        """Stop fetching; a batch that is asked for comes after `resume`."""
+        """Stop fetching; the next batch comes after `resume`."""
 
     def resume(self) -> None:
         """Fetch again."""
 
     async def commit(self) -> None:
-        """Commit what is completed before the first gap."""
+        """Commit the offsets that are completed before the first gap."""
 
     async def close(self) -> None:
-        """Give the partition up: nothing of it is completed or committed any more."""
+        """Give the partition up: none of its offsets is completed or committed any more."""
 
     @property
     def is_lost(self) -> bool:
-        """Whether another member processes what is in hand: commits are refused, and nothing more of it is begun."""
+        """True if another member processes its records: commits are refused, and no record of it is begun."""
 
 
 class Source(Protocol):
-    """Partitions as they are assigned, and their commits.
+    """The source of a stream: assigned partitions, and their commits.
 
     Example:
         >>> source: kafwire.stream.Source = kafwire.stream.MemorySource({"orders": [b"2 books"]})
@@ -78,14 +78,14 @@ class Source(Protocol):
     """
 
     def partitions(self) -> AsyncIterator[SourcePartition]:
-        """Iterate over partitions as they are assigned. It ends when the source is closed, or has no more to come.
+        """Iterate over partitions as they are assigned. It ends when the source is closed, or has no more partitions.
 
         Returns:
             An async iterator of their streams.
         """
 
     async def commit(self) -> None:
-        """Commit what is completed, of all partitions."""
+        """Commit the completed offsets of all partitions."""
 
     async def close(self) -> None:
         """Leave the group, and end all iterators."""
@@ -94,12 +94,12 @@ class Source(Protocol):
         """Return the member that commits a transaction (KIP-447). The stream checks `is_lost` after this call.
 
         Returns:
-            The group, and its member as the coordinator knows it now.
+            The group, and its current member.
         """
 
 
 class Sink(Protocol):
-    """What a stream writes to.
+    """The destination of a stream's values.
 
     Example:
         >>> class Printer:
@@ -112,13 +112,13 @@ class Sink(Protocol):
     """
 
     async def write(self, value: Any) -> Awaitable[object] | None:
-        """Take one value; wait for room if there is none.
+        """Accept one value; wait for room if there is none.
 
         Args:
-            value: what the pipeline's last step made.
+            value: the result of the pipeline's last step.
 
         Returns:
-            What is awaited before the value's record is completed; None: the value is stored.
+            An awaitable that the stream awaits before it completes the value's record; None: the value is stored.
         """
 
 
@@ -132,17 +132,17 @@ class TransactionalSink(Protocol):
     """
 
     async def write(self, value: Any) -> Awaitable[object] | None:
-        """Take one value into the open transaction.
+        """Add one value to the open transaction.
 
         Args:
-            value: what the pipeline's last step made.
+            value: the result of the pipeline's last step.
 
         Returns:
-            What is awaited before the value's record is completed; None: the value is taken.
+            An awaitable that the stream awaits before it completes the value's record; None: the value is accepted.
         """
 
     async def start(self) -> None:
-        """Take the transactional id over, before anything is read."""
+        """Claim the transactional id, before anything is read."""
 
     async def begin(self) -> None:
         """Begin a transaction."""
@@ -152,11 +152,11 @@ class TransactionalSink(Protocol):
 
         Args:
             offsets: by partition.
-            group: who commits.
+            group: the member that commits.
         """
 
     async def abort(self) -> None:
-        """Abort the transaction: nothing of it is seen."""
+        """Abort the transaction: its values are never visible."""
 
 
 AnySink = Sink | TransactionalSink

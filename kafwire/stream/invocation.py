@@ -1,4 +1,4 @@
-"""How a handler of `for_each` is called: in the loop, in a thread, or in another process."""
+"""Calls a handler of `for_each`: in the loop, in a thread, or in another process."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from kafwire.stream.steps import ForEach
 
 
 class Interrupted(KafkaError):
-    """The call was ended for another one's sake: it is made again, and does not count."""
+    """The call was stopped because another one hung: it is repeated, and does not count."""
 
 
 class Invocation(Protocol):
     """Calls a handler."""
 
     async def call(self, value: Any) -> Any:
-        """Call it once. Raises what it raises, and `HandlerTimeoutError`."""
+        """Call it once. Raises its error, or `HandlerTimeoutError`."""
 
     async def settle(self) -> None:
-        """Return when no call that was cancelled goes on: the same value may be handled again."""
+        """Return when no cancelled call is running: the same value may be handled again."""
 
     def close(self) -> None:
-        """Release threads and processes. Threads that still work are not waited for, processes are killed."""
+        """Release threads and processes. Running threads are not waited for, processes are killed."""
 
 
 def invocation(step: ForEach) -> Invocation:
-    """How the step's handler is called."""
+    """Return the invocation for the step's handler."""
     if step.run_in == "threads":
         return InThreads(step)
     if step.run_in == "processes":
@@ -50,18 +50,18 @@ def invocation(step: ForEach) -> Invocation:
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether its calls are awaited: an async function, a partial of one, or an object with such a `__call__`."""
+    """True if its calls are awaited: an async function, a partial of one, or an object with an async `__call__`."""
     return any(map(inspect.iscoroutinefunction, _behind(function)))
 
 
 def is_generator(function: Callable[..., Any]) -> bool:
-    """Whether its calls run nothing until somebody iterates over what they return; as `is_async`."""
+    """True if its calls run nothing until a caller iterates over the result; for the same kinds as `is_async`."""
     kinds = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
     return any(kind(one) for kind in kinds for one in _behind(function))
 
 
 def is_async_generator(function: Callable[..., Any]) -> bool:
-    """Whether only the event loop could iterate over what its calls return; as `is_async`."""
+    """True if only the event loop could iterate over its results; for the same kinds as `is_async`."""
     return any(map(inspect.isasyncgenfunction, _behind(function)))
 
 
@@ -72,7 +72,7 @@ def _behind(function: Callable[..., Any]) -> tuple[Any, Any]:
 
 
 class InTasks:
-    """In the loop's own thread: async handlers, and sync ones that do not block."""
+    """Runs handlers in the loop's own thread: async ones, and sync ones that do not block."""
 
     def __init__(self, step: ForEach) -> None:
         self._handler = step.handler
@@ -90,7 +90,7 @@ class InTasks:
                 return await result
         except TimeoutError:
             if not limit.expired():
-                raise  # the handler's own
+                raise  # the handler's own timeout
             raise HandlerTimeoutError(f"the handler took longer than {self._timeout_s:g} s") from None
 
     async def settle(self) -> None:
@@ -101,12 +101,12 @@ class InTasks:
 
 
 class InThreads:
-    """In threads, one for each worker. A thread that hangs is given up, and another one takes its place."""
+    """Runs handlers in threads, one per worker. A thread that hangs is abandoned and replaced."""
 
     def __init__(self, step: ForEach) -> None:
         self._step = step
         self._threads = self._new()
-        self._left: set[Future[Any]] = set()  # their calls were cancelled, and go on
+        self._left: set[Future[Any]] = set()  # calls that were cancelled and still run
 
     def _new(self) -> ThreadPoolExecutor:
         return new_executor(self._step.workers, thread_name_prefix="kafwire-stream")
@@ -131,7 +131,7 @@ class InThreads:
         self._threads = self._new()
 
     async def settle(self) -> None:
-        """See `Invocation`. As long as the timeout of a call, if it has one."""
+        """See `Invocation`. Waits for the timeout of a call at most, if there is one."""
         for running in list(self._left):
             if await _within(running, self._step.timeout_s) is None:
                 self._left.clear()
@@ -144,20 +144,20 @@ class InThreads:
 
 
 class InProcesses:
-    """In processes, one for each worker, which import the handler by its name.
+    """Runs handlers in processes, one per worker, which import the handler by its name.
 
-    A process that hangs is killed. As the executor gives up all of its processes then, the others' calls are made
-    again. A process that dies by itself counts as a failed attempt of each call that was running.
+    A process that hangs is killed. The executor then abandons all its processes, so the calls in the others are
+    repeated. A process that dies by itself counts as a failed attempt of each running call.
 
-    A signal to the whole group of processes, such as Ctrl-C sends, is left to the process that runs the stream. They
-    end with that process, however it ends.
+    Only the process that runs the stream reacts to a signal to the whole process group, such as Ctrl-C. The others end
+    with that process, however it ends.
     """
 
     def __init__(self, step: ForEach) -> None:
         self._step = step
         self._processes = self._new()
         self._killed: WeakSet[Executor] = WeakSet()
-        self._left: WeakSet[Executor] = WeakSet()  # calls of theirs were cancelled, and go on
+        self._left: WeakSet[Executor] = WeakSet()  # pools with cancelled calls that still run
 
     def _new(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(self._step.workers, mp_context=get_context("spawn"), initializer=_begin_process)
@@ -179,7 +179,7 @@ class InProcesses:
             self._replace(pool)
             if pool in self._killed:
                 raise Interrupted("another handler hung in this pool of processes") from None
-            raise KafkaError("a process died that ran a handler; the handlers beside it count as failed too") from error
+            raise KafkaError("a handler's process died; all handlers running then count as failed") from error
         self._killed.add(pool)
         processes = _processes_of(pool)
         self._replace(pool)
@@ -208,17 +208,17 @@ class InProcesses:
 
 
 async def _within(running: Future[Any], timeout_s: float | None) -> asyncio.Future[Any] | None:
-    """The call when it is over; None if it is not in time. What comes of it later matters to nobody."""
+    """Return the finished call; None if it is not finished in time: then its result is ignored."""
     call = asyncio.wrap_future(running)
     try:
         done, _ = await asyncio.wait({call}, timeout=timeout_s)
         return call if done else None
     finally:
-        call.cancel()  # unless it is over; the loop may be closed when it is
+        call.cancel()  # no effect if it is done; later the loop may be closed
 
 
 def _call(handler: Callable[[Any], Any], value: Any) -> Any:
-    """Call it where no future can carry a `StopIteration`, as inside of a generator (PEP 479)."""
+    """Call the handler outside of a future or generator, which cannot pass on a `StopIteration` (PEP 479)."""
     try:
         return handler(value)
     except StopIteration as error:
@@ -226,7 +226,7 @@ def _call(handler: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _call_for_parent(handler: Callable[[Any], Any], value: Any) -> Any:
-    """Call it so that the other process can read what it raises: an error that it cannot ends the whole pool."""
+    """Call the handler so that its error can be unpickled: one that cannot would end the whole pool."""
     try:
         return _call(handler, value)
     except Exception as error:  # whatever a handler raises
@@ -234,7 +234,7 @@ def _call_for_parent(handler: Callable[[Any], Any], value: Any) -> Any:
 
 
 def _not_awaitable(result: Any) -> Any:
-    """The result of a call in a thread, where nobody could await it."""
+    """Return the result of a call in a thread; raise for an awaitable, which a thread cannot await."""
     if not inspect.isawaitable(result):
         return result
     if inspect.iscoroutine(result):
@@ -252,16 +252,16 @@ def _kill(processes: list[BaseProcess]) -> None:
 
 
 def _begin_process() -> None:
-    """Make a process deaf to the signals that stop the stream, and have it end with its parent."""
+    """Ignore the signals that stop the stream, and end with the parent process."""
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _ignore)  # not SIG_IGN, which programs that it starts would inherit
+        signal.signal(number, _ignore)  # not SIG_IGN, which started programs would inherit
     parent = parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), name="kafwire-stream-parent", daemon=True).start()
 
 
 def _ignore(*_: object) -> None:
-    """The stream's own process finishes what runs here, and ends this one."""
+    """Ignore a signal: the stream's own process finishes the running calls, and ends this one."""
 
 
 def _end_with(sentinel: int) -> None:

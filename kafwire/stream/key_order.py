@@ -1,4 +1,4 @@
-"""`KeyOrder`: which elements may run now, if those of one lane run one after the other (`for_each(by=...)`)."""
+"""`KeyOrder`: runs the elements of one lane one after the other (`for_each(by=...)`)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ _T = TypeVar("_T")
 
 
 class KeyOrder(Generic[_T]):
-    """Lanes, by key or partition. One element of a lane runs at a time; the others wait in the order they came in.
+    """Lanes, by key or partition. One element of a lane runs at a time; the others wait in the order of arrival.
 
-    A lane takes memory only while it has elements.
+    A lane uses memory only while it has elements.
     """
 
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, deque[_T] | None] = {}  # lanes that are taken; None: nobody waits
+        self._waiting: dict[Hashable, deque[_T] | None] = {}  # busy lanes; None: no element waits
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def add(self, lane: Hashable, element: _T) -> bool:
-        """Whether the element may run now; otherwise `finish` gives it out when its turn has come."""
+        """True if the element may run now; otherwise a later `finish` returns it."""
         if lane not in self._waiting:
             self._waiting[lane] = None
             return True
@@ -35,7 +35,7 @@ class KeyOrder(Generic[_T]):
         return False
 
     def finish(self, lane: Hashable) -> _T | None:
-        """The running element of a lane is done with: the next one, which runs now, if there is one."""
+        """End the running element of a lane; return the next one, which runs now, or None."""
         waiting = self._waiting[lane]
         if waiting:
             return waiting.popleft()
@@ -43,5 +43,5 @@ class KeyOrder(Generic[_T]):
         return None
 
     def close(self, lane: Hashable) -> list[_T]:
-        """Give the lane up: the elements that wait in it, in order."""
+        """Close the lane; return the waiting elements in order."""
         return list(self._waiting.pop(lane) or ())

@@ -1,4 +1,4 @@
-"""`MemorySource` and `MemorySink`: what a stream reads and writes in tests, without a broker."""
+"""`MemorySource` and `MemorySink`: source and sink in memory for tests, without a broker."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 
 class _Stored(NamedTuple):
-    """A batch as Kafka has it."""
+    """An encoded batch, as in Kafka."""
 
     blob: bytes
     next_offset: int
 
 
 class MemorySource:
-    """A source of records in memory: what is appended is read in order, and commits are written down.
+    """A source of records in memory: records are read in the order appended, and commits are recorded.
 
     Use it in the event loop that runs the stream, or before that runs. It is one member of a group: `revoke` and `lose`
-    take partitions away, `assign` gives one.
+    take partitions away, `assign` adds one.
 
     Args:
-        records: what there is at the start: for each topic the records of its partition 0.
+        records: the initial records: for each topic the records of its partition 0.
         batch_records: how many records a batch has at most.
         ends: whether reading ends after the last record; otherwise a partition waits for more until it is closed.
 
     Raises:
-        ConfigError: `batch_records` is not a number from 1 on.
+        ConfigError: `batch_records` is below 1.
 
     Example:
         >>> source = kafwire.stream.MemorySource({"orders": [b"2 books", b"a lamp"]})
@@ -53,7 +53,7 @@ class MemorySource:
         self, records: Mapping[str, Iterable[Any]] | None = None, *, batch_records: int = 500, ends: bool = True
     ) -> None:
         if batch_records < 1:
-            raise ConfigError(f"batch_records {batch_records!r}: a number from 1 is needed")
+            raise ConfigError(f"batch_records {batch_records!r}: it must be 1 or more")
         self.batch_records = batch_records
         self.ends = ends
         self.committed: dict[TopicPartition, int] = {}
@@ -88,7 +88,7 @@ class MemorySource:
         self._streams[where].wake()
 
     def assign(self, topic: str, partition: int = 0) -> MemoryPartition:
-        """Give the member a partition, which it reads from the committed offset on.
+        """Assign a partition to the member, which reads it from the committed offset on.
 
         Args:
             topic: the topic.
@@ -108,7 +108,7 @@ class MemorySource:
         return stream
 
     def revoke(self, topic: str, partition: int = 0) -> MemoryPartition:
-        """Take a partition from the member, which may still commit for it, until it is assigned again.
+        """Revoke a partition from the member, which may still commit for it, until it is assigned again.
 
         Args:
             topic: the topic.
@@ -123,7 +123,7 @@ class MemorySource:
         return stream
 
     def lose(self, topic: str, partition: int = 0) -> MemoryPartition:
-        """Take a partition from the member, which may not commit for it any more.
+        """Take a partition from the member, which must not commit for it any more.
 
         Args:
             topic: the topic.
@@ -136,10 +136,10 @@ class MemorySource:
         self.generation += 1
         return self.revoke(topic, partition)
 
-    # --- what a stream calls ----------------------------------------------------------------------------------------
+    # --- called by a stream ------------------------------------------------------------------------------------------
 
     async def partitions(self) -> AsyncIterator[MemoryPartition]:
-        """Iterate over the streams of the partitions that are assigned.
+        """Iterate over the streams of the assigned partitions.
 
         Returns:
             The streams. It ends when the source is closed, or if it `ends`, after the last one.
@@ -154,36 +154,36 @@ class MemorySource:
             await self._changed.wait()
 
     async def commit(self) -> None:
-        """Commit what is completed of all partitions."""
+        """Commit the completed offsets of all partitions."""
         self._note_commit({one.where: one.completed.committable for one in self._streams.values() if one.has_begun})
 
     def _note_commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write down committed offsets; what is committed already is left out."""
+        """Record committed offsets that changed."""
         changed = {where: offset for where, offset in offsets.items() if self.committed.get(where, 0) != offset}
         if changed:
             self.committed.update(changed)
             self.commits.append(changed)
 
     async def close(self) -> None:
-        """Leave: all streams end."""
+        """Close the source: all streams end."""
         self.closed = True
         for stream in self._streams.values():
             stream.end()
         self._change()
 
     async def end_offsets(self) -> dict[TopicPartition, int]:
-        """Return where the partitions end, for a `TopicTable`.
+        """Return the end offsets of the partitions, for a `TopicTable`.
 
         Returns:
-            The offset behind the last record of each.
+            For each, the offset after the last record.
         """
         return {where: log[-1].next_offset if log else 0 for where, log in self._logs.items()}
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Say who commits.
+        """Return the member that commits.
 
         Returns:
-            The member; its generation counts the partitions that were lost.
+            The member; its generation counts the lost partitions.
         """
         return ConsumerGroupMetadata("memory", self.generation, "member")
 
@@ -195,7 +195,7 @@ class MemorySource:
 class MemoryPartition:
     """One partition of a `MemorySource`, which makes it; a `SourcePartition`.
 
-    `completed` are its offsets, and `pauses` how often it was paused.
+    `completed` are its completed offsets, and `pauses` counts the pauses.
 
     Example:
         >>> source = kafwire.stream.MemorySource()
@@ -263,12 +263,12 @@ class MemoryPartition:
         self.completed.complete(first_offset, next_offset)
 
     def pause(self) -> None:
-        """Hand out nothing."""
+        """Return no batches."""
         self.is_paused = True
         self.pauses += 1
 
     def resume(self) -> None:
-        """Hand out batches again."""
+        """Return batches again."""
         self.is_paused = False
         self.wake()
 
@@ -281,12 +281,12 @@ class MemoryPartition:
         return self._source.committed.get(self.where)
 
     async def commit(self) -> None:
-        """Commit what is completed; nothing if the partition is lost."""
+        """Commit the completed offsets; does nothing if the partition is lost."""
         if not self.is_lost:
             self._source._note_commit({self.where: self.completed.committable})
 
     def end(self) -> None:
-        """Hand out nothing more: the iterator ends."""
+        """Return no more batches: the iterator ends."""
         self.has_ended = True
         self.wake()
         self._tell()
@@ -298,11 +298,11 @@ class MemoryPartition:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the partition was revoked or lost, or the source is closed."""
+        """True if the partition was revoked or lost, or the source is closed."""
         return self.has_ended
 
     def on_change(self, function: Callable[[], object]) -> None:
-        """Have a function called when `is_ending` or `is_lost` changes.
+        """Call a function when `is_ending` or `is_lost` changes.
 
         Args:
             function: takes no argument.
@@ -314,15 +314,15 @@ class MemoryPartition:
             self._listener()
 
     def wake(self) -> None:
-        """Have the iterator look for what is new."""
+        """Make the iterator check for news."""
         if self._changed is not None:
             self._changed.set()
 
 
 class MemorySink:
-    """A sink in memory: a list of what was written.
+    """A sink in memory: a list of written values.
 
-    It takes transactions too. `values` is then what was committed.
+    It supports transactions. Then `values` has the committed ones.
 
     Args:
         source: the source whose offsets are committed with transactions.
@@ -345,29 +345,29 @@ class MemorySink:
         self._open: list[Any] | None = None
 
     async def write(self, value: Any) -> None:
-        """Keep a value.
+        """Store a value.
 
         Args:
-            value: what the pipeline's last step made.
+            value: the result of the pipeline's last step.
         """
         (self.values if self._open is None else self._open).append(value)
 
     async def start(self) -> None:
-        """Nobody else has this memory: nothing is taken over."""
+        """Do nothing: no other producer uses this sink."""
 
     async def begin(self) -> None:
-        """Begin a transaction: values are kept apart until it is committed."""
+        """Begin a transaction: its values are stored separately until it is committed."""
         self._open = []
 
     async def commit(self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata) -> None:
-        """Keep the transaction's values for good, and commit offsets in the source.
+        """Store the transaction's values, and commit offsets in the source.
 
         Args:
             offsets: by partition.
-            group: who commits; the source's member of now, or it is fenced.
+            group: the committing member; it must be the source's current one.
 
         Raises:
-            TransactionAbortableError: the member was fenced: partitions were assigned anew.
+            TransactionAbortableError: the member is fenced: partitions were assigned again since.
         """
         if self._source is not None:
             if group != self._source.group_metadata():
@@ -384,7 +384,7 @@ class MemorySink:
         self.aborted += 1
 
     def written(self, topic: str) -> list[Message]:
-        """Return what was written to a topic, such as that of dead letters.
+        """Return the messages written to a topic, such as that of dead letters.
 
         Args:
             topic: the topic.
@@ -401,4 +401,4 @@ def _row(record: Any) -> Any:
     if isinstance(record, Message | Record):
         message = message_of(record)
         return message.key, message.value, message.timestamp_ms, list(message.headers)
-    raise ConfigError(f"{record!r} is no record: give bytes, (key, value), a Message or a Record")
+    raise ConfigError(f"{record!r} is not a record: give bytes, (key, value), a Message or a Record")

@@ -1,4 +1,4 @@
-"""`Message`: what a stream writes to a topic."""
+"""`Message`: a record that a stream writes to a topic."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kafwire.records._records import Record
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A record to be written. Steps return it where a value alone does not say enough.
+    """A record to be written. Steps return it when a value alone is not enough.
 
     Args:
-        value: bytes-like, None for null (a tombstone), or what the producer's `value_serializer` takes.
-        key: bytes-like, None for null, or what the producer's `key_serializer` takes.
+        value: bytes-like, None for null (a tombstone), or an argument for the producer's `value_serializer`.
+        key: bytes-like, None for null, or an argument for the producer's `key_serializer`.
         headers: pairs of a str and bytes, text (sent as UTF-8) or None.
         topic: the topic; None: the sink's.
         partition: the partition; None leaves it to the partitioner.
@@ -38,7 +38,7 @@ class Message:
 
 
 def message_of(value: Any) -> Message:
-    """A value as a message: a `Message` itself, a `Record` with its key, headers and time, anything else as a value."""
+    """Return a message: a `Message` itself, a `Record` with key, headers and time, any other object as the value."""
     if isinstance(value, Message):
         return value
     if isinstance(value, Record):

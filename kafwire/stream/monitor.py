@@ -1,4 +1,4 @@
-"""`StreamMonitor`: looks at a running stream, from any thread."""
+"""`StreamMonitor`: observes a running stream, from any thread."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ LONGEST_INTERVAL_S = 1.0
 
 
 class StreamMonitor:
-    """Shows a running stream: its status, its metrics, and whether it is alive. It watches one run at a time.
+    """Observes a running stream: its status, its metrics, and whether it is alive. It watches one run at a time.
 
-    All calls return at once, from any thread, also while a step blocks the event loop. A stream that is stuck is logged
-    once, with the record that it is stuck at.
+    All calls return at once, from any thread, even while a step blocks the event loop. A stuck stream is logged once,
+    with the record at which it is stuck.
 
     Args:
         stuck_after_s: a stream is stuck when its oldest record has been in one step for so many seconds, when a
-            transaction has been open for that long, or when a step has blocked the event loop for that long. Waits on
-            purpose (for a worker, the next attempt, `NotNow`, a list of `batch`) do not count.
+            transaction has been open for that long, or when a step has blocked the event loop for that long. Deliberate
+            waits (for a worker, the next attempt, `NotNow`, a list of `batch`) do not count.
 
     Raises:
         ConfigError: `stuck_after_s` is not a number above 0.
@@ -54,7 +54,7 @@ class StreamMonitor:
 
     def __init__(self, *, stuck_after_s: float = 300.0) -> None:
         if not is_seconds(stuck_after_s) or not stuck_after_s:
-            raise ConfigError(f"StreamMonitor(stuck_after_s={stuck_after_s!r}): seconds above 0 are needed")
+            raise ConfigError(f"StreamMonitor(stuck_after_s={stuck_after_s!r}): it must be a number of seconds above 0")
         self.stuck_after_s = stuck_after_s
         self._interval_s = min(LONGEST_INTERVAL_S, stuck_after_s / 10)
         self._stream: StreamRun | None = None
@@ -69,7 +69,7 @@ class StreamMonitor:
     # --- for users --------------------------------------------------------------------------------------------------
 
     def status(self) -> StreamStatus:
-        """Return the stream as it is now.
+        """Return the current state of the stream.
 
         Returns:
             Its state, counts and partitions.
@@ -89,12 +89,12 @@ class StreamMonitor:
         return replace(status, problem=self._problem(status, now))
 
     def metrics(self) -> dict[str, float]:
-        """Return numbers for a system of metrics.
+        """Return numbers for a metrics system.
 
         Returns:
             The counts of `StreamSummary`, and `in_flight`, `uncommitted`, `retrying`, `partitions`,
-            `waiting_partitions`, `oldest_s` (the age of the oldest record), `lag_s`, `transaction_s` (0.0 where there
-            is none) and `is_alive` (0 or 1).
+            `waiting_partitions`, `oldest_s` (the age of the oldest record), `lag_s`, `transaction_s` (0.0 if there is
+            none) and `is_alive` (0 or 1).
         """
         status = self.status()
         oldest = status.oldest
@@ -112,7 +112,7 @@ class StreamMonitor:
         }
 
     def problem(self) -> str | None:
-        """Return why the stream is not alive, as for the response of a liveness probe.
+        """Return why the stream is not alive, for the response of a liveness probe.
 
         Returns:
             None: the stream runs, or has not begun. Otherwise a text: it has ended, has failed, or is stuck, and where.
@@ -121,13 +121,13 @@ class StreamMonitor:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the stream has no `problem()`."""
+        """True if the stream has no `problem()`."""
         return self.problem() is None
 
     # --- for the run ------------------------------------------------------------------------------------------------
 
     async def _watch(self, stream: StreamRun, run: Coroutine[Any, Any, StreamSummary], clock: Clock) -> StreamSummary:
-        """Run a stream, and look at it until it ends."""
+        """Run a stream, and observe it until it ends."""
         self._stream, self._clock, self._sightings = stream, clock, Sightings()
         self._counters, self._logged = stream.counters, None
         self._looked_at = clock.monotonic()
@@ -147,14 +147,14 @@ class StreamMonitor:
 
     @classmethod
     def _unseen(cls) -> StreamMonitor:
-        """Make one for a stream that its user does not monitor: it looks rarely, and logs that the stream is stuck."""
+        """Make a monitor for a stream without one: it checks rarely, and only logs that the stream is stuck."""
         monitor = cls()
         monitor._interval_s = monitor.stuck_after_s / 10
         return monitor
 
     def _check_is_free(self) -> None:
         if self._stream is not None:
-            raise ConfigError("this StreamMonitor watches a stream that runs: give each stream a monitor of its own")
+            raise ConfigError("this StreamMonitor already watches a running stream: give each stream its own monitor")
 
     async def _look_again(self) -> None:
         while True:
@@ -177,9 +177,9 @@ class StreamMonitor:
             return
         self._logged = place
         if place is None:
-            log.info("kafwire: a stream that was stuck goes on")
+            log.info("kafwire: a stream that was stuck continues")
         else:
-            log.warning("kafwire: a stream is stuck: %s, for %.0f s until now", place, seconds)
+            log.warning("kafwire: a stream is stuck: %s, for %.0f s so far", place, seconds)
 
     # --- looking ----------------------------------------------------------------------------------------------------
 
@@ -213,10 +213,10 @@ class StreamMonitor:
             longest = "" if call is None else f"; the longest call is {call[1]}"
             return f"the stream is stuck: its event loop has been blocked for {blocked_s:.0f} s{longest}"
         place, seconds = self._stuck(status) or (None, 0.0)
-        return None if place is None else f"the stream is stuck: {place}, for {seconds:.0f} s until now"
+        return None if place is None else f"the stream is stuck: {place}, for {seconds:.0f} s so far"
 
     def _stuck(self, status: StreamStatus) -> tuple[str, float] | None:
-        """Where the stream is stuck, and for how many seconds: at a gap, or in a call behind one that only waits."""
+        """Return where the stream is stuck, and the seconds: at a gap, or in a call behind one that only waits."""
         found = stuck(status, self.stuck_after_s)
         if found is not None or any(one.oldest is not None and not one.oldest.is_waiting for one in status.partitions):
             return found
@@ -225,7 +225,7 @@ class StreamMonitor:
 
 
 def _oldest(run: PartitionRun) -> tuple[int | None, str, bool]:
-    """The oldest offset in hand of a partition, its step, and whether it waits on purpose."""
+    """Return a partition's oldest uncommitted offset, its step, and whether it waits deliberately."""
     offsets = run.offsets
     if offsets is None or not offsets.uncommitted:
         return None, "", False

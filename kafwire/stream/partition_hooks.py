@@ -1,4 +1,4 @@
-"""`PartitionHooks`: functions that a stream calls as partitions come, go, and are replayed."""
+"""`PartitionHooks`: functions that a stream calls as partitions are assigned, revoked and replayed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Hook = Callable[[TopicPartition, int | None], Any]
 
 @dataclass(frozen=True, slots=True)
 class PartitionHooks:
-    """The user's functions, sync or async; None: nothing is called. See `Pipeline.on_partitions`."""
+    """The user's functions, sync or async; None: none. See `Pipeline.on_partitions`."""
 
     assigned: Hook | None = None
     revoked: Hook | None = None
@@ -27,7 +27,7 @@ class PartitionHooks:
 
 
 class _Held:
-    """One assignment of a partition, from the first call for it to the last."""
+    """One assignment of a partition, from its first hook call to the last."""
 
     __slots__ = ("committed", "is_open", "name", "task")
 
@@ -35,14 +35,14 @@ class _Held:
         self.committed: int | None = None
         self.is_open = False  # `assigned` has returned
         self.name = ""
-        self.task: asyncio.Task[None] | None = None  # of the hook of this name
+        self.task: asyncio.Task[None] | None = None  # the running call of the hook `name`
 
 
 class HookCalls:
     """Calls the hooks of one run in order: for each partition `assigned`, then any `aborted`, then `revoked` once.
 
-    A partition that comes back waits until `revoked` was called for its earlier assignment. A call goes on when the
-    task that waits for it is cancelled, and the next task that needs it waits for the same call.
+    A partition that is assigned again waits until `revoked` was called for its earlier assignment. A call continues
+    when the task that waits for it is cancelled, and the next task that needs it waits for the same call.
     """
 
     def __init__(self, hooks: PartitionHooks) -> None:
@@ -52,7 +52,7 @@ class HookCalls:
         self._is_stopping = False
 
     async def assigned(self, run: PartitionRun) -> bool:
-        """Before the first record of an assignment; False: it does not begin, as it is lost or the stream stops."""
+        """Call before an assignment's first record; False: it does not begin, as it is lost or the stream stops."""
         while run not in self._held:
             if not any(other.where == run.where for other in self._held):
                 if run.partition.is_lost:
@@ -80,12 +80,12 @@ class HookCalls:
             raise
 
     def stop(self) -> None:
-        """The stream stops: no partition waits for an earlier assignment."""
+        """Release partitions that wait for an earlier assignment: the stream stops."""
         self._is_stopping = True
         self._changed.set()
 
     async def revoked(self, run: PartitionRun) -> None:
-        """After the last record of an assignment; nothing if `assigned` was not called, or this was."""
+        """Call after an assignment's last record; does nothing if `assigned` was not called, or this already was."""
         held = self._held.get(run)
         if held is not None:
             await self._call(held, "revoked", partial(self._leave, run, held))
@@ -99,7 +99,7 @@ class HookCalls:
             self._forget(run)
 
     async def aborted(self, run: PartitionRun) -> None:
-        """Before records of an aborted transaction are replayed, or the stream ends without a replay.
+        """Call before records of an aborted transaction are replayed, or the stream ends without a replay.
 
         A lost partition is not replayed here: `revoked` follows.
         """
@@ -108,7 +108,7 @@ class HookCalls:
             await self._call(held, "aborted", partial(_called, hook, run.where, run.committed))
 
     async def close(self) -> None:
-        """Cancel the calls that still run: they took longer than the stream's stop may take."""
+        """Cancel the running calls: they took longer than the stop of the stream may take."""
         running = [held.task for held in self._held.values() if held.task is not None]
         for task in running:
             task.cancel()
@@ -119,7 +119,7 @@ class HookCalls:
         self._changed.set()
 
     async def _call(self, held: _Held, name: str, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Call a hook behind the one that still runs for the assignment, or wait for it if it is this one."""
+        """Call a hook after the assignment's running one, or wait for that if it is the same hook."""
         while held.task is not None:
             if held.name == name:
                 await asyncio.shield(held.task)
@@ -129,7 +129,7 @@ class HookCalls:
         def on_done(task: asyncio.Task[None]) -> None:
             held.task = None
             if not task.cancelled():
-                task.exception()  # the task that waits for it raises it, if there still is one
+                task.exception()  # raised by the task that waits for it, if there still is one
 
         task = held.task = asyncio.ensure_future(function())
         held.name = name
@@ -148,6 +148,6 @@ async def _called(hook: Hook, where: TopicPartition, committed: int | None) -> N
 
 
 async def _committed(partition: SourcePartition) -> int | None:
-    """The group's committed position of a partition; None: nothing is committed, or the source does not know."""
+    """Return the group's committed position of a partition; None: none, or the source does not know it."""
     ask: Callable[[], Awaitable[int | None]] | None = getattr(partition, "committed", None)
     return None if ask is None else await ask()

@@ -1,4 +1,4 @@
-"""`PartitionRun`: one partition on its way through a pipeline, from its source to workers or sink."""
+"""`PartitionRun`: one partition in a pipeline, from its source to workers or sink."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from kafwire.types import TopicPartition
 if TYPE_CHECKING:
     from kafwire.stream.runner import StreamRun
 
-# How many records go through a step before others have a turn.
+# How many records go through a step before other partitions get their turn.
 SLICE_RECORDS = 1024
-# And how many elements are made for workers, who would begin late otherwise.
+# How many elements are made for workers at a time; with more, the workers would begin late.
 TURN_ELEMENTS = 16
 
 
 class PartitionRun:
-    """Reads a partition, slice by slice, and knows what of it is completed.
+    """Reads a partition, slice by slice, and tracks its completed offsets.
 
-    It has a loop of its own (`run`). Everything that it waits for calls `wake`, and the loop looks again: a batch, room
-    for more, a list of `batch` that is due, the stream's end, and a transaction's end, at which it parks.
+    It has a loop of its own (`run`). Every event that it waits for calls `wake`, and the loop checks again: a batch,
+    room for more, a `batch` list that is due, the stream's end, and a transaction's end, at which it parks.
     """
 
     def __init__(self, stream: StreamRun, partition: SourcePartition) -> None:
@@ -45,25 +45,25 @@ class PartitionRun:
         self.is_parked = False
         self.has_ended = False
         self._is_exhausted = False  # the source has ended it
-        self.is_torn = False  # an element was abandoned: others behind it may be stored
-        self.is_abandoned = False  # records were left to the next owner: nothing behind them may be processed
+        self.is_torn = False  # an element was abandoned: later ones may be stored
+        self.is_abandoned = False  # records were left to the next owner: no later record may be processed
         self.offsets: CompletedOffsets | None = None  # from the first batch on
         self.committed = 0  # with the last transaction
-        self.taken: list[Batch] = []  # of the open transaction
+        self.taken: list[Batch] = []  # batches of the open transaction
         self.replay: deque[Batch] = deque()
         self._stream = stream
         self._batches: AsyncIterator[Batch] = aiter(partition)
         self._coming: asyncio.Task[Batch | None] | None = None
         self._waker: asyncio.Future[None] | None = None
-        self._left = asyncio.Event()  # set for good once `leaves_waiting`
-        self.covered = 0  # up to here elements cover the offsets
-        self._seen = 0  # up to here the first steps have been
+        self._left = asyncio.Event()  # set permanently once `leaves_waiting`
+        self.covered = 0  # elements cover the offsets up to here
+        self._seen = 0  # the first steps have processed the records up to here
         self._pauses = 0
-        self._waits = 0  # back-offs
+        self._waits = 0  # running back-offs
         self._postponed = 0  # values of workers that wait for their next attempt
         self._section: SectionRun | None = None  # the steps that run, or wait for their next attempt
-        self._stamps: deque[tuple[int, int | None]] = deque()  # ends of batches in hand, and their first timestamps
-        self._tried = 0  # so many records of the current slice had their first attempt before a step failed
+        self._stamps: deque[tuple[int, int | None]] = deque()  # ends of uncompleted batches, and their first timestamps
+        self._tried = 0  # records of the current slice with a first attempt, before a step failed
         self.writer = PartitionWriter(stream, self)
         self._is_delayed = self.where.topic in stream.retry_topics
         self._batcher = self._new_batcher()
@@ -89,14 +89,14 @@ class PartitionRun:
 
     @property
     def _due_at(self) -> float | None:
-        """When a list of `batch`, or a fold of `reduce`, is due."""
+        """When a `batch` list, or a fold of `reduce`, is due."""
         waits = self._folding if self._batcher is None else self._batcher
         return None if waits is None else waits.due_at
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until the partition ends, or the stream."""
+        """Run until the partition or the stream ends."""
         try:
             while not self.is_abandoned and (batch := await self._next()) is not None:
                 self.is_abandoned = not await self._take(batch)
@@ -110,7 +110,7 @@ class PartitionRun:
         self._stream.on_parked()
 
     async def settle(self) -> None:
-        """Wait until nothing of it is in flight; return at once if the partition is lost."""
+        """Wait until no element of it is in flight; return at once if the partition is lost."""
         while self.in_flight and not self.partition.is_lost:
             await self._sleep(None)
 
@@ -123,24 +123,24 @@ class PartitionRun:
 
     @property
     def is_ending(self) -> bool:
-        """Whether a revocation waits for this partition."""
+        """True if a revocation waits for this partition."""
         return bool(getattr(self.partition, "is_ending", False))
 
     @property
     def leaves_waiting(self) -> bool:
-        """Whether records that only wait are left to the next reader.
+        """True if waiting records are left to the next reader.
 
-        At most once they are not, as their offsets are committed. A lost partition leaves them in any case.
+        False with at-most-once, as their offsets are committed. A lost partition leaves them in any case.
         """
         return self.partition.is_lost or (self._stream.leaves_waiting or (self.is_ending and self._stream.may_leave))
 
     def check(self) -> None:
-        """Raise `Abandoned` if the partition is another member's. Asked after every `await`, before each action."""
+        """Raise `Abandoned` if the partition is another member's. Called after every `await`, before each action."""
         if self.partition.is_lost:
             raise Abandoned
 
     def look(self) -> None:
-        """The stream stops, or the partition is revoked or lost: leave what only waits."""
+        """React to a stop, or a revoked or lost partition: abandon waiting records if allowed."""
         if self.leaves_waiting:
             self._left.set()
             if self._stream.pool is not None:
@@ -149,7 +149,7 @@ class PartitionRun:
         self._stream.on_parked()
 
     async def sleep(self, seconds: float) -> None:
-        """Wait; raise `Abandoned` if what waits is left to the next reader."""
+        """Wait; raise `Abandoned` if waiting records are left to the next reader."""
         if not self.leaves_waiting:
             self._waits += 1
             self._stream.on_parked()
@@ -163,28 +163,28 @@ class PartitionRun:
             raise Abandoned
 
     def begin_wait(self) -> None:
-        """A value of a worker waits for its next attempt."""
+        """Count a value of a worker that waits for its next attempt."""
         self._postponed += 1
         self._stream.on_parked()
 
     def end_wait(self) -> None:
-        """It waits no more."""
+        """Stop counting it."""
         self._postponed -= 1
 
     @property
     def has_waiting(self) -> bool:
-        """Whether a record in flight waits for its next attempt."""
+        """True if a record in flight waits for its next attempt."""
         return self._waits + self._postponed > 0
 
     # --- waking -----------------------------------------------------------------------------------------------------
 
     def wake(self, *_: object) -> None:
-        """Something has changed."""
+        """Make the loop check again."""
         if self._waker is not None and not self._waker.done():
             self._waker.set_result(None)
 
     async def _sleep(self, until: float | None) -> None:
-        """Until `wake`, or that time of the loop."""
+        """Sleep until `wake`, or that time of the loop."""
         loop = asyncio.get_running_loop()
         self._waker = loop.create_future()
         timer = None if until is None else loop.call_at(until, self.wake)
@@ -195,10 +195,10 @@ class PartitionRun:
                 timer.cancel()
 
     async def _next(self) -> Batch | None:
-        """The next batch; None at the end."""
+        """Return the next batch; None at the end."""
         while True:
             await self._breathe()
-            if self._stream.is_stopping or self.partition.is_lost:  # looked at behind all that waits: each wakes once
+            if self._stream.is_stopping or self.partition.is_lost:  # checked after all waits: each waits for one event
                 return None
             due_at = self._due_at
             if self._is_blocked():
@@ -215,7 +215,7 @@ class PartitionRun:
             await self._sleep(due_at)
 
     def _start_pull(self) -> None:
-        """Have the next batch come, if it does not yet."""
+        """Start to fetch the next batch, unless that is running."""
         if self._coming is None:
             self._coming = asyncio.ensure_future(self._pull())
             self._coming.add_done_callback(self.wake)
@@ -224,7 +224,7 @@ class PartitionRun:
         return await anext(self._batches, None)
 
     async def _breathe(self) -> None:
-        """Write lists of `batch` and folds of `reduce` that are due, and park while a transaction ends."""
+        """Write `batch` lists and `reduce` folds that are due, and park while a transaction ends."""
         now = asyncio.get_running_loop().time()
         if self._folding is not None:
             await self._folding.write_due(now)
@@ -235,19 +235,19 @@ class PartitionRun:
             self.is_parked = True
             self._stream.on_parked()
             while self._stream.is_closing_transaction:
-                if self.is_ending and not self.taken:  # the transaction has nothing of it
+                if self.is_ending and not self.taken:  # the transaction has no record of it
                     raise Abandoned
                 await self._sleep(None)
             self.is_parked = False
 
     def _is_blocked(self) -> bool:
-        """Whether enough is in hand. What is in flight ends at some time; a list of `batch` alone blocks nothing."""
+        """True if enough is uncommitted or in flight. Elements in flight end; a `batch` list alone blocks nothing."""
         limits = self._stream.limits
         uncommitted = 0 if self.offsets is None else self.offsets.uncommitted
         return self.in_flight >= limits.max_in_flight or (self.in_flight > 0 and uncommitted >= limits.max_uncommitted)
 
     async def _take(self, batch: Batch) -> bool:
-        """Process a batch. Whether all of it: behind what is left out nothing may be processed."""
+        """Process a batch. False: not all of it; later records must not be processed."""
         stream = self._stream
         if self.offsets is None:
             self.offsets = CompletedOffsets(batch.base_offset)
@@ -281,7 +281,7 @@ class PartitionRun:
         return True
 
     async def _wait_for_turn(self, delayed: Record | None) -> bool:
-        """Let others have theirs, until there is room and the record is due; False if that is not waited for."""
+        """Let other partitions run, until there is room and the record is due; False to stop waiting."""
         await asyncio.sleep(0)
         paused = False
         try:
@@ -297,16 +297,16 @@ class PartitionRun:
                 if wait_s > 0 and not paused:
                     paused = True
                     self.pause()
-                    self._start_pull()  # nothing comes while it is paused, but for its end
+                    self._start_pull()  # while paused, only its end can come
                 times = [self._due_at]
                 times.append(asyncio.get_running_loop().time() + wait_s if wait_s > 0 else None)
                 await self._sleep(min((time for time in times if time is not None), default=None))
-        finally:  # also if this is cancelled, as a transaction is aborted
+        finally:  # also if this is cancelled, when a transaction is aborted
             if paused:
                 self.resume()
 
     def _stamp(self, batch: Batch) -> None:
-        """Note the time of a batch in hand."""
+        """Note the first timestamp of an uncompleted batch."""
         assert self.offsets is not None
         while self._stamps and self._stamps[0][0] <= self.offsets.committable:
             self._stamps.popleft()
@@ -315,17 +315,17 @@ class PartitionRun:
             self._stamps.append((batch.next_offset, first.timestamp_ms))
 
     def oldest_timestamp_ms(self) -> int | None:
-        """The first timestamp of the oldest batch that is not completed; None: there is none. From any thread."""
+        """Return the first timestamp of the oldest uncompleted batch; None: there is none. From any thread."""
         reached = 0 if self.offsets is None else self.offsets.committable
         return next((stamp for end, stamp in tuple(self._stamps) if end > reached), None)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits on purpose: for `NotNow`, a back-off, or until a record of a retry topic is due."""
+        """True if it waits deliberately: for `NotNow`, a back-off, or until a record of a retry topic is due."""
         return self._pauses > 0 or self._waits > 0
 
     def place_of(self, offset: int) -> tuple[str, bool]:
-        """The step that an offset in hand is in, and whether it only waits there. From any thread."""
+        """Return the step of an uncompleted offset, and whether it only waits there. From any thread."""
         pool = self._stream.pool
         found = None if pool is None else pool.place_of(self, offset)
         if found is not None:
@@ -342,7 +342,7 @@ class PartitionRun:
         return ("batch", True) if offset < self._seen else ("source", True)
 
     def has_no_more(self) -> bool:
-        """Whether the source has ended it, though records of it may be in hand."""
+        """True if the source has ended it, even if some of its records are uncompleted."""
         coming = self._coming
         if self._is_exhausted:
             return True
@@ -351,25 +351,25 @@ class PartitionRun:
         return coming.exception() is None and coming.result() is None
 
     def pause(self) -> None:
-        """Have the source fetch nothing of it."""
+        """Stop the source from fetching it."""
         self._pauses += 1
         if self._pauses == 1:
             self.partition.pause()
 
     def resume(self) -> None:
-        """The other way round; as often as it was paused."""
+        """Undo one `pause`."""
         self._pauses -= 1
         if not self._pauses:
             self.partition.resume()
 
     async def _decoded(self, records: list[Record]) -> tuple[list[Any], list[Any]]:
-        """The first step: records with keys and values as deserializers make them, each with the record as it was."""
+        """Deserialize records, the first step; return each with the record as it was."""
         return (records, records) if self._decoding is None else await self._through(self._decoding, records, records)
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
     async def _process(self, values: list[Any], origins: list[Any], next_offset: int) -> None:
-        """All steps up to the handler, for consecutive values that end before `next_offset`."""
+        """Run all steps up to the handler, for consecutive values that end before `next_offset`."""
         values, origins = await self._through(self._stream.before, values, origins)
         self._seen, self._tried = next_offset, 0
         if self._folding is not None:
@@ -385,7 +385,7 @@ class PartitionRun:
             await self._emit([], [], next_offset)
 
     async def _flush(self) -> None:
-        """What is gathered or folded goes on, and all that was seen is covered."""
+        """Pass on gathered or folded values, and cover all offsets processed so far."""
         if self._folding is not None:
             await self._folding.flush()
         if self._batcher is None:
@@ -400,7 +400,7 @@ class PartitionRun:
         await self._emit(values, origins, gathered.next_offset)
 
     async def _through(self, steps: Section, values: list[Any], origins: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Values through steps in order. While one waits for its next attempt, the partition waits."""
+        """Pass values through steps in order. The partition waits while a value waits for its next attempt."""
         if not steps:
             return values, origins
         self._section = run = SectionRun(steps, values, origins)
@@ -413,19 +413,19 @@ class PartitionRun:
                 break
             assert run.error is not None
             if run.place[1] > (place[1] if run.place[0] == place[0] else 0):
-                self.on_success()  # of the values before it in the step that fails now
+                self.on_success()  # for the values before it in the step that fails now
             attempt, place = attempt if run.place == place else 1, run.place
             self._tried = max(self._tried, end_of(run.origin) - self._seen)
             if not await self.fails_for_now(run.origin, run.error, attempt, run.step):
                 run.drop()
-                attempt = 1  # the next value has the same place
+                attempt = 1  # the next value is at the same place
             elif not isinstance(run.error, NotNow):
                 attempt += 1
         self._section = None
         return run.values, run.origins
 
     async def fails_for_now(self, origin: Origin, error: Exception, attempt: int, step: str) -> bool:
-        """After the wait, whether the same is to be tried again; if not, the record is done with."""
+        """Wait after a failure; True: try again, False: the record is finished."""
         self.check()
         if isinstance(error, NotNow):
             self.pause()
@@ -440,7 +440,7 @@ class PartitionRun:
         return after_s is not None
 
     async def _emit(self, values: Sequence[Any], origins: Sequence[Any], next_offset: int) -> None:
-        """Values in order to workers or sink. They cover all offsets from the last call's on."""
+        """Pass values in order to workers or sink. They cover all offsets since the last call."""
         stream = self._stream
         first_offset, self.covered = self.covered, max(self.covered, next_offset)
         if stream.pool is None and stream.sink is None:
@@ -453,7 +453,7 @@ class PartitionRun:
             return
         found = covers(self.complete, first_offset, origins, self.covered)
         for number, (value, origin, cover) in enumerate(zip(values, origins, found, strict=True), start=1):
-            if self.is_torn or self.partition.is_lost:  # what was abandoned is read again, and not overtaken
+            if self.is_torn or self.partition.is_lost:  # abandoned records are read again, and must not be overtaken
                 return
             self.in_flight += 1
             stream.pool.add(Element(value, origin, cover, self))
@@ -461,12 +461,12 @@ class PartitionRun:
                 await asyncio.sleep(0)
 
     def on_success(self) -> None:
-        """A record was processed without a failure."""
+        """Note that a record was processed without a failure."""
         if self._stream.failures.window is not None:
             self._stream.failures.window.on_success()
 
     def on_finished(self, element: Element, *, succeeded: bool) -> None:
-        """One element less is in flight."""
+        """Note that an element in flight ended."""
         lane, element.write_lane = element.write_lane, None
         if lane is not None:
             self.writer.write_next(lane, leaves=element.pending < 0 and not self.partition.is_lost)
@@ -479,7 +479,7 @@ class PartitionRun:
             self._stream.on_parked()
 
     def complete(self, first_offset: int, next_offset: int) -> None:
-        """All that came of these offsets is stored."""
+        """Complete offsets: all their results are stored."""
         if self.offsets is None or next_offset <= first_offset:
             return
         before = self.offsets.committable
@@ -487,13 +487,16 @@ class PartitionRun:
         self._stream.on_completed(self, first_offset, next_offset, self.offsets.committable - before)
 
     def reached(self, start: int | None) -> int | None:
-        """The offset up to which all is committed or, without transactions, completed; `start` if nothing was read."""
+        """Return the offset up to which all is committed or, without transactions, completed.
+
+        `start` if nothing was read.
+        """
         if self.offsets is None:
             return start
         return self.committed if self._stream.is_exactly_once else self.offsets.committable
 
     def rewind(self) -> None:
-        """The open transaction was aborted: what was taken in it comes again."""
+        """Prepare the replay of batches of the aborted transaction."""
         self.replay = deque([*self.taken, *self.replay])
         self.taken = []
         self.in_flight = 0
@@ -507,7 +510,7 @@ class PartitionRun:
             self.covered = self._seen = self.committed
 
     async def close(self) -> None:
-        """Wait for nothing more, and end the source's iterator."""
+        """Cancel all waits, and end the source's iterator."""
         tasks = [*self.writer.tasks, *([] if self._coming is None else [self._coming])]
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""`PartitionWriter`: what came of a partition's records on its way to the sink, until it is stored."""
+"""`PartitionWriter`: writes the results of a partition's records to the sink, until they are stored."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ SINK = "sink"
 class PartitionWriter:
     """Writes the values of one partition.
 
-    A sink may store a value at once, or return an awaitable for when it is stored. Where a value may be written again
-    (`Pipeline.retry`), the values of a key are written one after the other, each once the one before is stored, and
-    those of other keys go on; otherwise deliveries overlap.
+    A sink may store a value at once, or return an awaitable that completes when it is stored. If a value may be written
+    again (`Pipeline.retry`), the values of a key are written one after the other, each once the one before is stored,
+    while those of other keys continue; otherwise deliveries overlap.
     """
 
     def __init__(self, stream: StreamRun, run: PartitionRun) -> None:
@@ -42,12 +42,12 @@ class PartitionWriter:
         self._writing: dict[asyncio.Task[None], Element] = {}  # in the order of their lanes
 
     def has(self, offset: int) -> bool:
-        """Whether the sink is about to store a value of an offset. From any thread."""
+        """True if the sink is storing a value of an offset. From any thread."""
         stored = [*(element for _, element, _ in tuple(self._acks)), *tuple(self._writing.values())]
         return any(element.cover.has(offset) for element in stored)
 
     def forget(self) -> None:
-        """The open transaction was aborted: what is on its way is not waited for."""
+        """Drop pending deliveries: the open transaction was aborted."""
         self._acks.clear()
         if self._confirming is not None:
             self._confirming.cancel()
@@ -55,11 +55,11 @@ class PartitionWriter:
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        """What runs."""
+        """The running tasks."""
         return [task for task in (self._confirming, *self._writing) if task is not None]
 
     async def write_all(self, values: Sequence[Any], origins: Sequence[Origin], first_offset: int) -> None:
-        """Values in order to the sink. While it stores each value at once, no value needs an element."""
+        """Write values in order to the sink. While it stores each value at once, no value needs an element."""
         stream, run = self._stream, self._run
         sink, stored, error = stream.sink, None, None
         assert sink is not None
@@ -102,7 +102,7 @@ class PartitionWriter:
         stored: Awaitable[object] | None,
         error: Exception | None,
     ) -> None:
-        """Values of which each is an element; the first one is written already, or has failed, or is a list."""
+        """Write values as elements; the first one is written already, or has failed, or is a list."""
         stream, run = self._stream, self._run
         sink, splits = stream.sink, getattr(stream.sink, "splits_lists", False)
         assert sink is not None
@@ -145,7 +145,7 @@ class PartitionWriter:
             self._calls.clear()
 
     async def write_in_place(self, element: Element, error: Exception | None) -> None:
-        """Write it until the sink takes it, or it is a failure; `error` is what the first attempt has raised."""
+        """Write it until the sink accepts it, or it finally fails; `error` is the first attempt's error."""
         while True:
             if error is None:
                 try:
@@ -171,9 +171,9 @@ class PartitionWriter:
     # --- storing ----------------------------------------------------------------------------------------------------
 
     async def write(self, element: Element) -> None:
-        """Write what came of an element. Raises what the sink raises; called again, it goes on where it was.
+        """Write an element's values. Raises the sink's error; called again, it continues where it stopped.
 
-        An element whose lane has values that are not stored yet is written when they are.
+        An element whose lane has values that are not stored yet is written afterwards.
         """
         stream = self._stream
         if stream.orders_writes and not self._take_turn(element):
@@ -203,13 +203,13 @@ class PartitionWriter:
         element.finish()
 
     async def write_to(self, sink: AnySink, value: Any, origin: Origin) -> Awaitable[object] | None:
-        """Call a sink, for as long as the partition is this member's."""
+        """Call a sink, if the partition is still this member's."""
         self._run.check()
         with self._stream.calls.call(self._run.where, lambda: SINK, lambda: origin):
             return await sink.write(value)
 
     def _await_stored(self, stored: Awaitable[object], element: Element, value: Any) -> None:
-        """The sink has taken a value of an element, and will have stored it later."""
+        """Wait in the background until the sink has stored an element's value."""
         element.pending += 1
         if element.write_lane is not None:
             self._begin(partial(self._deliver, element, value, stored), element)
@@ -223,7 +223,7 @@ class PartitionWriter:
             self._stream.guard(self._confirming)
 
     async def _confirm(self) -> None:
-        """Wait for what is being stored, in order, until there is nothing."""
+        """Wait for pending deliveries, in order, until there are none."""
         while self._acks:
             stored, element, value = self._acks[0]
             try:
@@ -237,7 +237,7 @@ class PartitionWriter:
             element.finish()
 
     def _refused(self, problem: Exception | asyncio.CancelledError) -> Exception:
-        """What an awaited delivery has raised. Exactly once it aborts the transaction."""
+        """Return a failed delivery's error. With exactly-once it aborts the transaction."""
         error = _sinks_error(problem)
         if self._stream.is_exactly_once:
             raise TransactionAbortableError("a result could not be stored: see the cause") from error
@@ -246,9 +246,9 @@ class PartitionWriter:
     async def _store(
         self, element: Element, value: Any, stored: Awaitable[object] | None = None, error: Exception | None = None
     ) -> bool:
-        """Write a value until it is stored; False: it failed, and its record is done with.
+        """Write a value until it is stored; False: it finally failed, and its record is finished.
 
-        `stored` or `error` is what the first write has returned or raised.
+        `stored` or `error` is the result of the first write.
         """
         attempt, sink = 1, self._stream.sink
         assert sink is not None
@@ -269,16 +269,16 @@ class PartitionWriter:
     # --- in order within a lane -------------------------------------------------------------------------------------
 
     def _take_turn(self, element: Element) -> bool:
-        """Whether the element may be written now; if not, it is when those before it in its lane are done with."""
+        """True if the element may be written now; if not, it is when the earlier ones of its lane are finished."""
         if element.write_lane is not None:
             return True
         element.write_lane = self._stream.write_lane_of(element)
         return element.write_lane is None or self._stream.writes.add(element.write_lane, element)
 
     async def _deliver(self, element: Element, value: Any, stored: Awaitable[object]) -> None:
-        """Wait until a value is stored, and write the others of its element: a key's next one when that is stored.
+        """Wait until a value is stored, and write its element's other values, each key's next one when that is stored.
 
-        Of one record all values are of one key. Those of a list have the keys of their messages, or none.
+        All values of one record have the same key. Values of a list have the keys of their messages, or none.
         """
         sink, output = self._stream.sink, element.output
         assert sink is not None
@@ -306,7 +306,7 @@ class PartitionWriter:
         element.finish()
 
     def write_next(self, lane: Hashable, *, leaves: bool) -> None:
-        """The element that was written in a lane is done with; `leaves`: the next reader processes those behind it."""
+        """End the write of a lane's element; `leaves`: the next reader processes the lane's waiting ones."""
         if leaves:
             for one in self._stream.writes.close(lane):
                 one.write_lane = None
@@ -317,7 +317,7 @@ class PartitionWriter:
             following.owner.writer.write_later(following)
 
     def write_later(self, element: Element) -> None:
-        """Its turn has come in its lane."""
+        """Write an element when its lane is free."""
         self._begin(partial(self.write_in_place, element, None), element)
 
     def _begin(self, write: Callable[[], Coroutine[Any, Any, None]], element: Element) -> None:
@@ -329,7 +329,7 @@ class PartitionWriter:
 
         def on_done(task: asyncio.Task[None]) -> None:
             del self._writing[task]
-            if task.cancelled() or task.exception() is not None:  # maybe before it began: the lane must not stay taken
+            if task.cancelled() or task.exception() is not None:  # perhaps before it began: the lane must not stay busy
                 element.abandon()
 
         task = asyncio.ensure_future(run())
@@ -339,7 +339,7 @@ class PartitionWriter:
 
 
 def _sinks_error(problem: Exception | asyncio.CancelledError) -> Exception:
-    """What a sink has raised. Raises a cancellation of the task itself, and `Abandoned`."""
+    """Return a sink's error. Raises a cancellation of the task itself, and `Abandoned`."""
     if isinstance(problem, Abandoned):
         raise problem
     if isinstance(problem, Exception):
@@ -350,7 +350,7 @@ def _sinks_error(problem: Exception | asyncio.CancelledError) -> Exception:
 
 
 def _key_of(element: Element, value: Any) -> object:
-    """What a value of an element is in order with, among the element's others."""
+    """Return the key that orders a value among its element's others."""
     if isinstance(element.origin, Record):
         return None
     key = value.key if isinstance(value, Message | Record) else None

@@ -1,4 +1,4 @@
-"""`Pipeline`: what a stream does with its records, as a value that runs on any source and sink."""
+"""`Pipeline`: the steps and policies of a stream, as a value that runs on any source and sink."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kafwire.stream.summary import StreamSummary
 
 GUARANTEES = ("at_least_once", "at_most_once", "exactly_once")
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# Exactly once: what readers of committed records wait for. Otherwise as often as consumers commit by themselves.
+# With exactly-once, the delay for readers of committed records. Otherwise the interval of a consumer's auto-commit.
 TRANSACTION_S, COMMIT_S = 0.1, 5.0
 _DEFAULT_FAILURES, _DEFAULT_LIMITS, _NO_HOOKS = FailurePolicy(), Limits(), PartitionHooks()
 
@@ -35,9 +35,9 @@ _DEFAULT_FAILURES, _DEFAULT_LIMITS, _NO_HOOKS = FailurePolicy(), Limits(), Parti
 class Pipeline:
     """Steps from a source to a sink. It is immutable: each method returns a longer pipeline.
 
-    Records go through the steps partition by partition, in order. `for_each` is where they run in parallel. An offset
-    is completed when all that came of its record is stored by the sink, and is committed when all before it are
-    completed too.
+    Records go through the steps partition by partition, in order. Only `for_each` runs them in parallel. An offset is
+    completed when the sink has stored all results of its record, and is committed when all earlier ones are completed
+    too.
 
     Args:
         steps: see `map` and the others; none at first.
@@ -68,38 +68,38 @@ class Pipeline:
     # --- steps ------------------------------------------------------------------------------------------------------
 
     def map(self, function: Callable[[Any], Any]) -> Self:
-        """Replace each value by what a function makes of it.
+        """Replace each value by a function's result.
 
         Args:
-            function: takes a value: the `Record`, or what the step before made. It is called in order, in the loop's
-                thread, and must not block: that is for `for_each`.
+            function: takes a value: the `Record`, or the result of the step before. It is called in order, in the
+                loop's thread, and must not block: use `for_each` for that.
 
         Returns:
             The longer pipeline.
 
         Raises:
-            ConfigError: it is no function, or an async one.
+            ConfigError: it is not a function, or an async one.
         """
         return self._with(Map(_sync("map", function)))
 
     def map_batches(self, function: Callable[[Any], Any]) -> Self:
-        """Replace each whole `Batch` by what a function makes of it. From here on values are batches.
+        """Replace each whole `Batch` by a function's result. From here on values are batches.
 
-        Such as `lambda batch: pa.record_batch(batch)`. It comes before all other steps.
+        For example `lambda batch: pa.record_batch(batch)`. It comes before all other steps.
 
         Args:
-            function: takes a `Batch`, or what the `map_batches` before made.
+            function: takes a `Batch`, or the result of the `map_batches` before.
 
         Returns:
             The longer pipeline.
 
         Raises:
-            ConfigError: it is no function, or an async one, or there are steps before it.
+            ConfigError: it is not a function, or an async one, or there are steps before it.
         """
         return self._with(Map(_sync("map_batches", function), batches=True))
 
     def filter(self, function: Callable[[Any], object]) -> Self:
-        """Keep the values for which a function is true. The offsets of the others count as processed.
+        """Keep the values for which a function returns true. The offsets of the others count as processed.
 
         Args:
             function: takes a value, as for `map`.
@@ -108,12 +108,10 @@ class Pipeline:
             The longer pipeline.
 
         Raises:
-            ConfigError: it is no function, or an async one, or a generator.
+            ConfigError: it is not a function, or an async one, or a generator.
         """
         if callable(function) and is_generator(function):
-            raise ConfigError(
-                f"filter({function!r}): a generator never runs here, and counts as true; give one that returns a bool"
-            )
+            raise ConfigError(f"filter({function!r}): a generator is always true; give a function that returns a bool")
         return self._with(Filter(_sync("filter", function)))
 
     def flat_map(self, function: Callable[[Any], Iterable[Any]]) -> Self:
@@ -126,27 +124,27 @@ class Pipeline:
             The longer pipeline.
 
         Raises:
-            ConfigError: it is no function, or an async one.
+            ConfigError: it is not a function, or an async one.
         """
         return self._with(FlatMap(_sync("flat_map", function)))
 
     def batch(self, max_records: int, max_seconds: float | None = None) -> Self:
         """Gather values into lists, each of consecutive values of one partition.
 
-        Behind `map_batches` a list has batches, and counts their rows; it is full when it has `max_records` or more.
+        After `map_batches` a list has batches, and counts their rows; it is full when it has `max_records` or more.
 
         Args:
-            max_records: a list goes on when it has so many.
-            max_seconds: or so long after its first value came; None: however long that takes.
+            max_records: a list is passed on when it has so many.
+            max_seconds: or so long after its first value; None: no time limit.
 
         Returns:
             The longer pipeline.
 
         Raises:
-            ConfigError: a number is below its least value, or the pipeline has a `batch` or `for_each` already.
+            ConfigError: a number is below its minimum, or the pipeline has a `batch` or `for_each` already.
         """
         if not is_count(max_records) or not (max_seconds is None or is_seconds(max_seconds)):
-            raise ConfigError(f"batch({max_records!r}, {max_seconds!r}): at least 1 record and 0 seconds are needed")
+            raise ConfigError(f"batch({max_records!r}, {max_seconds!r}): give 1 record and 0 seconds at least")
         return self._with(Gather(max_records, max_seconds))
 
     def reduce(
@@ -158,26 +156,26 @@ class Pipeline:
         max_values: int | None = None,
         max_seconds: float | None = None,
     ) -> Self:
-        """Fold values by key into one `Reduced` for each key, until there are enough of a key or its time is over.
+        """Fold values by key into one `Reduced` per key, until a key has enough values or its time is over.
 
-        Each partition is folded on its own. The offsets of a fold's records are completed when its result is stored.
-        All folds of a partition also end when `max_uncommitted` offsets are held (`limits`), when the partition is
-        revoked or the stream stops, and at the end of a transaction.
+        Each partition is folded separately. The offsets of a fold's records are completed when its result is stored.
+        All folds of a partition also end when `max_uncommitted` offsets are uncommitted (`limits`), when the partition
+        is revoked or the stream stops, and at the end of a transaction.
 
         Args:
             function: takes the folded value and a value, and returns the new folded value. It is called in order, in
-                the loop's thread; if it raises, it has not changed the folded value.
+                the loop's thread; if it raises, it must not have changed the folded value.
             initial: makes the folded value of a key before its first value, such as `int` or `list`.
             by: the key of a value; None: its record's key. Records without a key are folded together.
-            max_values: a fold goes on when it has so many values.
-            max_seconds: or so long after its first value came. At least one of both is needed.
+            max_values: a fold is passed on when it has so many values.
+            max_seconds: or so long after its first value. At least one of both is needed.
 
         Returns:
             The longer pipeline.
 
         Raises:
-            ConfigError: a function is none, or an async one; a number is below its least value; the pipeline has a
-                `reduce`, `batch` or `for_each` already, or `map_batches`.
+            ConfigError: an argument is not a function, or an async one; a number is below its minimum; the pipeline has
+                a `reduce`, `batch` or `for_each` already, or `map_batches`.
 
         Example:
             >>> pipeline = kafwire.stream.Pipeline().reduce(lambda total, order: total + int(order.value), int,
@@ -191,12 +189,12 @@ class Pipeline:
         """
         functions = [_sync("reduce", one) for one in (function, initial, by) if one is not None]
         if function is None or initial is None or any(map(is_generator, functions)):
-            raise ConfigError(f"reduce({function!r}, {initial!r}, by={by!r}): functions that return values are needed")
+            raise ConfigError(f"reduce({function!r}, {initial!r}, by={by!r}): give functions that return values")
         is_valid = (max_values is None or is_count(max_values)) and (max_seconds is None or is_seconds(max_seconds))
         if not is_valid or (max_values is None and max_seconds is None):
             raise ConfigError(
-                f"reduce(max_values={max_values!r}, max_seconds={max_seconds!r}): at least 1 value, or 0 seconds, is "
-                "needed"
+                f"reduce(max_values={max_values!r}, max_seconds={max_seconds!r}): max_values must be 1 or more, "
+                "max_seconds 0 or more, and one must be given"
             )
         return self._with(Reduce(function, initial, by, max_values, max_seconds))
 
@@ -209,36 +207,37 @@ class Pipeline:
         run_in: RunIn | None = None,
         timeout_s: float | None = None,
     ) -> Self:
-        """Call a handler for each value, several at once. What it returns goes on; None does not.
+        """Call a handler for each value, several at once. Its result is passed on unless it is None.
 
         Args:
             handler: takes a value; a function, or an async one.
-            workers: how many calls run at once, of all partitions together.
-            by: what is handled in order: "key" (one call for each record key of a partition at a time; records without
-                a key are in no order), "partition", what a function says of a value, or None: nothing.
+            workers: how many calls run at once, for all partitions together.
+            by: the values that are handled in order: "key" (one call for each record key of a partition at a time;
+                records without a key are not ordered), "partition", those with the same result of a function, or None:
+                none.
             run_in: "tasks" (in the event loop), "threads" or "processes" (which import the handler by its name; values
                 and results are pickled). None: tasks for an async handler, threads for others.
-            timeout_s: how many seconds a call may take before it counts as failed, by `HandlerTimeoutError`. A task is
-                cancelled; a process is killed (its start counts too). A thread cannot be stopped: its record is not
-                tried again in place.
+            timeout_s: how many seconds a call may take before it fails with `HandlerTimeoutError`. A task is cancelled;
+                a process is killed (its start counts too). A thread cannot be stopped: its record is not retried in
+                place.
 
         Returns:
             The longer pipeline.
 
         Raises:
-            ConfigError: an argument has no such value, or the pipeline has a `for_each` already.
+            ConfigError: an argument is not valid, or the pipeline has a `for_each` already.
         """
         if not callable(handler):
-            raise ConfigError(f"for_each({handler!r}): a function is needed")
+            raise ConfigError(f"for_each({handler!r}): it must be a function")
         if not is_count(workers) or not (timeout_s is None or (is_seconds(timeout_s) and timeout_s)):
-            raise ConfigError(f"for_each(workers={workers!r}, timeout_s={timeout_s!r}): numbers above 0 are needed")
+            raise ConfigError(f"for_each(workers={workers!r}, timeout_s={timeout_s!r}): they must be numbers above 0")
         if by not in (None, "key", "partition") and not callable(by):
-            raise ConfigError(f'for_each(by={by!r}): "key", "partition", a function or None is needed')
+            raise ConfigError(f'for_each(by={by!r}): it must be "key", "partition", a function or None')
         if is_generator(handler):
             raise ConfigError(f"for_each({handler!r}): a generator never runs here; return a list, and add flat_map()")
         chosen = run_in or ("tasks" if is_async(handler) else "threads")
         if chosen not in {"tasks", "threads", "processes"}:
-            raise ConfigError(f'for_each(run_in={run_in!r}): "tasks", "threads" or "processes" is needed')
+            raise ConfigError(f'for_each(run_in={run_in!r}): it must be "tasks", "threads" or "processes"')
         if chosen != "tasks" and is_async(handler):
             raise ConfigError(f'for_each(run_in={run_in!r}): an async handler runs in "tasks"')
         if chosen == "processes":
@@ -252,7 +251,7 @@ class Pipeline:
     def commit(self, *, every: int | None = None, within: float | None = None) -> Self:
         """Choose when offsets are committed, or transactions with guarantee="exactly_once".
 
-        Without this call within 5 s, transactions within 0.1 s, or the `max_seconds` of `reduce`.
+        The default is within 5 s, for transactions within 0.1 s or the `max_seconds` of `reduce`.
 
         Args:
             every: after so many offsets.
@@ -262,11 +261,11 @@ class Pipeline:
             The pipeline with it.
 
         Raises:
-            ConfigError: neither is given, or one is below its least value.
+            ConfigError: neither is given, or one is below its minimum.
         """
         is_valid = (every is None or is_count(every)) and (within is None or is_seconds(within))
         if not is_valid or (every is None and within is None):
-            raise ConfigError(f"commit(every={every!r}, within={within!r}): at least 1 offset, or 0 seconds, is needed")
+            raise ConfigError(f"commit(every={every!r}, within={within!r}): give 1 offset, or 0 seconds, at least")
         return replace(self, commit_every=every, commit_within=within)
 
     def retry(
@@ -277,25 +276,25 @@ class Pipeline:
         max_backoff_s: float = 30.0,
         on: type[Exception] | Sequence[type[Exception]] = Exception,
     ) -> Self:
-        """Call a step that raises again, in place: its key or partition waits, others go on.
+        """Call a step again after it raised, in place: its key or partition waits, others continue.
 
         Args:
-            attempts: how many calls there are, with the first one.
+            attempts: how many calls there are, including the first.
             backoff_s: seconds before the second call; they double from call to call (+-20 %).
-            max_backoff_s: and reach this at most.
+            max_backoff_s: the maximum of these seconds.
             on: the errors after which it is called again, or its record goes to a retry topic.
 
         Returns:
             The pipeline with it.
 
         Raises:
-            ConfigError: a number is below its least value, or `on` is no error.
+            ConfigError: a number is below its minimum, or `on` is no error class.
         """
         if not (is_count(attempts) and is_seconds(backoff_s) and is_seconds(max_backoff_s)):
-            raise ConfigError(f"retry({attempts!r}): at least 1 attempt, and 0 seconds, are needed")
+            raise ConfigError(f"retry({attempts!r}): attempts must be 1 or more, seconds 0 or more")
         kinds = tuple(on) if isinstance(on, Iterable) else (on,)
         if not are_errors(kinds):
-            raise ConfigError(f"retry(on={on!r}): an exception's class, or several, are needed")
+            raise ConfigError(f"retry(on={on!r}): it must be an exception class, or several")
         return replace(
             self,
             failures=replace(
@@ -307,7 +306,7 @@ class Pipeline:
         """Write records that still fail to topics, from which they are processed again when they are due.
 
         A record that fails goes to the first topic, one that fails there to the second, and so on. The stream's source
-        has to read them too. Order is not kept: later records of the same key are processed meanwhile.
+        must read them too. Order is not kept: later records of the same key are processed meanwhile.
 
         Args:
             topics: the topics with their delays.
@@ -319,7 +318,7 @@ class Pipeline:
             ConfigError: a topic is named twice, or is no `RetryTopic`.
         """
         if not all(isinstance(one, RetryTopic) for one in topics):
-            raise ConfigError(f"retry_topics{topics!r}: each is a RetryTopic(topic, delay_s)")
+            raise ConfigError(f"retry_topics{topics!r}: each must be a RetryTopic(topic, delay_s)")
         if len({one.topic for one in topics}) != len(topics):
             raise ConfigError("retry_topics: a topic is named twice")
         return replace(self, failures=replace(self.failures, retry_topics=topics))
@@ -333,42 +332,42 @@ class Pipeline:
         min_records: int = 100,
         window_s: float = 60.0,
     ) -> Self:
-        """Write records that finally fail to a topic, with the error and their origin in headers, and go on.
+        """Write records that finally fail to a topic, with the error and their origin in headers, and continue.
 
-        A limit stops the stream with a `StreamError` instead of moving a whole topic. The record that reaches the limit
+        A limit stops the stream with a `StreamError` instead of moving a whole topic. The record that exceeds the limit
         is not completed.
 
         Args:
             topic: the topic.
             max_in_a_row: at most so many dead letters without a successful record between them; None: no limit.
-            max_ratio: at most such a part of the processed records, above 0 and up to 1; None: no limit.
-            min_records: `max_ratio` counts from so many processed records on.
+            max_ratio: at most this part of the processed records, above 0 and up to 1; None: no limit.
+            min_records: `max_ratio` applies from so many processed records on.
             window_s: both limits count the dead letters of the last so many seconds.
 
         Returns:
             The pipeline with it.
 
         Raises:
-            ConfigError: the topic has no name, or a limit is outside of its range.
+            ConfigError: the topic has no name, or a limit is outside its range.
         """
         if not is_topic(topic):
-            raise ConfigError(f"dead_letters({topic!r}): a topic is needed")
+            raise ConfigError(f"dead_letters({topic!r}): the topic must be a non-empty str")
         if not (max_in_a_row is None or is_count(max_in_a_row)) or not (max_ratio is None or is_ratio(max_ratio)):
             raise ConfigError(
-                f"dead_letters(max_in_a_row={max_in_a_row!r}, max_ratio={max_ratio!r}): a whole number from 1, and a "
-                "ratio above 0 and up to 1, are needed"
+                f"dead_letters(max_in_a_row={max_in_a_row!r}, max_ratio={max_ratio!r}): give 1 or more, and "
+                "a ratio above 0 and up to 1"
             )
         if not is_count(min_records) or not is_seconds(window_s) or not 0 < window_s < math.inf:
             raise ConfigError(
-                f"dead_letters(min_records={min_records!r}, window_s={window_s!r}): a whole number from 1, and seconds "
-                "above 0, are needed"
+                f"dead_letters(min_records={min_records!r}, window_s={window_s!r}): a whole number of 1 or more, and "
+                "seconds above 0, are needed"
             )
         has_limits = max_in_a_row is not None or max_ratio is not None
         limits = DeadLetterLimits(max_in_a_row, max_ratio, min_records, window_s) if has_limits else None
         return replace(self, failures=replace(self.failures, dead_letter_topic=topic, limits=limits))
 
     def skip_failures(self) -> Self:
-        """Log records that finally fail, and go on. Without this and `dead_letters` the stream ends with the error.
+        """Log records that finally fail, and continue. Without this and `dead_letters` the stream ends with the error.
 
         Returns:
             The pipeline with it.
@@ -378,7 +377,7 @@ class Pipeline:
     def on_partitions(
         self, *, assigned: Hook | None = None, revoked: Hook | None = None, aborted: Hook | None = None
     ) -> Self:
-        """Have functions called as partitions come, go, and are replayed, so that state that a step keeps is right.
+        """Call functions as partitions are assigned, revoked and replayed, to keep a step's own state correct.
 
         Each takes the `TopicPartition` and an offset; a function that does not block, or an async one. For each
         assignment of a partition they are called in this order, and a new assignment begins after the last call for the
@@ -390,13 +389,13 @@ class Pipeline:
                 completed; that is committed after the call, and with guarantee="exactly_once" before it. None: the
                 partition is lost, and another member reads it.
             aborted: called when a transaction with records of the partition was aborted, before they are replayed, with
-                the offset that the replay begins at: the state goes back to that offset.
+                the offset at which the replay begins: the function must reset the state to that offset.
 
         Returns:
             The pipeline with it.
 
         Raises:
-            ConfigError: one is no function, or none is given.
+            ConfigError: one is not a function, or none is given.
 
         Example:
             >>> totals = {}
@@ -410,29 +409,29 @@ class Pipeline:
         hooks = {"assigned": assigned, "revoked": revoked, "aborted": aborted}
         wrong = [f"{name}={hook!r}" for name, hook in hooks.items() if not (hook is None or callable(hook))]
         if wrong or not any(hooks.values()):
-            raise ConfigError(f"on_partitions({', '.join(wrong)}): functions are needed, at least one")
+            raise ConfigError(f"on_partitions({', '.join(wrong)}): give at least one function")
         return replace(self, hooks=PartitionHooks(assigned, revoked, aborted))
 
     def limits(
         self, *, max_in_flight: int = 10_000, max_uncommitted: int = 100_000, stop_timeout_s: float = 20.0
     ) -> Self:
-        """Choose how much of a partition a stream has in hand, and how long it takes to stop.
+        """Choose how many unfinished records a partition may have, and how long a stream takes to stop.
 
         Args:
-            max_in_flight: a partition is not read on while so many of its values wait for workers or the sink. It is
-                looked at every 1024 records.
-            max_uncommitted: nor while it has so many offsets beyond the committable one.
-            stop_timeout_s: how many seconds a stop waits for what is in flight, before it is cancelled. The last
-                commit, hooks and leaving take at most 8 s more.
+            max_in_flight: a partition is not read while so many of its values wait for workers or the sink. This is
+                checked every 1024 records.
+            max_uncommitted: nor while it has so many offsets after the committable one.
+            stop_timeout_s: how many seconds a stop waits for values in flight, before it cancels them. The last commit,
+                hooks and leaving take at most 8 s more.
 
         Returns:
             The pipeline with it.
 
         Raises:
-            ConfigError: a number is below its least value.
+            ConfigError: a number is below its minimum.
         """
         if not (is_count(max_in_flight) and is_count(max_uncommitted) and is_seconds(stop_timeout_s)):
-            raise ConfigError("limits: numbers from 1, and seconds from 0, are needed")
+            raise ConfigError("limits: give numbers of 1 or more, and seconds of 0 or more")
         return replace(self, limit=Limits(max_in_flight, max_uncommitted, stop_timeout_s))
 
     # --- running ----------------------------------------------------------------------------------------------------
@@ -449,28 +448,28 @@ class Pipeline:
         clock: Clock | None = None,
         random: Random | None = None,
     ) -> StreamSummary:
-        """Run until the source ends, or `stop` is requested. The source is closed then.
+        """Run until the source ends, or `stop` is requested; then the source is closed.
 
-        A call that is cancelled cancels handlers, and leaves.
+        A cancelled call cancels handlers, and leaves the group.
 
         Args:
-            source: what is read.
-            sink: what the results are written to; None: nothing is written.
+            source: the source.
+            sink: the destination of results; None: results are dropped.
             guarantee: "at_least_once": offsets are committed after their records are processed. "at_most_once": before.
                 "exactly_once": with the results, in transactions; `sink` is a `TopicSink` whose producer has a
                 `transactional_id`.
-            letters: what dead letters and retries are written to; None: the sink.
-            stop: how it is stopped.
-            monitor: shows the stream while it runs.
-            clock: what time due records are compared with; None: the system's. Delays are those of the event loop.
-            random: chance for back-offs; None: the process's own.
+            letters: the sink of dead letters and retries; None: `sink`.
+            stop: the request that stops it.
+            monitor: observes the stream while it runs.
+            clock: the clock for due records; None: the system's. Delays use the event loop's.
+            random: randomness for back-offs; None: the process's own.
 
         Returns:
-            What it has done.
+            The counts of the run.
 
         Raises:
             ConfigError: the pipeline, source and sink do not fit together.
-            StreamError: a record failed, and the pipeline has no place for it.
+            StreamError: a record failed, and the pipeline has no policy for it.
             KafkaError: the source or the sink failed.
         """
         if clock is None or random is None:
@@ -498,21 +497,21 @@ class Pipeline:
         """Run in a thread with an event loop of its own, and wait for its end.
 
         Args:
-            source: what is read.
-            sink: what the results are written to; None: nothing is written.
+            source: the source.
+            sink: the destination of results; None: results are dropped.
             guarantee: as for `run_async`.
-            letters: what dead letters and retries are written to; None: the sink.
-            stop: how it is stopped.
-            monitor: shows the stream while it runs.
+            letters: the sink of dead letters and retries; None: `sink`.
+            stop: the request that stops it.
+            monitor: observes the stream while it runs.
             stop_signals: signals that stop it too, if this is called in the main thread; a second one interrupts the
                 wait.
 
         Returns:
-            What it has done.
+            The counts of the run.
 
         Raises:
             ConfigError: the pipeline, source and sink do not fit together.
-            StreamError: a record failed, and the pipeline has no place for it.
+            StreamError: a record failed, and the pipeline has no policy for it.
             KafkaError: the source or the sink failed.
         """
         request = StopRequest() if stop is None else stop
@@ -531,18 +530,18 @@ class Pipeline:
 
     def _settings(self, guarantee: Guarantee, sink: object, letters: object) -> Settings:
         if guarantee not in GUARANTEES:
-            raise ConfigError(f"guarantee={guarantee!r}: one of {', '.join(GUARANTEES)} is needed")
+            raise ConfigError(f"guarantee={guarantee!r}: it must be one of {', '.join(GUARANTEES)}")
         for one in (sink, letters):
             if one is not None and not callable(getattr(one, "write", None)):
-                raise ConfigError(f"{one!r} is no sink: TopicSink(producer, topic) and FunctionSink(function) make one")
+                raise ConfigError(f"{one!r} is not a sink: give TopicSink(producer, topic) or FunctionSink(function)")
         if self.failures.writes and sink is None and letters is None:
             raise ConfigError("dead letters and retries are written to topics: give a sink, or letters=")
         if guarantee == "at_most_once" and (self.failures.attempts > 1 or self.failures.retry_topics):
-            raise ConfigError('guarantee="at_most_once" calls no step twice: leave out retry and retry_topics')
+            raise ConfigError('guarantee="at_most_once" calls no step twice: remove retry and retry_topics')
         found = plan(self.steps)
         by_kill = found.for_each is not None and found.for_each.run_in == "processes" and found.for_each.timeout_s
         if guarantee == "at_most_once" and by_kill:
-            raise ConfigError('guarantee="at_most_once": processes with timeout_s may be called again; leave that out')
+            raise ConfigError('guarantee="at_most_once": processes with timeout_s may be called again; remove it')
         every, within = self.commit_every, self.commit_within
         if every is None and within is None:
             held_s = None if found.reduce is None else found.reduce.max_seconds
@@ -553,9 +552,9 @@ class Pipeline:
 
 def _sync(name: str, function: Any) -> Any:
     if not callable(function):
-        raise ConfigError(f"{name}({function!r}): a function is needed")
+        raise ConfigError(f"{name}({function!r}): it must be a function")
     if is_async(function) or is_async_generator(function):
-        raise ConfigError(f"{name}({function!r}): an async function belongs into for_each")
+        raise ConfigError(f"{name}({function!r}): use for_each for an async function")
     return function
 
 
@@ -564,6 +563,6 @@ def _check_pickled(handler: Any) -> None:
         pickle.dumps(handler)
     except Exception as error:  # whatever an object's own methods raise
         raise ConfigError(
-            f'for_each({handler!r}, run_in="processes"): they import the handler by its name, which has to be that of '
-            f"a module's own function: {error}"
+            f'for_each({handler!r}, run_in="processes"): processes import the handler by name, so it must be '
+            f"a module-level function: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""`Reducer`: values of one partition, folded by key until there are enough of a key, or its time is over."""
+"""`Reducer`: folds values of one partition by key, until a key has enough values or its time is over."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Reduced:
     """The result of `Pipeline.reduce` for the values of one key.
 
     Args:
-        key: the key: the record's, or the one that `by` returned.
+        key: the record's key, or the result of `by`.
         value: the folded value.
-        count: how many values are in it.
+        count: how many values were folded.
 
     Example:
         >>> pipeline = kafwire.stream.Pipeline().reduce(lambda total, order: total + 1, int, max_values=2)
@@ -37,7 +37,7 @@ Reduced.__module__ = "kafwire.stream"
 
 
 class Fold:
-    """The values of one key until now, with their origins."""
+    """The values of one key so far, with their origins."""
 
     __slots__ = ("covers", "due_at", "key", "origins", "value")
 
@@ -50,30 +50,30 @@ class Fold:
 
     @property
     def result(self) -> Reduced:
-        """As the next steps get it."""
+        """The result for the next steps."""
         return Reduced(self.key, self.value, len(self.origins))
 
     def has(self, offset: int) -> bool:
-        """Whether the offset waits for this fold."""
+        """True if the offset waits for this fold."""
         return any(cover.has(offset) for cover in tuple(self.covers))
 
 
 class FoldCover(Cover):
-    """The offsets of all values of a fold. They are completed when each element that came of it is finished."""
+    """The offsets of all values of a fold, completed when all elements of its result are finished."""
 
     __slots__ = ("_covers",)
 
     def __init__(self, covers: Sequence[Cover], pending: int) -> None:
-        # No range of its own: others may lie between the values of a fold.
+        # No range of its own: offsets of other folds may lie in between.
         self._covers = covers
         self.pending = pending
 
     def has(self, offset: int) -> bool:
-        """Whether the offset is one of these."""
+        """True if the cover has the offset."""
         return any(cover.has(offset) for cover in self._covers)
 
     def finish(self) -> None:
-        """One of the elements is finished."""
+        """Finish one of the elements."""
         self.pending -= 1
         if self.pending <= 0:
             for cover in self._covers:
@@ -94,11 +94,11 @@ class Reducer:
 
     @property
     def due_at(self) -> float | None:
-        """When the oldest fold ends, on the clock of `now`; None: none is there, or none ends by time."""
+        """When the oldest fold ends, on the clock of `now`; None: there is none, or none ends by time."""
         return next((fold.due_at for fold in self._folds.values()), None)
 
     def add(self, value: Any, origin: Origin, cover: Cover, now: float) -> Fold | None:
-        """Add a value: the fold that ends with it, if one does. An error of the user's functions leaves no trace."""
+        """Add a value; return the fold that ends with it, or None. A user function's error changes nothing."""
         step = self._step
         key: Hashable = step.by(value) if step.by is not None else getattr(origin, "key", None)
         fold = self._folds.get(key)
@@ -114,17 +114,17 @@ class Reducer:
         return self._folds.pop(key)
 
     def take_due(self, now: float) -> Fold | None:
-        """The oldest fold if its time is over."""
+        """Remove and return the oldest fold if its time is over."""
         fold = next(iter(self._folds.values()), None)
         if fold is None or fold.due_at is None or fold.due_at > now:
             return None
         return self._folds.pop(fold.key)
 
     def take(self) -> Fold | None:
-        """The oldest fold, whatever its time; None: there is none."""
+        """Remove and return the oldest fold, even before its time; None: there is none."""
         fold = next(iter(self._folds.values()), None)
         return None if fold is None else self._folds.pop(fold.key)
 
     def has(self, offset: int) -> bool:
-        """Whether the offset waits for the end of a fold. From any thread."""
+        """True if the offset waits for the end of a fold. From any thread."""
         return any(fold.has(offset) for fold in tuple(self._folds.values()))

@@ -1,4 +1,4 @@
-"""`StreamRun`: one run of a pipeline, from a source to a sink, on the asyncio loop that is running."""
+"""`StreamRun`: one run of a pipeline, from a source to a sink, on the running asyncio loop."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from kafwire.stream.worker_pool import WorkerPool
 
 log = logging.getLogger("kafwire")
 
-# After `stop_timeout_s`: for the last commit, the hooks, and the source to close. Kubernetes gives 30 s for all of it.
+# Limits after `stop_timeout_s`: last commit, hooks, closing the source. Kubernetes allows 30 s for everything.
 COMMIT_S, HOOKS_S, LEAVE_S = 4.0, 2.0, 2.0
-CANCELLED_WITHIN = "the stream ended as a part of it was cancelled from within: a step, the source or the sink was"
+CANCELLED_WITHIN = "the stream ended because a step, the source or the sink cancelled a part of it"
 Guarantee = Literal["at_least_once", "at_most_once", "exactly_once"]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a stream has in hand, and how long it takes to stop."""
+    """Limits of unfinished records, and of the time to stop."""
 
     max_in_flight: int = 10_000
     max_uncommitted: int = 100_000
@@ -48,7 +48,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All of a pipeline that a run needs."""
+    """A pipeline's settings for a run."""
 
     plan: Plan
     failures: FailurePolicy
@@ -60,9 +60,9 @@ class Settings:
 
 
 class StreamRun:
-    """Runs a pipeline once. What fails anywhere ends all of it.
+    """Runs a pipeline once. A failure anywhere ends the whole run.
 
-    Partitions, workers and commits are tasks. They tell this object what has happened, and it tells them to wake.
+    Partitions, workers and commits are tasks. They report events to this object, and it wakes them.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class StreamRun:
         )
         self.retry_topics = {one.topic for one in settings.failures.retry_topics}
         self.hooks = HookCalls(settings.hooks)
-        # A delivery is written again if there are retries. Exactly once it aborts the transaction instead.
+        # With retries, a failed delivery is written again. With exactly-once it aborts the transaction instead.
         repeats = settings.failures.attempts > 1 and settings.guarantee != "exactly_once"
         self.orders_writes = repeats and (self.plan.for_each is None or self.plan.for_each.by is not None)
         self.writes: KeyOrder[Element] = KeyOrder()
@@ -120,7 +120,7 @@ class StreamRun:
         self._is_forced = self._is_committed = self._is_late = False
 
     async def run(self, stop: StopRequest) -> StreamSummary:
-        """Until the source ends, `stop` is requested, or something fails; the source is closed in any case."""
+        """Run until the source ends, `stop` is requested, or a part fails; the source is closed in any case."""
         try:
             if self._cycle is not None:
                 await self._cycle.sink.start()
@@ -148,9 +148,9 @@ class StreamRun:
         return StreamSummary(**asdict(self.counters))
 
     async def _close(self, *tasks: asyncio.Task[None]) -> None:
-        """Cancel what still runs, commit what is completed, leave, and raise what made the stream fail."""
+        """Cancel all tasks, commit completed offsets, leave, and raise the error of the stream."""
         error = self._failed.exception() if self._failed.done() else None
-        self.is_stopping = True  # also for whoever does not let himself be cancelled
+        self.is_stopping = True  # also for tasks that ignore their cancellation
         if self._forcing is not None:
             self._forcing.cancel()
         every = [*tasks, *self._tasks.values()]
@@ -180,14 +180,14 @@ class StreamRun:
             log.warning("kafwire: the source of a stream did not close within %g s", LEAVE_S)
 
     def _end_of(self, step_s: float) -> float:
-        """When a step of the stream's end is to be over, by the loop's clock: each has what the stop left, and more."""
+        """Return the loop time limit of a step of the stream's end: the rest of the stop time, and `step_s` more."""
         now = asyncio.get_running_loop().time()
-        if self._stop_at is None:  # it ends without a stop
+        if self._stop_at is None:  # it ends without a stop request
             self._stop_at = now + self.limits.stop_timeout_s
         return max(self._stop_at, now) + step_s
 
     async def _in_time(self, step: Awaitable[object], what: str) -> None:
-        """Await the last commit or abort. Raises `KafkaTimeoutError` when the stream's end cannot wait for it."""
+        """Await the last commit or abort. Raises `KafkaTimeoutError` when the stream's end cannot wait longer."""
         try:
             async with asyncio.timeout_at(self._end_of(0.0 if self._is_late else COMMIT_S)) as patience:
                 await step
@@ -200,19 +200,19 @@ class StreamRun:
             raise KafkaTimeoutError(text) from error
 
     async def _end_commits(self) -> None:
-        """Commit what is completed, or abort what is open."""
+        """Commit completed offsets, or abort the open transaction."""
         try:
             if self._cycle is not None:
                 await self._in_time(self._cycle.close(), "abort")
             elif not self._is_committed or self.schedule.has_completed:
                 await self._in_time(self.source.commit(), "commit")
         except KafkaError as problem:
-            log.warning("kafwire: a stream that failed could not commit, or abort, what it had begun: %s", problem)
+            log.warning("kafwire: a failed stream could not commit its offsets, or abort its transaction: %s", problem)
 
     async def _end_hooks(self, error: BaseException | None) -> BaseException | None:
-        """Call the hooks of the partitions that are left; the error that ends the stream, of which theirs is the last.
+        """Call the hooks of the remaining partitions; return the error that ends the stream: `error`, or else a hook's.
 
-        What is still in a transaction is aborted by now.
+        Open transactions are already aborted.
         """
         until = self._end_of(HOOKS_S)
         for run in list(self.partitions):
@@ -227,7 +227,7 @@ class StreamRun:
         return error
 
     async def _main(self) -> None:
-        """Until all partitions are assigned and at their ends."""
+        """Wait until all partitions are assigned and have ended."""
         assert self._assigning is not None
         await asyncio.wait({self._assigning})
         await self._end_transaction()
@@ -236,7 +236,7 @@ class StreamRun:
             await self._end_transaction()
 
     async def _end_transaction(self) -> None:
-        """What was in a transaction that is aborted comes again, also of partitions that had come to their ends."""
+        """End the transaction; after an abort its batches are processed again, even those of ended partitions."""
         if self._cycle is not None and not self._is_forced:
             await self._cycle.commit_now()
 
@@ -264,19 +264,19 @@ class StreamRun:
         self.start_partition(run)
 
     def start_partition(self, run: PartitionRun) -> None:
-        """Read a partition, or read on after an aborted transaction."""
+        """Read a partition, from its start or after an aborted transaction."""
         self._tasks[run] = asyncio.ensure_future(self._run_partition(run))
         self.guard(self._tasks[run])
 
     async def stop_partitions(self) -> None:
-        """Cancel what reads; what the sources owe is kept."""
+        """Cancel the partition tasks; pending batches of the sources are kept."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run_partition(self, run: PartitionRun) -> None:
-        run.is_parked = True  # the end of a transaction may be what its hook waits for
+        run.is_parked = True  # its hook may wait for the end of a transaction
         begins = await self.hooks.assigned(run)
         run.is_parked = False
         if begins:
@@ -284,11 +284,11 @@ class StreamRun:
         run.has_ended = True
         await run.settle()
         if self._cycle is None:
-            await self.hooks.revoked(run)  # before its last commit, which says that its state is right
+            await self.hooks.revoked(run)  # before its last commit, which confirms the hook's state
         if self._cycle is not None:
             if run.taken and not self.is_stopping:
                 await self._cycle.commit_now()
-                run.taken = []  # but for what it did not come to
+                run.taken = []  # except records left out
         elif not run.partition.is_lost and (not self.is_stopping or run.has_no_more()):
             await self._commit_ended(run)
         if self._cycle is None or not run.taken:
@@ -303,7 +303,7 @@ class StreamRun:
         self._tasks.pop(run, None)
 
     async def _commit_ended(self, run: PartitionRun) -> None:
-        """Commit a partition before it is given up: the last commit does not know of one that was revoked."""
+        """Commit a partition before it is given up: the last commit does not cover a revoked one."""
         try:
             await run.partition.commit()
         except (AuthorizationError, ConfigError):
@@ -317,7 +317,7 @@ class StreamRun:
             )
 
     async def on_batch(self, run: PartitionRun, batch: Batch) -> bool:
-        """A partition is about to process a batch: whether it may."""
+        """Prepare a batch of a partition; False: it must not be processed."""
         if self._cycle is not None:
             run.taken.append(batch)
         elif self._is_at_most_once:
@@ -333,29 +333,29 @@ class StreamRun:
         return True
 
     async def on_records(self, count: int) -> None:
-        """So many records of a batch are about to be processed."""
+        """Count records of a batch that are about to be processed."""
         self.counters.records += count
         if self._cycle is not None:
             await self._cycle.on_records(count)
 
     def on_completed(self, run: PartitionRun, first_offset: int, next_offset: int, committable: int) -> None:
-        """A partition has completed offsets, so that so many more can be committed."""
+        """Note completed offsets of a partition, and how many more are committable."""
         if self.failures.window is not None:
             self.failures.window.on_processed(next_offset - first_offset, asyncio.get_running_loop().time())
         if self._cycle is not None or self._is_at_most_once:
             return
         run.partition.complete(first_offset, next_offset)
         before = self.schedule.due_at
-        # What lies behind a gap counts again when that is filled: it may be committed only then.
+        # Offsets after a gap count again when the gap is filled: they can be committed only then.
         completed = max(next_offset - first_offset, committable)
         self.schedule.on_completed(completed, asyncio.get_running_loop().time())
         if self.schedule.due_at != before:
             self.wake()
 
     def write_lane_of(self, element: Element) -> Hashable | None:
-        """What an element's values are stored in order with; None: with nothing.
+        """Return the lane that orders an element's writes; None: no order.
 
-        A value that is written again must not come behind later ones of its key.
+        A value that is written again must not come after later ones of its key.
         """
         step = self.plan.for_each
         if not self.orders_writes:
@@ -369,23 +369,23 @@ class StreamRun:
         return None if origin.key is None else (where, origin.key)
 
     def on_parked(self) -> None:
-        """A partition has nothing in flight, has parked, or has ended."""
+        """Wake the transaction: a partition has nothing in flight, has parked, or has ended."""
         if self._cycle is not None:
             self._cycle.wake()
 
     def transaction_s(self) -> float | None:
-        """For how many seconds a transaction has been open; None: none is."""
+        """Return how many seconds a transaction has been open; None: none is."""
         opened_at = None if self._cycle is None else self._cycle.opened_at
         return None if opened_at is None else self.clock.monotonic() - opened_at
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether there are transactions."""
+        """True if results and offsets are committed in transactions."""
         return self._cycle is not None
 
     @property
     def is_closing_transaction(self) -> bool:
-        """Whether partitions are to park."""
+        """True if partitions must park."""
         return self._cycle is not None and self._cycle.is_closing
 
     # --- commits ----------------------------------------------------------------------------------------------------
@@ -407,26 +407,26 @@ class StreamRun:
                 self.counters.commits += 1
             except asyncio.CancelledError:
                 self.schedule.on_refused(completed, loop.time())
-                if is_cancelled():  # the stream ends, and commits last
+                if is_cancelled():  # the stream ends, and makes its last commit
                     raise
-                log.warning("kafwire: a stream's commit was cancelled from within, and is made again")
+                log.warning("kafwire: a stream's commit was cancelled from within; it is retried")
             except (AuthorizationError, ConfigError):
                 raise
             except KafkaError as error:
                 self.schedule.on_refused(completed, loop.time())
-                log.warning("kafwire: a stream could not commit, and tries again with its next commit: %s", error)
+                log.warning("kafwire: a stream could not commit, and will retry with its next commit: %s", error)
 
     def wake(self) -> None:
-        """A commit is due at another time."""
+        """Make the commit loop check its schedule again."""
         if self._waker is not None and not self._waker.done():
             self._waker.set_result(None)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Read nothing more; finish, commit, leave. What takes longer than `stop_timeout_s` is cancelled.
+        """Stop reading; finish, commit, leave. Calls that take longer than `stop_timeout_s` are cancelled.
 
-        The commit, the hooks and the source's end take at most `COMMIT_S`, `HOOKS_S` and `LEAVE_S` more.
+        The commit, the hooks and closing the source take at most `COMMIT_S`, `HOOKS_S` and `LEAVE_S` more.
         """
         if self.is_stopping:
             return
@@ -443,7 +443,7 @@ class StreamRun:
         self._forcing = loop.call_at(self._stop_at, self.force)
 
     def force(self) -> None:
-        """Finish nothing more."""
+        """Cancel all running work."""
         self._is_forced = True
         if self._cycle is not None:
             self._cycle.give_up()
@@ -452,23 +452,23 @@ class StreamRun:
 
     @property
     def may_leave(self) -> bool:
-        """Whether records that wait may be left to the next reader: at most once they are committed already."""
+        """True if waiting records may be left to the next reader; with at-most-once they are already committed."""
         return not self._is_at_most_once
 
     @property
     def leaves_waiting(self) -> bool:
-        """Whether the stream stops, and leaves records that wait to the next run."""
+        """True if the stream stops, and leaves waiting records to the next run."""
         return self.is_stopping and self.may_leave
 
     def guard(self, task: asyncio.Task[None]) -> None:
-        """If the task fails, so does the stream."""
+        """Fail the stream if the task fails."""
         task.add_done_callback(self._on_task_done)
 
     def _on_task_done(self, task: asyncio.Task[None]) -> None:
         error = _error_of(task)
         if error is None or self._failed.done():
             return
-        # Nobody would abort the transaction if the cycle itself has failed.
+        # If the cycle itself failed, nothing would abort the transaction.
         if self._cycle is None or task is self._committing or not self._cycle.takes(error):
             self._failed.set_exception(error)
 
@@ -483,9 +483,9 @@ def _transactional(sink: AnySink | None, letters: AnySink | None) -> Transaction
     chosen = sink or letters
     if not isinstance(chosen, TransactionalSink):
         raise ConfigError(
-            f'guarantee="exactly_once" writes results and offsets in one transaction: {chosen!r} has none; '
+            f'guarantee="exactly_once" writes results and offsets in one transaction: {chosen!r} supports none; '
             "give a TopicSink whose producer has a transactional_id"
         )
     if letters is not None and letters is not chosen:
-        raise ConfigError('guarantee="exactly_once" writes failed records by the sink: leave out letters=')
+        raise ConfigError('guarantee="exactly_once" writes failed records with the sink: remove letters=')
     return chosen

@@ -1,4 +1,4 @@
-"""`RunningCalls`: which calls of handlers, steps and sinks a stream runs now, and for how long."""
+"""`RunningCalls`: the running calls of a stream's handlers, steps and sinks, and their ages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafwire.types import TopicPartition
 
 
 class Call:
-    """One call, as a context manager. A run of many short calls counts from its last `progress`."""
+    """One call, as a context manager. The age of a series of short calls counts from its last `progress`."""
 
     __slots__ = ("_calls", "_origin", "_progress", "_seen", "_since", "_step", "_where")
 
@@ -34,7 +34,7 @@ class Call:
         self._since = 0.0
 
     def begin(self) -> None:
-        """The call begins."""
+        """Begin the call."""
         self._since = self._calls.clock.monotonic()
         self._calls.running[self] = None
 
@@ -48,11 +48,11 @@ class Call:
         self.end()
 
     def end(self) -> None:
-        """The call has returned. A second end does nothing."""
+        """End the call. A second end does nothing."""
         self._calls.running.pop(self, None)
 
     def age_s(self, now: float) -> float:
-        """For how many seconds it has run. Progress is noticed when this is called. From any thread."""
+        """Return how many seconds it has run. Progress is noticed when this is called. From any thread."""
         if self._progress is not None and (seen := self._progress()) != self._seen:
             self._seen, self._since = seen, now
         return now - self._since
@@ -62,9 +62,9 @@ class Call:
 
 
 class SerialCalls:
-    """The calls of one step for consecutive values, each from when the call before it has returned.
+    """The calls of one step for consecutive values, each timed from the return of the one before.
 
-    Progress is the iterator of the values: no call of its own has to begin or end.
+    The iterator of the values shows the progress: no single call has to begin or end.
     """
 
     __slots__ = ("_left", "_origins", "_seen", "_step", "_where", "since")
@@ -78,21 +78,21 @@ class SerialCalls:
         self.since = 0.0
 
     def over(self, values: Sequence[Any], origins: Sequence[Origin]) -> Iterator[Any]:
-        """Return an iterator of the values. The value that it gave last is the one of the call that runs."""
+        """Return an iterator of the values. The last value it returned belongs to the running call."""
         self._origins, self._left, self._seen = origins, iter(values), len(values) - 1
         return self._left
 
     def clear(self) -> None:
-        """Keep no record alive once the calls have ended."""
+        """Drop the values once the calls have ended, to keep no record alive."""
         self.over((), ())
 
     @property
     def index(self) -> int:
-        """The index of the value that the iterator gave last."""
+        """The index of the last value that the iterator returned."""
         return max(len(self._origins) - length_hint(self._left) - 1, 0)
 
     def age_s(self, now: float) -> float:
-        """For how many seconds the call has run. Progress is noticed when this is called. From any thread."""
+        """Return how many seconds the call has run. Progress is noticed when this is called. From any thread."""
         left = length_hint(self._left)
         if left != self._seen:
             self._seen, self.since = left, now
@@ -103,9 +103,9 @@ class SerialCalls:
 
 
 class RunningCalls:
-    """The calls of one stream. A wait for a worker, a key, the next attempt, or until a record is due is no call.
+    """The running calls of one stream. A wait for a worker, a key, the next attempt, or a due record is not a call.
 
-    The stream's loop begins and ends calls; any thread may ask for the `oldest`, also while a step blocks the loop.
+    The stream's loop begins and ends calls; any thread may ask for the `oldest`, even while a step blocks the loop.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -114,12 +114,12 @@ class RunningCalls:
         self.running: dict[Call | SerialCalls | Element, None] = {}
 
     def begin(self, calls: SerialCalls | Element) -> None:
-        """Calls begin: those of a worker for an element, or those of a step for consecutive values."""
+        """Begin calls: those of a worker for an element, or those of a step for consecutive values."""
         calls.since = self.clock.monotonic()
         self.running[calls] = None
 
     def end(self, calls: SerialCalls | Element) -> None:
-        """The calls have returned. A second end does nothing."""
+        """End the calls. A second end does nothing."""
         self.running.pop(calls, None)
 
     def call(
@@ -133,7 +133,7 @@ class RunningCalls:
         return Call(self, where, step, origin, progress)
 
     def oldest(self) -> tuple[float, str] | None:
-        """For how many milliseconds the call has run that has run for the longest time, and which; None: none runs."""
+        """Return the age in milliseconds of the longest running call, and its description; None: none runs."""
         now = self.clock.monotonic()
         found = max(((call.age_s(now), call) for call in list(self.running)), key=lambda one: one[0], default=None)
         if found is None:

@@ -1,4 +1,4 @@
-"""`TopicSink` and `FunctionSink`: where streams write, besides memory."""
+"""`TopicSink` and `FunctionSink`: the sinks of streams besides memory."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from kafwire.types import ConsumerGroupMetadata, TopicPartition
 
 
 class TopicSink:
-    """Writes to a topic by an `AsyncProducer`, which whoever made it closes.
+    """Writes to a topic with an `AsyncProducer`, which its creator closes.
 
     A value is a `Message`, a `Record` (with its key, headers and time), Arrow data (each row a record), a list of
     these, or else the record's value. A record is stored when it is acknowledged.
 
     Args:
         producer: with a `transactional_id` for guarantee="exactly_once", and only then.
-        topic: where values go that name no topic; None: each is a `Message` that names one.
+        topic: the topic of values that name none; None: each is a `Message` with a topic.
 
     Example:
         >>> async def main():
@@ -35,12 +35,12 @@ class TopicSink:
 
     __module__ = "kafwire.stream"
     splits_lists = True
-    """Whether streams write the values of lists one by one, so that none is written again after a later one failed."""
+    """True: streams write the values of lists one by one, so that none is written again after a later one failed."""
 
     def __init__(self, producer: AsyncProducer, topic: str | None = None) -> None:
         self._producer = producer
         self._topic = topic
-        self._has_offsets = False  # whether the open transaction does
+        self._has_offsets = False  # whether the open transaction has the offsets
 
     async def write(self, value: Any) -> Awaitable[object]:
         """Send a value.
@@ -59,7 +59,7 @@ class TopicSink:
         if hasattr(value, "__arrow_c_array__") or hasattr(value, "__arrow_c_stream__"):
             return await self._producer.send_batch(self._topic, value)
         message = message_of(value)
-        # Without its serializers a producer is an `AsyncProducer` alone.
+        # `AsyncProducer.send` itself bypasses the producer's serializers.
         send = partial(AsyncProducer.send, self._producer) if message.as_bytes else self._producer.send
         return await send(
             self._topic_of(message),
@@ -73,11 +73,11 @@ class TopicSink:
     def _topic_of(self, message: Message) -> str:
         topic = message.topic or self._topic
         if topic is None:
-            raise ConfigError("this sink has no topic of its own: have the pipeline return Message(..., topic=...)")
+            raise ConfigError("this sink has no topic: make the pipeline return Message(..., topic=...)")
         return topic
 
     async def start(self) -> None:
-        """Take the producer's `transactional_id` over (KIP-98).
+        """Claim the producer's `transactional_id` (KIP-98).
 
         Raises:
             ConfigError: it has none.
@@ -99,14 +99,14 @@ class TopicSink:
 
         Args:
             offsets: by partition.
-            group: who commits: a coordinator refuses a member of an earlier generation.
+            group: the member that commits; the coordinator refuses one of an earlier generation.
 
         Raises:
             TransactionError: as `AsyncProducer.send_offsets` and `commit_transaction` do.
         """
         if offsets and not self._has_offsets:
             await self._producer.send_offsets(offsets, group)
-        self._has_offsets = True  # called again after a timeout, it goes on here
+        self._has_offsets = True  # a repeated call after a timeout continues here
         await self._producer.commit_transaction()
 
     async def abort(self) -> None:
@@ -148,7 +148,7 @@ class FunctionSink:
 
 
 def _all(stored: list[Awaitable[object]]) -> Awaitable[object]:
-    """All of them: whoever awaits this sees the first error when each is known."""
+    """Return an awaitable for all of them; it raises the first error when all outcomes are known."""
 
     async def wait() -> None:
         error: Exception | None = None

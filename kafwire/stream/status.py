@@ -1,6 +1,6 @@
 """`StreamStatus`: a running stream at one moment, and the place where it is stuck.
 
-`StreamMonitor` takes these from the running stream. Here are their classes, and the decision whether a stream is stuck.
+`StreamMonitor` fills these from the running stream. This module has the classes, and decides whether a stream is stuck.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ State = Literal["new", "running", "stopping", "ended", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class OldestRecord:
-    """The first record of a partition that is read and not completed: commits of the partition wait for it.
+    """The first record of a partition that was read and is not completed: the partition's commits wait for it.
 
     Args:
         topic: the topic.
@@ -26,7 +26,7 @@ class OldestRecord:
         step: the step that it is in: `map(parse)`, `for_each(bill)`, `queue of for_each(bill)`, `batch`, `sink`,
             `source` (not due, or read and not begun).
         step_s: for how many seconds it has been in that step.
-        is_waiting: whether it waits on purpose: for a worker, its key, its next attempt, or more records of a list.
+        is_waiting: whether it waits deliberately: for a worker, its key, its next attempt, or more records of a list.
 
     Example:
         >>> kafwire.stream.OldestRecord("orders", 0, 7, 1.5, "for_each(bill)", 1.5, False).offset
@@ -51,12 +51,12 @@ class PartitionStatus:
         topic: the topic.
         partition: the partition's number.
         in_flight: how many values wait for workers or the sink, or are in them.
-        uncommitted: how many offsets beyond the committable one are in hand.
+        uncommitted: how many offsets after the committable one were read.
         completed: the offset up to which all is completed; None: nothing was read yet.
-        is_waiting: whether it waits on purpose: for `NotNow`, a back-off, or a retry topic's next record.
-        lag_s: how many seconds the oldest batch that is not completed is behind the clock; 0.0: nothing is in hand;
-            None: nothing was read yet, or its records have no time.
-        oldest: the first record that is not completed; None: nothing is in hand.
+        is_waiting: whether it waits deliberately: for `NotNow`, a back-off, or a retry topic's next record.
+        lag_s: how many seconds the oldest uncompleted batch is behind the clock; 0.0: there is none; None: nothing was
+            read yet, or its records have no time.
+        oldest: the first uncompleted record; None: there is none.
 
     Example:
         >>> kafwire.stream.PartitionStatus("orders", 0, 0, 0, 7, False, 0.0, None).completed
@@ -81,10 +81,10 @@ class StreamStatus:
     Args:
         state: "new", "running", "stopping", "ended" or "failed".
         problem: why the stream is not alive; None: it is.
-        counts: the counts of the stream until now.
+        counts: the counts of the stream so far.
         retrying: how many values of `for_each` wait for their next attempt.
         transaction_s: for how many seconds a transaction has been open; None: none is.
-        partitions: the partitions that the stream has.
+        partitions: the current partitions of the stream.
 
     Example:
         >>> monitor = kafwire.stream.StreamMonitor()
@@ -109,7 +109,7 @@ class StreamStatus:
 
     @property
     def waiting_partitions(self) -> int:
-        """How many partitions wait on purpose."""
+        """How many partitions wait deliberately."""
         return sum(one.is_waiting for one in self.partitions)
 
     @property
@@ -124,10 +124,10 @@ class StreamStatus:
         return max(found, key=lambda record: record.age_s, default=None)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain values, as for JSON.
+        """Return everything as plain values, for example for JSON.
 
         Returns:
-            Fields by their names, and the totals.
+            The fields by name, and the totals.
         """
         oldest = self.oldest
         totals = {"in_flight": self.in_flight, "waiting_partitions": self.waiting_partitions, "lag_s": self.lag_s}
@@ -135,7 +135,7 @@ class StreamStatus:
 
 
 def stuck(status: StreamStatus, after_s: float) -> tuple[str, float] | None:
-    """The place that a stream is stuck at for so many seconds, not on purpose, and its seconds; None: it goes on."""
+    """Return where a stream has been stuck for `after_s` seconds, and the seconds; None: it is not stuck."""
     records = [one.oldest for one in status.partitions if one.oldest is not None and not one.oldest.is_waiting]
     slow = max((one for one in records if one.step_s >= after_s), key=lambda one: one.step_s, default=None)
     if slow is not None:
@@ -147,7 +147,7 @@ def stuck(status: StreamStatus, after_s: float) -> tuple[str, float] | None:
 
 @dataclass(slots=True)
 class Sighting:
-    """The oldest record of a partition as the last look found it, and since when."""
+    """The oldest record of a partition at the last look, and since when."""
 
     offset: int
     step: str
@@ -165,7 +165,7 @@ class Sightings:
         self._found: dict[TopicPartition, Sighting] = {}
 
     def look(self, where: TopicPartition, offset: int | None, step: str, is_waiting: bool, now: float) -> None:
-        """Note a partition's oldest record; None: nothing of it is in hand."""
+        """Note a partition's oldest record; None: it has no uncompleted record."""
         before = self._found.get(where)
         if offset is None:
             self._found.pop(where, None)
@@ -181,7 +181,7 @@ class Sightings:
             del self._found[where]
 
     def age(self, where: TopicPartition, offset: int, step: str, is_waiting: bool, now: float) -> tuple[float, float]:
-        """Since when the record is the oldest one, and in its step, in seconds."""
+        """Return how many seconds the record has been the oldest one, and in its step."""
         found = self._found.get(where)
         if found is None or found.offset != offset:
             return 0.0, 0.0

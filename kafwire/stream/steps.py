@@ -15,7 +15,7 @@ Lane = Literal["key", "partition"]
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """One value for each; with `batches`, of whole batches as the source has them."""
+    """Replaces each value by one value; with `batches`, whole batches of the source."""
 
     function: Callable[[Any], Any]
     batches: bool = False
@@ -23,21 +23,21 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Only the values for which the function is true."""
+    """Keeps the values for which the function returns true."""
 
     function: Callable[[Any], object]
 
 
 @dataclass(frozen=True, slots=True)
 class FlatMap:
-    """Any number of values for each."""
+    """Replaces each value by any number of values."""
 
     function: Callable[[Any], Iterable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Gather:
-    """Lists of consecutive values of a partition. A list is full at `max_records`, or ends after `max_seconds`."""
+    """Gathers consecutive values of a partition into lists: full at `max_records`, or after `max_seconds`."""
 
     max_records: int
     max_seconds: float | None
@@ -45,9 +45,9 @@ class Gather:
 
 @dataclass(frozen=True, slots=True)
 class Reduce:
-    """One value for the values of a key: until there are `max_values`, or `max_seconds` are over.
+    """Folds the values of a key into one value, until there are `max_values`, or `max_seconds` are over.
 
-    `by` is the key of a value; None: its record's key.
+    `by` returns the key of a value; None: its record's key.
     """
 
     function: Callable[[Any, Any], Any]
@@ -59,7 +59,7 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class ForEach:
-    """A handler that several workers call at once, in order within a lane."""
+    """Calls a handler by several workers at once, in order within a lane."""
 
     handler: Callable[[Any], Any]
     workers: int
@@ -73,7 +73,7 @@ Step = Transform | Gather | Reduce | ForEach
 
 
 def name_of(step: Step) -> str:
-    """The step as errors and dead letters name it: `map(parse)`, `for_each(bill)`, `batch`."""
+    """Return the step's name for errors and dead letters: `map(parse)`, `for_each(bill)`, `batch`."""
     if isinstance(step, Gather):
         return "batch"
     kinds = {Filter: "filter", FlatMap: "flat_map", ForEach: "for_each", Reduce: "reduce"}
@@ -88,8 +88,9 @@ def name_of(step: Step) -> str:
 class Plan:
     """The steps of a pipeline by their place.
 
-    `before` what is gathered or reduced, `between` that and `for_each`, `after` it. Without these all that comes before
-    `for_each` is `before`. With `is_batchwise` the elements are whole batches instead of records.
+    `before` comes before `gather` or `reduce`, `between` is between that and `for_each`, `after` comes after it.
+    Without `gather` and `reduce`, all steps before `for_each` are in `before`. With `is_batchwise` the elements are
+    whole batches instead of records.
     """
 
     before: tuple[Transform, ...]
@@ -104,8 +105,8 @@ class Plan:
 def plan(steps: Iterable[Step]) -> Plan:
     """Sort steps by their place.
 
-    Raises `ConfigError` for an order that a stream cannot have: it has at most one `batch` or `reduce`, before at most
-    one `for_each`, and whole batches come first.
+    Raises `ConfigError` for an impossible order: a stream has at most one `batch` or `reduce`, before at most one
+    `for_each`, and whole batches come first.
     """
     before: list[Transform] = []
     between: list[Transform] = []
@@ -119,15 +120,15 @@ def plan(steps: Iterable[Step]) -> Plan:
         if isinstance(step, Gather | Reduce):
             if gather is not None or reduce is not None or for_each is not None:
                 raise ConfigError(
-                    "a pipeline has one batch() or reduce(), before for_each(): begin another pipeline for a second"
+                    "a pipeline has one batch() or reduce(), before for_each(): use another pipeline for a second"
                 )
             if isinstance(step, Reduce) and is_batchwise:
-                raise ConfigError("reduce() takes records: leave out map_batches(), or fold the rows with batch()")
+                raise ConfigError("reduce() takes records: remove map_batches(), or fold the rows with batch()")
             gather, reduce = (step, None) if isinstance(step, Gather) else (None, step)
             place = between
         elif isinstance(step, ForEach):
             if for_each is not None:
-                raise ConfigError("a pipeline has one for_each(): begin another pipeline for a second")
+                raise ConfigError("a pipeline has one for_each(): use another pipeline for a second")
             if step.by == "key" and (gather is not None or is_batchwise):
                 raise ConfigError('a batch has no key: for_each(by="key") takes records, by="partition" batches')
             if step.by == "key" and reduce is not None:

@@ -1,4 +1,4 @@
-"""`StopRequest`: how a stream is told to stop."""
+"""`StopRequest`: asks streams to stop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafwire.runtime.patched import allocate_reentrant_lock
 
 
 class StopRequest:
-    """Ends streams: they finish what they have, commit and leave. One may be given to several of them.
+    """Stops streams: they finish their records, commit and leave. One request may be given to several streams.
 
     Example:
         >>> stop = kafwire.stream.StopRequest()
@@ -26,12 +26,12 @@ class StopRequest:
     __module__ = "kafwire.stream"
 
     def __init__(self) -> None:
-        self._lock = allocate_reentrant_lock()  # a signal's handler may come while its thread is in here
+        self._lock = allocate_reentrant_lock()  # a signal handler may interrupt its thread in here
         self._is_requested = False
         self._calls: list[Callable[[], object]] = []
 
     def request(self) -> None:
-        """Have the streams stop. From any thread, or a signal's handler; returns at once."""
+        """Ask the streams to stop. From any thread, or a signal handler; returns at once."""
         with self._lock:
             self._is_requested = True
             for call in self._calls:
@@ -39,12 +39,12 @@ class StopRequest:
 
     @property
     def is_requested(self) -> bool:
-        """Whether it was requested."""
+        """True if a stop was requested."""
         return self._is_requested
 
     @contextlib.contextmanager
     def _calling(self, function: Callable[[], object]) -> Iterator[None]:
-        """Within the block, have the running loop call a function when a stop is requested, or at once if it was."""
+        """Within the block, the running loop calls a function when a stop is requested, or at once if it was."""
         loop = asyncio.get_running_loop()
 
         def call() -> None:

@@ -1,4 +1,4 @@
-"""`StreamSummary`: what a stream has done."""
+"""`StreamSummary`: the counts of a stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counters:
-    """The same while the stream runs."""
+    """The same counts while the stream runs."""
 
     records: int = 0
     retries: int = 0
@@ -20,13 +20,13 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class StreamSummary:
-    """What a stream has done from its start to its end.
+    """The counts of a stream from its start to its end.
 
     Args:
         records: how many records were read, those of aborted transactions more than once.
         retries: how often a step was called again in place.
         delayed: how many records were written to retry topics.
-        dead_letters: how many records were written to the topic of dead letters.
+        dead_letters: how many records were written to the dead letter topic.
         skipped: how many records were left out because of an error.
         commits: how many commits, or transactions, there were.
         aborts: how many transactions were aborted.

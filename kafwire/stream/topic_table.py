@@ -1,4 +1,4 @@
-"""`TopicTable`: the last value of each key of a compacted topic, in memory, for steps that look something up."""
+"""`TopicTable`: the last value of each key of a compacted topic, in memory, for steps that need lookups."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire")
 
-# Offsets without a record of their own, such as the marker of a transaction, end no wait for a batch.
+# Offsets without a record, such as a transaction marker, bring no batch that would end the wait.
 LOOK_AGAIN_S = 0.05
-PATIENCE_S = 60.0  # of sources that name no other
+PATIENCE_S = 60.0  # for sources without their own
 
 
 class TableSource(Protocol):
-    """A source that knows where its partitions end: `ConsumerSource` and `MemorySource`."""
+    """A source that knows its partitions' end offsets: `ConsumerSource` and `MemorySource`."""
 
     def partitions(self) -> AsyncIterator[SourcePartition]:
         """See `Source`."""
 
     async def end_offsets(self) -> Mapping[TopicPartition, int]:
-        """The end of each partition that it reads."""
+        """Return the end offset of each partition."""
 
     async def close(self) -> None:
         """See `Source`."""
@@ -47,17 +47,17 @@ class TopicTable:
     """The last value of each key of a topic. A record without a value (a tombstone) deletes its key.
 
     The table reads the topic to its end when it is entered, and follows it until it is left: by `async with` in the
-    running event loop, or by `with` in a thread of its own. It has the whole topic in memory; all reads are from there,
-    and from any thread. A table is read by each process that uses it: its consumer has no `group_id`.
+    running event loop, or by `with` in a thread of its own. It has the whole topic in memory, and serves all reads from
+    there, from any thread. Each process that uses a table reads the topic itself: its consumer has no `group_id`.
 
     Args:
-        source: the topic, from its beginning: a `ConsumerSource`, or in tests a `MemorySource`. It is closed at the
-            end.
-        key: makes the row's key of a record's key; None: as the record has it.
-        value: makes the row's value of a record's value, but of no tombstone; None: as the record has it.
+        source: the topic, from its beginning: a `ConsumerSource`, or in tests a `MemorySource`. The table closes it.
+        key: converts a record's key to the row's key; None: unchanged.
+        value: converts a record's value to the row's value, but no tombstone; None: unchanged.
 
     Raises:
-        ConfigError: the source knows no ends, its consumer is a member of a group, or a function is none, or async.
+        ConfigError: the source has no end offsets, its consumer is in a group, or a function is not a function, or
+            async.
 
     Example:
         >>> source = kafwire.stream.MemorySource({"prices": [(b"lamp", b"20"), (b"book", b"9"), (b"lamp", b"25")]})
@@ -78,12 +78,12 @@ class TopicTable:
         value: Callable[[Any], Any] | None = None,
     ) -> None:
         if not callable(getattr(source, "end_offsets", None)):
-            raise ConfigError(f"TopicTable({source!r}): a ConsumerSource or a MemorySource is needed")
+            raise ConfigError(f"TopicTable({source!r}): it must be a ConsumerSource or a MemorySource")
         if getattr(source, "is_member", False):
-            raise ConfigError("a table has all partitions: give its consumer no group_id")
+            raise ConfigError("a table reads all partitions: give its consumer no group_id")
         for function in (key, value):
             if function is not None and (not callable(function) or is_async(function)):
-                raise ConfigError(f"TopicTable(key={key!r}, value={value!r}): functions that are not async are needed")
+                raise ConfigError(f"TopicTable(key={key!r}, value={value!r}): give functions that are not async")
         self._source = source
         self._key = key
         self._value = value
@@ -94,7 +94,7 @@ class TopicTable:
         self._changed = asyncio.Event()
         self._error: BaseException | None = None
         self._has_keyless = False
-        self._leave: Callable[[], object] | None = None  # of `with`
+        self._leave: Callable[[], object] | None = None  # used by `with`
         self._thread: threading.Thread | None = None
 
     # --- reading ----------------------------------------------------------------------------------------------------
@@ -107,10 +107,10 @@ class TopicTable:
             default: returned if the table has no such key.
 
         Returns:
-            The value, as of now.
+            The current value.
 
         Raises:
-            KafkaError: the table does not follow its topic any more.
+            KafkaError: the table no longer follows its topic.
         """
         self._check()
         return self._rows.get(key, default)
@@ -127,7 +127,7 @@ class TopicTable:
         return len(self._rows)
 
     def __iter__(self) -> Iterator[Any]:
-        """Iterate over the keys of this moment.
+        """Iterate over the current keys.
 
         Returns:
             An iterator.
@@ -136,25 +136,25 @@ class TopicTable:
         return iter(tuple(self._rows))
 
     def items(self) -> list[tuple[Any, Any]]:
-        """Return the keys and values of this moment.
+        """Return the current keys and values.
 
         Returns:
-            Pairs, in the order in which their keys came.
+            Pairs, in the order in which the keys first appeared.
 
         Raises:
-            KafkaError: the table does not follow its topic any more.
+            KafkaError: the table no longer follows its topic.
         """
         self._check()
         return list(self._rows.items())
 
     def to_arrow(self) -> pa.Table:
-        """Return the rows of this moment as a pyarrow.Table.
+        """Return the current rows as a pyarrow.Table.
 
         Returns:
-            Its columns are `key` and `value`, of the types that pyarrow finds for them.
+            Columns `key` and `value`, of the types that pyarrow infers.
 
         Raises:
-            KafkaError: the table does not follow its topic any more.
+            KafkaError: the table no longer follows its topic.
         """
         import pyarrow as pa
 
@@ -167,22 +167,22 @@ class TopicTable:
 
     def _check(self) -> None:
         if self._error is not None:
-            text = f"the table does not follow its topic any more: {type(self._error).__name__}: {text_of(self._error)}"
+            text = f"the table no longer follows its topic: {type(self._error).__name__}: {text_of(self._error)}"
             raise KafkaError(text) from self._error
 
     # --- following --------------------------------------------------------------------------------------------------
 
     async def read_to_end(self) -> None:
-        """Wait until the table has all records that the topic has at this moment.
+        """Wait until the table has all current records of the topic.
 
         Raises:
-            KafkaError: the ends could not be asked for, or the table does not follow its topic any more.
-            KafkaTimeoutError: a partition gives no records for `default_api_timeout_ms`. It is named.
+            KafkaError: the end offsets could not be fetched, or the table no longer follows its topic.
+            KafkaTimeoutError: the named partition had no records for `default_api_timeout_ms`.
         """
         missing = dict(await self._source.end_offsets())
         patience_s = getattr(self._source, "patience_s", PATIENCE_S)
         loop = asyncio.get_running_loop()
-        # The position of each partition, and since when the table is there.
+        # The position of each partition, and since when it is the same.
         since: dict[TopicPartition, tuple[int, float]] = dict.fromkeys(missing, (-1, loop.time()))
         while True:
             self._check()
@@ -196,7 +196,7 @@ class TopicTable:
                 elif loop.time() - reached_s >= patience_s:
                     raise KafkaTimeoutError(
                         f"the table has not read {where.topic}-{where.partition} to offset {end}: no record came after "
-                        f"offset {position} for {patience_s:g} s; look for warnings of its consumer, or enter it later"
+                        f"offset {position} for {patience_s:g} s; see its consumer's warnings, or enter it later"
                     )
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
@@ -204,7 +204,7 @@ class TopicTable:
                     await self._changed.wait()
 
     def _position(self, where: TopicPartition) -> int:
-        """How far the table has read. The source may have skipped offsets behind the last batch."""
+        """Return how far the table has read. The source may have skipped offsets after the last batch."""
         position = getattr(self._partitions.get(where), "position", None)
         return max(self._positions.get(where, 0), 0 if position is None else position())
 
@@ -218,7 +218,7 @@ class TopicTable:
         error = None if task.cancelled() else task.exception()
         if error is not None and self._error is None:
             self._error = error
-            log.error("kafwire: a table does not follow its topic any more", exc_info=error)
+            log.error("kafwire: a table no longer follows its topic", exc_info=error)
         self._changed.set()
 
     async def _follow(self) -> None:
@@ -242,7 +242,7 @@ class TopicTable:
                 self._take(record)
         except Exception as error:
             text = (
-                f"the record at offset {offset} of {where.topic}-{where.partition} does not become a row of the table: "
+                f"the record at offset {offset} of {where.topic}-{where.partition} cannot become a row of the table: "
                 f"{type(error).__name__}: {text_of(error)}"
             )
             raise StreamError(text, topic=where.topic, partition=where.partition, offset=offset) from error
@@ -252,7 +252,7 @@ class TopicTable:
             if not self._has_keyless:
                 self._has_keyless = True
                 log.warning(
-                    "kafwire: a table leaves out records without a key: the first one is at offset %d of %s-%s",
+                    "kafwire: a table skips records without a key: the first one is at offset %d of %s-%s",
                     *(record.offset, record.topic, record.partition),
                 )
             return
@@ -303,7 +303,7 @@ class TopicTable:
             self._thread.join()
 
     async def _live(self, begun: Future[None]) -> None:
-        """Follow the topic until the block that has entered the table ends."""
+        """Follow the topic until the block that entered the table ends."""
         loop, left = asyncio.get_running_loop(), asyncio.Event()
         self._leave = lambda: loop.call_soon_threadsafe(left.set)
         try:

@@ -1,15 +1,15 @@
-"""`TransactionCycle`: exactly once, by transactions that hold results and offsets (KIP-98, KIP-447).
+"""`TransactionCycle`: exactly-once, by transactions that hold results and offsets (KIP-98, KIP-447).
 
-A transaction begins with records. When it is due, all partitions park: they read nothing, and what they have in hand
-goes on to the sink. With nothing in flight, each partition's committable offset is just behind what the transaction
-holds; these offsets are committed with it.
+A transaction begins with records. When it is due, all partitions park: they read nothing, and their unfinished values
+go on to the sink. With nothing in flight, each partition's committable offset is right after the transaction's records;
+these offsets are committed with it.
 
-A transaction that cannot be committed is aborted. Its batches are still here, and go through the pipeline again, but
-for those of partitions that are not this member's any more.
+A transaction that cannot be committed is aborted. Its batches are still here, and go through the pipeline again, except
+those of partitions that are no longer this member's.
 
-The commit reads the member first, and then asks each partition whether it is owned: `consumer/group/ownership.py` says
-why. Between these two and the request there is no `await`. A call that is repeated after a time-out names the same
-member and offsets: a newer member would commit what the coordinator is to refuse.
+The commit gets the member first, and then checks that each partition is owned: `consumer/group/ownership.py` says why.
+Between these two and the request there is no `await`. A call repeated after a time-out names the same member and
+offsets: a newer member would commit offsets that the coordinator must refuse.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire")
 
-MOST_ABORTS = 5  # in a row; what the group refuses is not counted
+MOST_ABORTS = 5  # in a row; refusals by the group do not count
 BACKOFF_MS, MAX_BACKOFF_MS = 100.0, 10_000.0
-# The member learns by its next heartbeat why the group refused it. A revocation waits for no back-off beyond this.
+# The member learns from its next heartbeat why the group refused it. A revocation waits for no longer back-off.
 MAX_GROUP_BACKOFF_MS = 1_000.0
 GROUP_REFUSALS = frozenset(
     {
@@ -53,7 +53,7 @@ GROUP_REFUSALS = frozenset(
 
 
 class PartitionGone(KafkaError):
-    """The transaction holds records of a partition that is not this member's any more, or is about to be given up."""
+    """The transaction holds records of a partition that is no longer this member's, or is about to be given up."""
 
 
 class TransactionCycle:
@@ -68,14 +68,14 @@ class TransactionCycle:
         self._beginning: asyncio.Task[None] | None = None
         self._wants_commit = False
         self._is_over = False
-        self._aborts = 0  # in a row, that end the stream at last
-        self._refusals = 0  # in a row, by the group
-        self._problem: BaseException | None = None  # why the open transaction is to be aborted
+        self._aborts = 0  # aborts in a row; too many end the stream
+        self._refusals = 0  # refusals by the group in a row
+        self._problem: BaseException | None = None  # why the open transaction must be aborted
         self._waker: asyncio.Future[None] | None = None
-        self._ended: list[asyncio.Future[None]] = []  # who waits for the open transaction's commit
+        self._ended: list[asyncio.Future[None]] = []  # waiters for the end of the open transaction
 
     async def on_records(self, count: int) -> None:
-        """A partition is about to process records, in the open transaction or a new one."""
+        """Open a transaction if needed, before a partition processes records."""
         if not self._is_open:
             if self._beginning is None:
                 self._beginning = asyncio.ensure_future(self._begin())
@@ -92,7 +92,7 @@ class TransactionCycle:
         self.opened_at = self._stream.clock.monotonic()
 
     async def run(self) -> None:
-        """Commit when it is due, and abort what has failed, until a stop leaves something that cannot be committed."""
+        """Commit when due, and abort failures, until a stop leaves records out that cannot be committed."""
         loop = asyncio.get_running_loop()
         while not self._is_torn():
             if self._problem is not None:
@@ -103,26 +103,26 @@ class TransactionCycle:
                 if not self._is_open:
                     self._release()
                 await self._sleep(self._stream.schedule.due_at if self._is_open else None)
-        self._stream.force()  # what is in flight could not be committed either
+        self._stream.force()  # records in flight could not be committed either
 
     def give_up(self) -> None:
-        """Nothing is waited for any more: what the open transaction comes to is not known, or it is aborted."""
+        """Release all waiters: the open transaction is aborted, or its outcome is unknown."""
         self._is_over = True
         self._release()
 
     def _is_torn(self) -> bool:
-        """Whether the stream stops and has left a record out, while results of records behind it are in here."""
+        """True if the stream stops and has left a record out, while the transaction has results of later records."""
         stream = self._stream
         return stream.is_stopping and any(run.is_torn and not run.partition.is_lost for run in stream.partitions)
 
     def _release(self) -> None:
-        """There is no open transaction whose end anybody could wait for."""
+        """Release the waiters for the end of a transaction."""
         for waiter in self._ended:
             if not waiter.done():
                 waiter.set_result(None)
 
     def wake(self) -> None:
-        """Look again."""
+        """Make the cycle check again."""
         if self._waker is not None and not self._waker.done():
             self._waker.set_result(None)
 
@@ -169,7 +169,7 @@ class TransactionCycle:
             run.wake()
 
     def _gone(self) -> PartitionGone | None:
-        """Why the transaction cannot be committed any more: a partition of it is lost, or leaves a record out."""
+        """Return why the transaction cannot be committed: a partition is lost, or leaves a record out; or None."""
         runs = self._stream.partitions
         for run in runs:
             name = f"{run.where.topic}-{run.where.partition}"
@@ -188,7 +188,7 @@ class TransactionCycle:
 
     async def _commit(self) -> None:
         stream = self._stream
-        member = stream.source.group_metadata()  # before the partitions are asked
+        member = stream.source.group_metadata()  # before the partitions are checked
         self._problem = self._gone()
         if self._problem is not None:
             return
@@ -202,7 +202,7 @@ class TransactionCycle:
                     await self.sink.commit(offsets, member)
                     break
                 except TransactionTimeoutError:
-                    log.warning("kafwire: committing a stream's transaction takes long; it goes on")
+                    log.warning("kafwire: committing a stream's transaction takes long; it continues")
         except (TransactionAbortableError, TransactionAbortedError) as error:
             self._problem = error
             return
@@ -219,26 +219,26 @@ class TransactionCycle:
                 run.taken = [batch for batch in run.taken if batch.next_offset > reached]
 
     def takes(self, error: BaseException) -> bool:
-        """Whether an error is one of the transaction's, which can be aborted: then it is."""
+        """True if an error fails only the transaction, which is then aborted."""
         if self._aborts > MOST_ABORTS or not isinstance(error, TransactionAbortableError | TransactionAbortedError):
             return False
         if self._problem is None:
             self._problem = error
         self.wake()
-        return True  # once it is over, the transaction is aborted anyway
+        return True  # once the cycle is over, the transaction is aborted anyway
 
     async def _abort(self) -> None:
-        """Abort, and have all that was taken processed again of partitions that are still this member's."""
+        """Abort, and process the batches of partitions that are still this member's again."""
         stream, problem = self._stream, self._problem
         assert problem is not None
         wait_s = self._count(problem)
-        log.warning("kafwire: a stream's transaction is aborted, and its records are processed again: %s", problem)
-        self.is_closing = True  # partitions that come meanwhile park
+        log.warning("kafwire: a stream's transaction is aborted, and its records will be processed again: %s", problem)
+        self.is_closing = True  # partitions assigned meanwhile park
         stopped = list(stream.partitions)
         await stream.stop_partitions()
         if stream.pool is not None:
             await stream.pool.cancel()
-        await self._abort_sink()  # before a call in a thread is waited for: the transaction has a time-out
+        await self._abort_sink()  # before waiting for a call in a thread: the transaction has a time-out
         if stream.pool is not None:
             await stream.pool.restart()
         if stream.failures.window is not None:
@@ -260,10 +260,10 @@ class TransactionCycle:
             stream.start_partition(run)
 
     def _count(self, problem: BaseException) -> float:
-        """Seconds until the records are processed again. Raises the problem if it ends the stream.
+        """Return the seconds until the records are processed again. Raises the problem if it ends the stream.
 
-        A loss is no failure, and a refusal by the group ends with the next heartbeat: a stream survives any number of
-        these. Other aborts end it when there are too many of them without a commit in between.
+        A lost partition is no failure, and a refusal by the group ends with the next heartbeat: a stream survives any
+        number of these. Other aborts end it when there are too many without a commit in between.
         """
         if isinstance(problem, PartitionGone):
             return 0.0
@@ -276,9 +276,9 @@ class TransactionCycle:
         return delay_ms(self._aborts, BACKOFF_MS, MAX_BACKOFF_MS, 0.5) / 1000
 
     async def _back_off(self, stopped: list[PartitionRun], seconds: float, *, leaves: bool) -> None:
-        """Wait, and give up each partition at once that is not to be processed again here; only the others stay.
+        """Wait; give up at once each partition that must not be processed again here, and keep the others in `stopped`.
 
-        `leaves`: a revoked one is not processed again either, as that would hold the revocation up.
+        `leaves`: a revoked one is not processed again either, as that would delay the revocation.
         """
         until = asyncio.get_running_loop().time() + seconds
         while True:
@@ -291,7 +291,7 @@ class TransactionCycle:
                 stopped.remove(run)
                 await self._stream.forget(run)
             if gone:
-                continue  # others may have gone meanwhile
+                continue  # others may be lost meanwhile
             if self._stream.is_stopping or asyncio.get_running_loop().time() >= until:
                 return
             await self._sleep(until)
@@ -302,10 +302,10 @@ class TransactionCycle:
                 await self.sink.abort()
                 return
             except TransactionTimeoutError:
-                log.warning("kafwire: aborting a stream's transaction takes long; it goes on")
+                log.warning("kafwire: aborting a stream's transaction takes long; it continues")
 
     async def close(self) -> None:
-        """The stream ends: what is open is aborted."""
+        """Abort the open transaction: the stream ends."""
         if self._is_open:
             self._is_open = False
             self._stream.counters.aborts += 1
@@ -313,7 +313,7 @@ class TransactionCycle:
 
 
 def _is_of_group(error: BaseException | None) -> bool:
-    """Whether the group refused the member: its offsets, and no fault of the transaction, the records or the sink."""
+    """True if the group refused the member's offsets: not a failure of the transaction, the records or the sink."""
     while error is not None:
         if isinstance(error, CommitFailedError) or (isinstance(error, BrokerError) and error.code in GROUP_REFUSALS):
             return True

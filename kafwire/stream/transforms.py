@@ -1,4 +1,4 @@
-"""`SectionRun`: values on their way through `map`, `filter` and `flat_map`, which may fail for one of them."""
+"""`SectionRun`: passes values through `map`, `filter` and `flat_map`, each of which may fail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Section = tuple[tuple[Callable[[Any], Any], Combine, str], ...]
 
 
 def section(steps: Sequence[Transform], name: str | None = None) -> Section:
-    """What is called for each value of each step, how its results become the next step's values, and its name."""
+    """List for each step: the function for each value, the function that combines the results, and the name."""
     return tuple((*_compiled(step), name or name_of(step)) for step in steps)
 
 
@@ -47,10 +47,10 @@ def _flattened(values: list[Any], origins: list[Any], results: list[Any]) -> tup
 
 
 class SectionRun:
-    """Some values in some steps. Each step takes all values before the next one takes any.
+    """Values in a series of steps. Each step processes all values before the next one begins.
 
-    `run` goes on until it is over, or a step raises. Then `error` says what, and `origin` for which record; the next
-    `run` calls the same step with the same value again, unless `drop` leaves it out.
+    `run` continues until it is over, or a step raises. Then `error` has the exception, and `origin` the record; the
+    next `run` calls the same step with the same value again, unless `drop` leaves it out.
     """
 
     __slots__ = ("_results", "_section", "_step", "error", "origins", "values")
@@ -64,7 +64,7 @@ class SectionRun:
         self.error: Exception | None = None
 
     def run(self) -> bool:
-        """Go on: whether it is over, and `values` and `origins` are what came of it."""
+        """Continue; True if it is over: `values` and `origins` are the results."""
         while self._step < len(self._section):
             function, combine, _ = self._section[self._step]
             results = self._results
@@ -83,18 +83,18 @@ class SectionRun:
 
     @property
     def origin(self) -> Origin:
-        """Of the value for which a step failed."""
+        """The origin of the value for which a step failed."""
         found: Origin = self.origins[len(self._results)]
         return found
 
     @property
     def place(self) -> tuple[int, int]:
-        """The step that failed, and for which of its values."""
+        """The index of the failed step, and of its value."""
         return self._step, len(self._results)
 
     @property
     def step(self) -> str:
-        """The name of the step that failed, or runs."""
+        """The name of the failed or running step."""
         at = min(self._step, len(self._section) - 1)
         return self._section[at][2]
 

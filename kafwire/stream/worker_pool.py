@@ -1,4 +1,4 @@
-"""`WorkerPool`: the workers of `for_each`, which all partitions of a stream share."""
+"""`WorkerPool`: the workers of `for_each`, shared by all partitions of a stream."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 class WorkerPool:
-    """Tasks that each call the handler for one element at a time, and write what it returns.
+    """Tasks that each call the handler for one element at a time, and write the result.
 
-    An element that waits for its next attempt keeps its lane, so its key or partition waits with it; it keeps no
+    An element that waits for its next attempt keeps its lane, so its key or partition waits with it; it occupies no
     worker.
     """
 
@@ -35,15 +35,15 @@ class WorkerPool:
         self._order: KeyOrder[Element] = KeyOrder()
         self._ready: deque[Element] = deque()
         self._idle: deque[asyncio.Future[None]] = deque()
-        self._postponed: dict[Element, tuple[asyncio.TimerHandle, bool]] = {}  # and whether its partition is paused
+        self._postponed: dict[Element, tuple[asyncio.TimerHandle, bool]] = {}  # with True if its partition is paused
         self._invocation = invocation(step)
         self._tasks: list[asyncio.Task[None]] = []
         self._failing: dict[Element, None] = {}
-        self._is_waking = False  # a worker was woken, and has not begun yet
+        self._is_waking = False  # a worker was woken, and has not started yet
 
     @property
     def name(self) -> str:
-        """The step's."""
+        """The step's name."""
         return name_of(self._step)
 
     @property
@@ -52,7 +52,7 @@ class WorkerPool:
         return len(self._postponed)
 
     def place_of(self, owner: object, offset: int) -> tuple[str, bool] | None:
-        """The step that an offset of a partition is in, and whether it only waits; None: no worker had it."""
+        """Return the step of an offset of a partition, and whether it only waits; None: no worker had it."""
         running = [each for each in tuple(self._stream.calls.running) if isinstance(each, Element)]
         for elements, waits in (([*running, *tuple(self._failing)], False), (tuple(self._postponed), True)):
             for element in elements:
@@ -67,17 +67,17 @@ class WorkerPool:
             self._stream.guard(task)
 
     def add(self, element: Element) -> None:
-        """Take an element, to be handled when its lane and a worker are free."""
+        """Add an element, to be handled when its lane and a worker are free."""
         try:
             element.lane = self._lane_of(element)
             hash(element.lane)
-        except Exception as error:  # noqa: BLE001  # whatever the user's function raises: its record has failed
+        except Exception as error:  # noqa: BLE001  # the user's function failed: so has the record
             element.lane, element.problem = None, error
         if element.lane is None or self._order.add(element.lane, element):
             self._put(element)
 
     def _lane_of(self, element: Element) -> Hashable | None:
-        """What the element is in order with; None: with nothing."""
+        """Return the lane of an element; None: it is not ordered."""
         by, where = self._step.by, element.owner.where
         if by is None:
             return None
@@ -93,7 +93,7 @@ class WorkerPool:
         self._wake_one()
 
     def _wake_one(self) -> None:
-        """Wake a worker, unless one is on its way: it wakes the next if there is more than it can take.
+        """Wake a worker, unless one is starting: it wakes the next if there are more elements than it can take.
 
         So handlers that do not wait run in a few workers, and those that wait run in as many as there are elements.
         """
@@ -106,7 +106,7 @@ class WorkerPool:
     async def _work(self) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        while not task.cancelling():  # a handler may have caught it
+        while not task.cancelling():  # a handler may have caught the cancellation
             while not self._ready:
                 waiter = loop.create_future()
                 self._idle.append(waiter)
@@ -120,7 +120,7 @@ class WorkerPool:
                 self._leave(element)
             else:
                 await self._attempt(element)
-            del element  # its partition may go while this waits for the next
+            del element  # its partition may end while this waits for the next
 
     async def _attempt(self, element: Element) -> None:
         calls = self._stream.calls
@@ -128,7 +128,8 @@ class WorkerPool:
         try:
             await self._handle(element)
         except asyncio.CancelledError:
-            if is_cancelled():  # the worker is, and not what the handler awaited: it may go on in a thread
+            # the worker is cancelled, not the handler's own awaitable: the call may continue in a thread
+            if is_cancelled():
                 raise
             calls.end(element)
             await self._on_failure(element, cancelled_within("the handler" if element.output is None else "the write"))
@@ -153,7 +154,7 @@ class WorkerPool:
             raise problem
 
     async def _handle(self, element: Element) -> None:
-        """The handler, then the steps after it, then the sink; what has been done is not done again."""
+        """Run the handler, the steps after it, then the sink; finished parts are not repeated."""
         if element.output is None:
             if element.problem is not None:
                 raise element.problem
@@ -220,22 +221,22 @@ class WorkerPool:
             element.owner.resume()
 
     def _leave(self, element: Element) -> None:
-        """Its lane is free for the next one."""
+        """Free its lane for the next element."""
         if element.lane is not None:
             following = self._order.finish(element.lane)
             if following is not None:
                 self._put(following)
 
     def abandon_postponed(self, owner: PartitionRun) -> None:
-        """Leave the elements of a partition that wait for their next attempt to its next reader."""
+        """Abandon a partition's elements that wait for their next attempt: its next reader processes them."""
         for element in [one for one in self._postponed if one.owner is owner]:
             self._end_wait(element)
             self._give_up(element)
 
     def _give_up(self, element: Element) -> None:
-        """Leave it, and the elements that wait in its lane, which may not overtake it.
+        """Abandon it, and the elements waiting in its lane, which must not overtake it.
 
-        Elements of a lost partition are no obstacle: the lane goes on with those of other assignments.
+        An element of a lost partition does not block the lane: elements of other assignments continue.
         """
         element.abandon()
         if element.owner.partition.is_lost:
@@ -245,7 +246,7 @@ class WorkerPool:
                 one.abandon()
 
     async def restart(self) -> None:
-        """Forget all elements, and begin with new workers: a transaction was aborted."""
+        """Drop all elements, and start new workers: a transaction was aborted."""
         await self.cancel()
         await self._invocation.settle()
         self._stream.calls.running.clear()
@@ -257,12 +258,12 @@ class WorkerPool:
         self.start()
 
     async def close(self) -> None:
-        """Cancel the handlers that still run."""
+        """Cancel the running handlers."""
         await self.cancel()
         self._invocation.close()
 
     async def cancel(self) -> None:
-        """Cancel the workers. A call in a thread goes on, and calls nothing of the stream."""
+        """Cancel the workers. A call in a thread continues, but its result is ignored."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()

@@ -34,7 +34,7 @@ JAVA_IS_LAXER = {
     r"takes more than 32 bits": "Java drops bits of a varint over 32",
     r"(fields|length|count) runs past the end; 0 bytes": "Java drops bits of a varint over 32",
     r"[2-4]\d{9} elements do not fit": "Java takes a number above 2**31 for a negative one: for none",
-    r"[2-4]\d{9} bytes are announced": "Java takes a number above 2**31 for a negative one: for none",
+    r"the length is [2-4]\d{9} bytes, but": "Java takes a number above 2**31 for a negative one: for none",
     r"tag \d+ comes after tag \d+": "Java takes tags in any order, and the last of those that appear twice",
     r"bytes are left over in tagged field": "Java does not look at the size of a tagged field it knows",
     r"tagged field \d+ of \d+ bytes runs past": "Java does not look at the size of a tagged field it knows",

@@ -139,6 +139,6 @@ def test_a_topic_made_again_does_not_take_the_old_ones_offsets(request: pytest.F
         ours.commit({(topic_name, 0): OffsetToCommit(5)})
         client.delete_topic(topic_name)
         client.create_topic(topic_name)
-        with pytest.raises(kafwire.KafkaError, match=f"topic '{topic_name}' was deleted and made again"):
+        with pytest.raises(kafwire.KafkaError, match=f"topic '{topic_name}' was deleted and recreated"):
             ours.commit({(topic_name, 0): OffsetToCommit(6)})
         assert ours.fetch((topic_name, 0)) == [None]

@@ -177,7 +177,7 @@ def test_another_cluster_at_the_same_address(topic_name: str, caplog: pytest.Log
                     producer._engine.run(producer._cluster.refresh)
                     delivery = producer.send(topic_name, b"new")
                     assert delivery.result(30).offset == 0
-                    until(lambda: f"no longer of {old_cluster}" in caplog.text)
+                    until(lambda: f"no longer to {old_cluster}" in caplog.text)
                 assert client.metadata().cluster_id != old_cluster
                 client._engine.run(client._cluster.refresh)
                 assert client.topic(topic_name).topic_id != old.topic_id

@@ -92,7 +92,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "monday.jsonl").write_text('{"amount": 1}\n' * 6)
     (tmp_path / "tuesday.jsonl").write_text('{"amount": 2}\n')
     (tmp_path / "front.jpg").write_bytes(b"\xff\xd8\xff")
-    (tmp_path / "answer.bin").write_bytes(b"\0\0\0\7" + b"\0" + MetadataResponse().encode(12))
+    (tmp_path / "response.bin").write_bytes(b"\0\0\0\7" + b"\0" + MetadataResponse().encode(12))
     batch = encode_batch(
         [
             kafwire.Record(b'{"amount": 12}', b"alice", timestamp_ms=1),

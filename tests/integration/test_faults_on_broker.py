@@ -195,14 +195,14 @@ def test_a_connection_hears_answers_in_the_wrong_order(proxy: FaultProxy, connec
 
     for error in run(both()):
         assert isinstance(error, KafkaConnectionError)
-        assert "correlation id 3, but the oldest request owed an answer has 2" in str(error)
+        assert "correlation id 3, but the oldest pending request has 2" in str(error)
     assert [event.fault for event in proxy.events] == [Reorder(10.0)]
 
 
 @pytest.mark.parametrize("way", ["request", "response", "both"])
 def test_a_connection_falls_silent(proxy: FaultProxy, connections: list[BrokerConnection], way: Any) -> None:
     proxy.add(Rule(BlackHole(way), api="Metadata", count=1))
-    with within(10, at_least=TIMEOUT_MS / 1000), pytest.raises(KafkaTimeoutError, match="no answer from broker 1"):
+    with within(10, at_least=TIMEOUT_MS / 1000), pytest.raises(KafkaTimeoutError, match="no response from broker 1"):
         run(ask(connections[0], TIMEOUT_MS))
     assert run(ask(connections[0]))  # on a connection of its own
     assert [event.fault for event in proxy.events] == [BlackHole(way)]

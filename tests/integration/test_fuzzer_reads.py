@@ -36,7 +36,7 @@ KNOWN = {
     ),
     ("hang", "DescribeClientQuotas"): (
         DescribeClientQuotasRequest(components=[LONG_TYPE]),
-        (kafwire.KafkaTimeoutError, "no answer from"),
+        (kafwire.KafkaTimeoutError, "no response from"),
     ),
 }
 # APIs that are left out, and why.

@@ -205,7 +205,7 @@ def test_a_function_s_nonsense_is_an_error_of_that_record_alone() -> None:
             broker.bootstrap, partitioner=lambda _topic, key, *_: 7 if key == b"bad" else 1
         ) as producer:
             producer.send("t", b"0", key=b"good")
-            with pytest.raises(ConfigError, match="answered 7; a partition of topic 't' is needed, 0 to 2"):
+            with pytest.raises(ConfigError, match="returned 7; it must return a partition of topic 't', 0 to 2"):
                 producer.send("t", b"1", key=b"bad")
             with pytest.raises(ConfigError, match="row 1: the partitioner .* answered 7"):
                 producer.send_batch("t", pa.table({"value": [b"1", b"1"], "key": [b"good", b"bad"]}))

@@ -106,7 +106,7 @@ def test_a_kdc_that_hangs(secured: KafkaCluster, kdc: kerberos.Kdc, tmp_path: Pa
             kafwire.Client(**made, socket_connection_setup_timeout_ms=500) as client,
         ):
             began = time.monotonic()
-            with pytest.raises(AuthenticationError, match=r"Kerberos \(its KDC, .* did not answer within socket_conn"):
+            with pytest.raises(AuthenticationError, match=r"Kerberos \(its KDC, .* did not respond within socket_conn"):
                 client.metadata()
             assert time.monotonic() - began < 5
 

@@ -384,5 +384,5 @@ def test_a_sink_without_a_topic_needs_messages_that_have_one(orders: EmbeddedKaf
             pipeline = Pipeline().map(lambda record: record.value)
             return await pipeline.run_async(source(orders), TopicSink(producer))
 
-    with pytest.raises(StreamError, match="no topic of its own"):
+    with pytest.raises(StreamError, match="this sink has no topic"):
         asyncio.run(main())

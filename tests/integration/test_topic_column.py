@@ -177,9 +177,9 @@ def test_wrong_rows_are_named_and_what_came_before_is_sent(flavour: Flavour, bro
             producer.send_batch(None, table("t", "w", "w", timestamp=pa.array([1, 2, 1 << 62], pa.timestamp("s"))))
         with pytest.raises(ConfigError, match="topic"):
             producer.send_batch(None, table(""))
-        with pytest.raises(ConfigError, match="no topic: name the one of all rows, or give them a column 'topic'"):
+        with pytest.raises(ConfigError, match="no topic: name one for all rows, or give the table a column 'topic'"):
             producer.send_batch(None, pa.table({"value": [b"v"]}))
-        with pytest.raises(ConfigError, match="row 0: its topic is no UTF-8"):
+        with pytest.raises(ConfigError, match="row 0: its topic is not UTF-8"):
             producer.send_batch(None, pa.table({"value": [b"v"], "topic": [b"\xff"]}))
         with pytest.raises(ConfigError, match="column 'topic' must be"):
             producer.send_batch(None, pa.table({"value": [b"v"], "topic": [5]}))

@@ -151,7 +151,7 @@ def test_options_of_one_client_are_not_those_of_another() -> None:
         ({"start": {"t-0": 5}}, "offset is given for 't-0': a TopicPartition"),
         ({"start": {("t", "0"): 5}}, "a TopicPartition"),
         ({"start": {("u", 0): 5}}, "'u', which is not among the topics ... 't'"),
-        ({"start": {("t", 0): -5}}, r"start.t-0.=-5: an offset from 0 is needed, or kafwire.Tail\(5\)"),
+        ({"start": {("t", 0): -5}}, r"start.t-0.=-5: it must be an offset of 0 or more, or kafwire.Tail\(5\)"),
         ({"start": {("t", 0): 1.5}}, "start.t-0.=1.5: a number"),
         ({"start": {("t", 0): "soon"}}, "'soon' is not 'earliest', 'latest'"),
         ({"start": {("t", 0): 0}, "end": {("t", 1): 5}}, "different partitions ... t-0, t-1"),

@@ -8,7 +8,7 @@ enum { FIRST_CAPACITY = 64 };
 
 static size_t bitmap_bytes(int64_t values) { return (size_t)(values + 7) / 8; }
 
-/* `used` bytes are kept. */
+/* Keeps `used` bytes. */
 static int grow_buffer(kw_avro_columns *c, kw_buf **buf, size_t used, size_t wanted) {
     size_t before = *buf ? (*buf)->capacity : 0;
     if (*buf && wanted <= before) return KW_AVRO_OK;
@@ -24,7 +24,7 @@ static int grow_buffer(kw_avro_columns *c, kw_buf **buf, size_t used, size_t wan
     return KW_AVRO_OK;
 }
 
-/* Bits are set in advance: only nulls touch the bitmap. */
+/* Bits are set in advance, so that only nulls touch the bitmap. */
 static int grow_validity(kw_avro_columns *c, kw_avro_column *column, int64_t capacity) {
     size_t used = column->validity ? bitmap_bytes(column->length) : 0;
     size_t wanted = bitmap_bytes(capacity);
@@ -62,7 +62,7 @@ static int set_capacity(kw_avro_columns *c, int32_t number, int64_t capacity) {
 
 int kw_avro_grow(kw_avro_columns *c, int32_t number) {
     kw_avro_column *column = &c->columns[number];
-    if (column->length >= INT32_MAX) return KW_AVRO_FULL; /* offsets of a list could not name the next one */
+    if (column->length >= INT32_MAX) return KW_AVRO_FULL;  /* offsets of a list could not address the next one */
     int64_t capacity = column->capacity < FIRST_CAPACITY ? FIRST_CAPACITY : 2 * column->capacity;
     return set_capacity(c, number, capacity);
 }
@@ -149,7 +149,7 @@ void kw_avro_clear(kw_avro_columns *c) {
 
 /* --- export ------------------------------------------------------------------------------------------------------- */
 
-/* Arrow wants no NULL pointer, even of an empty buffer. */
+/* Arrow requires a valid pointer, even for an empty buffer. */
 static const int64_t nothing[2] = {0, 0};
 
 /* --- schemas ------------------------------------------------------------------------------------------------------ */

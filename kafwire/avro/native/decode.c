@@ -9,7 +9,7 @@ typedef struct {
     const kw_avro_program *program;
     kw_avro_columns *columns;
     const uint8_t *begin, *at, *end;
-    int64_t empty_items; /* how many more items without bytes this value may have */
+    int64_t empty_items;  /* how many more items without bytes this value may have */
     kw_avro_failure *failure;
 } Machine;
 
@@ -214,7 +214,7 @@ static int append_struct(Machine *m, const kw_avro_op *op) {
 
 static int run(Machine *m, const kw_avro_op *op, const kw_avro_op *end);
 
-/* The number of items in the next block, 0 at the end; *behind: where the block says that it ends, or NULL. */
+/* The number of items in the next block, 0 at the end; *behind: the end that the block claims, or NULL. */
 static int read_block(Machine *m, const kw_avro_op *op, int64_t *count, const uint8_t **behind) {
     int64_t size = 0;
     int failed = read_long(m, op, count);
@@ -270,7 +270,7 @@ static int skip_blocks(Machine *m, const kw_avro_op *op) {
             m->at = behind;
             continue;
         }
-        for (; op->b && count; count--) { /* items without bytes need no skipping, however many there are */
+        for (; op->b && count; count--) {  /* items without bytes need no skipping */
             failed = run(m, body, end);
             if (failed) return failed;
         }

@@ -1,12 +1,12 @@
-/* The program of one writer's schema, and the machine that runs it over a value.
+/* The program of one writer's schema, and the machine that runs it on a value.
  *
- * Programs come from `kafwire/avro/program.py` alone: operations are trusted, the bytes of values are not. */
+ * Only `kafwire/avro/program.py` makes programs: operations are trusted, the bytes of values are not. */
 #ifndef KAFWIRE_AVRO_DECODE_H
 #define KAFWIRE_AVRO_DECODE_H
 
 #include "kafwire/avro/native/columns.h"
 
-/* The numbers are those of `kafwire/avro/program.py`. */
+/* The same numbers as in `kafwire/avro/program.py`. */
 enum {
     KW_AVRO_OP_NULL,         /* append null to `column`; reads nothing */
     KW_AVRO_OP_BOOLEAN,
@@ -20,14 +20,14 @@ enum {
     KW_AVRO_OP_BYTES,
     KW_AVRO_OP_STRING,       /* UTF-8 */
     KW_AVRO_OP_FIXED,        /* b bytes */
-    KW_AVRO_OP_DECIMAL,      /* b bytes, or with a length before them (b = -1); a: where 10**precision lies */
-    KW_AVRO_OP_ENUM,         /* a: table of b indices of the reader's, -1: no such symbol */
+    KW_AVRO_OP_DECIMAL,  /* b bytes, or with a length before them (b = -1); a: position of 10**precision */
+    KW_AVRO_OP_ENUM,  /* a: table of b indices of the reader's symbols, -1: no such symbol */
     KW_AVRO_OP_ENUM_TEXT,    /* a: table of b pairs, the start and length of a text; a start of -1: no such symbol */
     KW_AVRO_OP_UNION,        /* a: table of b operations to continue at */
     KW_AVRO_OP_JUMP,         /* to operation a */
-    KW_AVRO_OP_BLOCKS,       /* items: the operations up to a; each takes b bytes at least */
-    KW_AVRO_OP_STRUCT,       /* the fields of `column` are appended */
-    KW_AVRO_OP_OTHERS_NULL,  /* the same for a union's struct whose member a is appended */
+    KW_AVRO_OP_BLOCKS,  /* items: the operations up to a; each takes at least b bytes */
+    KW_AVRO_OP_STRUCT,  /* the fields of `column` were appended */
+    KW_AVRO_OP_OTHERS_NULL,  /* the same for a union's struct whose member a was appended */
     KW_AVRO_OP_DEFAULT,      /* the operations up to c read b bytes at a of the constants */
     KW_AVRO_OP_FAIL,
     KW_AVRO_OP_SKIP_VARINT,
@@ -36,7 +36,7 @@ enum {
     KW_AVRO_OP_SKIP_BLOCKS   /* as KW_AVRO_OP_BLOCKS */
 };
 
-/* Causes of bad values; also KW_AVRO_NO_MEMORY and KW_AVRO_FULL. `CAUSES` of `kafwire/avro/causes.py` has the words. */
+/* Causes of bad values, besides KW_AVRO_NO_MEMORY and KW_AVRO_FULL. `kafwire/avro/causes.py` has the texts. */
 enum {
     KW_AVRO_BAD_TRUNCATED = 1,
     KW_AVRO_BAD_VARINT,
@@ -78,11 +78,11 @@ typedef struct kw_avro_program {
 typedef struct kw_avro_failure {
     int32_t code;
     int32_t where;
-    int64_t at;     /* bytes of the value that were read */
-    int64_t detail; /* the number that is wrong */
+    int64_t at;  /* bytes of the value already read */
+    int64_t detail;  /* the wrong number */
 } kw_avro_failure;
 
-/* Append one value to all columns. 0, or a code; then `columns` has a part of the row, and *failure says why. */
+/* Appends one value to all columns. 0, or a code; then `columns` has a part of the row, and *failure the cause. */
 int kw_avro_decode(const kw_avro_program *program, kw_avro_columns *columns, const uint8_t *data, size_t size,
                    int64_t max_empty_items, kw_avro_failure *failure);
 

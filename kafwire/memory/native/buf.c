@@ -12,9 +12,8 @@
 enum { MIN_SHIFT = 8, CLASSES = KW_POOL_CLASSES, HEADER = 64 };
 _Static_assert(sizeof(kw_buf) <= HEADER, "the header sits in one cache line before the data");
 
-/* Buffers above KW_BUF_LARGE are mappings of their own, as malloc would make them too: they grow without a copy beside
- * the old one, and give parts of their memory back. Above POOLED_MOST their capacity is as asked for, not a power of
- * two. */
+/* Buffers above KW_BUF_LARGE are separate mappings, as malloc would make them too: they grow without a copy beside the
+ * old one, and release parts of their memory. Above POOLED_MOST their capacity is as requested, not a power of two. */
 #define POOLED_MOST ((size_t)64 << 20)
 #define STEP ((size_t)1 << 20)
 
@@ -24,7 +23,7 @@ static unsigned class_of(size_t capacity) {
     return k;
 }
 
-/* The size class of a buffer for `capacity` bytes, and its real room; CLASSES: never pooled. */
+/* Returns the size class of a buffer for `capacity` bytes, and its real room; CLASSES: never pooled. */
 static unsigned room_for(size_t capacity, size_t *room) {
     if (capacity > POOLED_MOST) {
         *room = (capacity + STEP - 1) / STEP * STEP;
@@ -74,7 +73,7 @@ kw_buf *kw_buf_new(kw_pool *pool, size_t capacity) {
     if (!buf) {
         void *memory;
         if (room > KW_BUF_LARGE) {
-            kw_pool_trim(pool, 0); /* who needs this much must not find the rest taken by what is only kept */
+            kw_pool_trim(pool, 0);  /* a caller that needs this much must not fail because of idle buffers */
             memory = map(room);
         } else if (posix_memalign(&memory, HEADER, HEADER + room)) {
             memory = NULL;
@@ -108,7 +107,8 @@ void kw_buf_ref(kw_buf *buf) { __atomic_fetch_add(&buf->refs, 1, __ATOMIC_RELAXE
 
 static void credit_locked(kw_pool *pool, size_t bytes) {
     if (!bytes) return;
-    pool->charged -= bytes < pool->charged ? bytes : pool->charged; /* a child forgot what it inherited */
+    /* a forked child dropped the charges it inherited */
+    pool->charged -= bytes < pool->charged ? bytes : pool->charged;
     pthread_cond_broadcast(&pool->freed);
 }
 
@@ -129,7 +129,7 @@ void kw_buf_unref(kw_buf *buf) {
     if (!keep) destroy(buf);
 }
 
-/* The capacity to ask for when a buffer grows: twice as much as it was while copies are cheap, a quarter more later. */
+/* The capacity when a buffer grows: twice the old one while copies are cheap, a quarter more later. */
 static size_t grown(const kw_buf *old, size_t capacity) {
     size_t wanted = old->capacity + (old->capacity < POOLED_MOST ? old->capacity : old->capacity / 4);
     return wanted > capacity ? wanted : capacity;
@@ -186,7 +186,7 @@ void kw_pool_set_budget(kw_pool *pool, size_t limit) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* What a buffer of this capacity costs. */
+/* The charge for a buffer of this capacity. */
 static size_t price(size_t capacity) {
     size_t room;
     room_for(capacity, &room);
@@ -219,7 +219,7 @@ int kw_scratch_reserve(kw_pool *pool, kw_buf **buf, size_t capacity) {
     return 0;
 }
 
-/* The largest capacity up to the one wanted that the whole budget can pay for. */
+/* The largest capacity, up to the wanted one, that fits the whole budget. */
 static size_t affordable(const kw_pool *pool, size_t wanted) {
     while (price(wanted) > pool->budget) {
         wanted = wanted > POOLED_MOST && pool->budget > POOLED_MOST ? pool->budget / STEP * STEP
@@ -272,8 +272,8 @@ void kw_pool_trim(kw_pool *pool, size_t keep) {
     }
 }
 
-/* A client that fetches holds buffers of as many bytes, gives them back and takes them again: a pool that keeps fewer
- * unmaps buffers and has their pages zeroed again. Clients that end take their claim with them, and the pool shrinks. */
+/* A client that fetches holds buffers of as many bytes, returns them and takes them again: a pool that keeps fewer
+ * unmaps buffers and has their pages zeroed again. Clients that end withdraw their claim, and the pool shrinks. */
 void kw_pool_claim(kw_pool *pool, size_t more, size_t less) {
     pthread_mutex_lock(&pool->lock);
     pool->claimed += more;

@@ -1,7 +1,7 @@
-/* Numbers and text as bytes: the one place that knows how they lie there.
+/* The encoding of numbers and text as bytes, defined only here.
  *
- * Inline, so that each extension has its own copy, and none shares state. Nothing here knows where bytes end but what
- * takes an `end` or `left`: callers of the others have checked. */
+ * Inline, so that each extension has its own copy, without shared state. Only functions with `end` or `left` check
+ * bounds: callers of the others have checked them. */
 #ifndef KAFWIRE_BYTES_H
 #define KAFWIRE_BYTES_H
 
@@ -25,7 +25,7 @@ static inline void kw_copy16(uint8_t *to, const uint8_t *from) { __builtin_memmo
 /* They may not. */
 static inline void kw_copy32(uint8_t *to, const uint8_t *from) { __builtin_memcpy(to, from, 32); }
 
-/* --- numbers of a fixed size: big-endian as Kafka has them, little-endian as compressed formats and hashes do ----- */
+/* --- numbers of a fixed size: big-endian as in Kafka, little-endian as in compressed formats and hashes ----------- */
 
 static inline int16_t kw_be16(const uint8_t *p) {
     uint16_t value;
@@ -77,13 +77,13 @@ static inline void kw_put_le32(uint8_t *p, uint32_t value) {
     __builtin_memcpy(p, &little, sizeof little);
 }
 
-/* --- varints: seven bits a byte, the lowest first. Reading gives the byte behind it, or NULL ---------------------- */
+/* --- varints: seven bits per byte, lowest first. Readers return the byte after it, or NULL ------------------------ */
 
 static inline uint64_t kw_zigzag(int64_t value) { return (uint64_t)value << 1 ^ (uint64_t)(value >> 63); }
 
 static inline int64_t kw_unzigzag(uint64_t value) { return (int64_t)(value >> 1 ^ -(value & 1)); }
 
-/* The byte at `last_shift` may be the last, and hold at most `last_max`. */
+/* The byte at `last_shift` may be the last, with a value of at most `last_max`. */
 static inline const uint8_t *kw_uvarint_within(const uint8_t *p, const uint8_t *end, int last_shift, uint8_t last_max,
                                                uint64_t *out) {
     uint64_t value = 0;
@@ -124,7 +124,7 @@ static const uint8_t *kw_uvarint_long(const uint8_t *p, const uint8_t *end, int 
     return kw_uvarint_within(p, end, last_shift, last_max, out);
 }
 
-/* Zigzag, at most 32 bits and 5 bytes. One and two bytes are nearly all there is in a record, and one at its end. */
+/* Zigzag, at most 32 bits and 5 bytes. Most varints in a record have one or two bytes. */
 static inline const uint8_t *kw_varint(const uint8_t *p, const uint8_t *end, int32_t *out) {
     uint64_t value;
     if (p + 2 <= end) {
@@ -177,7 +177,8 @@ static inline uint8_t *kw_put_uvarint(uint8_t *p, uint64_t value) {
 
 /* --- UTF-8 (RFC 3629: no surrogates, no longer form than needed) -------------------------------------------------- */
 
-/* How many of the bytes at p begin a character, all of it or as much as is there; 0 if none does. *size: its bytes. */
+/* How many of the bytes at p begin a character, complete or as far as available; 0: none does. *size: its full length.
+   */
 static inline size_t kw_utf8_begun(const uint8_t *p, size_t left, size_t *size) {
     uint8_t low = 0x80, high = 0xBF;
     size_t i = 1;
@@ -196,13 +197,13 @@ static inline size_t kw_utf8_begun(const uint8_t *p, size_t left, size_t *size) 
     return i;
 }
 
-/* The bytes of the character at p; 0: none begins here. */
+/* The length of the character at p; 0: none begins here. */
 static inline size_t kw_utf8_character(const uint8_t *p, size_t left) {
     size_t size, begun = kw_utf8_begun(p, left, &size);
     return begun == size ? size : 0;
 }
 
-/* Where no character begins: how many bytes one U+FFFD stands for, as Python's "replace" counts. */
+/* Where no character begins: how many bytes one U+FFFD replaces, as in Python's "replace". */
 static inline size_t kw_utf8_replaced(const uint8_t *p, size_t left) {
     size_t size, begun = kw_utf8_begun(p, left, &size);
     return begun ? begun : 1;

@@ -1,12 +1,12 @@
 /* decoder: its lines are counted by scripts/coverage.py
  *
- * The pools of the process, and what a fork makes of them. This file has variables: one extension links it, or each
- * would have pools of its own. */
+ * The pools of the process, and their state after a fork. This file has variables: only one extension may link it, or
+ * each would have its own pools. */
 #include "kafwire/memory/native/pool.h"
 
 #include <stdlib.h>
 
-/* fork() in one thread while another holds a pool's lock would leave the child with a lock nobody opens. */
+/* After fork() in one thread while another holds a pool's lock, the child could never take the lock. */
 static kw_pool *all_pools;
 static void lock_all(void) {
     for (kw_pool *p = all_pools; p; p = p->next) pthread_mutex_lock(&p->lock);
@@ -14,7 +14,7 @@ static void lock_all(void) {
 static void unlock_all(void) {
     for (kw_pool *p = all_pools; p; p = p->next) pthread_mutex_unlock(&p->lock);
 }
-/* The threads that hold or await the budget did not come along. */
+/* The threads that hold or await the budget do not exist in the child. */
 static int generation = 1;
 static void forget_threads(void) {
     generation++;

@@ -1,4 +1,4 @@
-/* What a pool is, for the two files that know: `pool.c` makes pools, `buf.c` takes buffers from them. */
+/* The definition of a pool, for `pool.c`, which makes pools, and `buf.c`, which takes buffers from them. */
 #ifndef KAFWIRE_POOL_H
 #define KAFWIRE_POOL_H
 
@@ -16,7 +16,7 @@ struct kw_pool {
     size_t least, claimed; /* `limit` is their sum, up to KW_POOL_IDLE_MOST */
     size_t budget, charged;
     long fail_after;
-    uint64_t last_ticket, served; /* who waits for the budget, in order */
+    uint64_t last_ticket, served;  /* tickets of the threads that wait for the budget, in order */
     pthread_cond_t freed;
     kw_pool *next;
 };

@@ -1,4 +1,5 @@
-/* Native threads: they take no signals, which are for the interpreter's own, and have a name in ps, top and debuggers. */
+/* Native threads: they block all signals, which are for the interpreter's own threads, and have a name for ps and top.
+   */
 #ifndef KAFWIRE_THREAD_H
 #define KAFWIRE_THREAD_H
 

@@ -10,7 +10,7 @@ enum { CORRELATION_ID = 4, NUMBERS = 3 * 8 };
 
 struct kw_waiters {
     pthread_mutex_t lock;
-    kw_answer *first; /* as many as threads wait for records of different partitions */
+    kw_answer *first;  /* one per thread that waits for a record of another partition */
 };
 
 kw_waiters *kw_waiters_new(void) {

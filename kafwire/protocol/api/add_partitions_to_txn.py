@@ -8,7 +8,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class AddPartitionsToTxnResponse(Response, key=24, versions="0-5", flexible="3+"):
-    """The answer to `AddPartitionsToTxnRequest`, one result for each partition."""
+    """The response to `AddPartitionsToTxnRequest`, one result for each partition."""
 
     class AddPartitionsToTxnPartitionResult(Struct):
         partition_index: int32 = field("0+")
@@ -29,7 +29,7 @@ class AddPartitionsToTxnResponse(Response, key=24, versions="0-5", flexible="3+"
 
 
 class AddPartitionsToTxnRequest(Request[AddPartitionsToTxnResponse], key=24, versions="0-5", flexible="3+"):
-    """Adds partitions to transactions at their coordinator; with `verify_only`, asks whether they are in them."""
+    """Adds partitions to transactions at their coordinator; with `verify_only`, checks that they are in them."""
 
     class AddPartitionsToTxnTopic(Struct):
         name: str = field("0+")

@@ -1,13 +1,13 @@
 """AddRaftVoter (80): makes a controller a voter of the metadata quorum. See KIP-853.
 
-Version 1 lets the leader answer before the change is committed (KIP-1186).
+Version 1 lets the leader respond before the change is committed (KIP-1186).
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, uint16
 
 
 class AddRaftVoterResponse(Response, key=80, versions="0-1", flexible="0+"):
-    """The answer to `AddRaftVoterRequest`."""
+    """The response to `AddRaftVoterRequest`."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -15,7 +15,7 @@ class AddRaftVoterResponse(Response, key=80, versions="0-1", flexible="0+"):
 
 
 class AddRaftVoterRequest(Request[AddRaftVoterResponse], key=80, versions="0-1", flexible="0+"):
-    """Adds a voter, known by node and directory id: a node that lost its disk comes back as another voter."""
+    """Adds a voter, identified by node and directory id: a node that lost its disk returns as another voter."""
 
     class Listener(Struct):
         name: str = field("0+")

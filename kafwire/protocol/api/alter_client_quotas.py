@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class AlterClientQuotasResponse(Response, key=49, versions="0-1", flexible="1+"):
-    """The answer to `AlterClientQuotasRequest`, one result for each entity."""
+    """The response to `AlterClientQuotasRequest`, one result for each entity."""
 
     class EntityData(Struct):
         entity_type: str = field("0+")
@@ -20,7 +20,7 @@ class AlterClientQuotasResponse(Response, key=49, versions="0-1", flexible="1+")
 
 
 class AlterClientQuotasRequest(Request[AlterClientQuotasResponse], key=49, versions="0-1", flexible="1+"):
-    """Changes quotas, by keys such as "producer_byte_rate"; with `remove`, the `value` of an operation means nothing.
+    """Changes quotas, by keys such as "producer_byte_rate"; with `remove`, the `value` of an operation is ignored.
 
     Entities are as in DescribeClientQuotas: `entity_name=None` is the default of its type.
     """

@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16,
 
 
 class AlterConfigsResponse(Response, key=33, versions="0-2", flexible="2+"):
-    """The answer to `AlterConfigsRequest`, one result for each resource."""
+    """The response to `AlterConfigsRequest`, one result for each resource."""
 
     class AlterConfigsResourceResponse(Struct):
         error_code: int16 = field("0+")
@@ -17,7 +17,7 @@ class AlterConfigsResponse(Response, key=33, versions="0-2", flexible="2+"):
 
 
 class AlterConfigsRequest(Request[AlterConfigsResponse], key=33, versions="0-2", flexible="2+"):
-    """Sets the configuration of resources to exactly this: a key that is not listed falls back to its default.
+    """Sets the configuration of resources to exactly these entries: a key that is not listed returns to its default.
 
     Resource type 2 is a topic, 4 a broker.
     """

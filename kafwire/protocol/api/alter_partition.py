@@ -7,7 +7,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, 
 
 
 class AlterPartitionResponse(Response, key=56, versions="2-3", flexible="0+"):
-    """The answer to `AlterPartitionRequest`: the state of each partition as the controller has it afterwards."""
+    """The response to `AlterPartitionRequest`: the controller's state of each partition after the change."""
 
     class PartitionData(Struct):
         partition_index: int32 = field("0+")
@@ -28,9 +28,9 @@ class AlterPartitionResponse(Response, key=56, versions="2-3", flexible="0+"):
 
 
 class AlterPartitionRequest(Request[AlterPartitionResponse], key=56, versions="2-3", flexible="0+"):
-    """Asks for in-sync replicas to be these, if the partition's epochs are still those given.
+    """Requests these in-sync replicas, if the partition's epochs are still those given.
 
-    Version 2 lists broker ids (`new_isr`), version 3 also their epochs, so that one that restarted is refused
+    Version 2 lists broker ids (`new_isr`), version 3 also their epochs, so that a restarted broker is refused
     (`new_isr_with_epochs`). Recovery state 1 is a leader that recovers from an unclean election.
     """
 

@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class AlterPartitionReassignmentsResponse(Response, key=45, versions="0-1", flexible="0+"):
-    """The answer to `AlterPartitionReassignmentsRequest`: the move was accepted, which is not to say finished."""
+    """The response to `AlterPartitionReassignmentsRequest`: the move was accepted, but need not be finished."""
 
     class ReassignablePartitionResponse(Struct):
         partition_index: int32 = field("0+")
@@ -25,7 +25,7 @@ class AlterPartitionReassignmentsResponse(Response, key=45, versions="0-1", flex
 class AlterPartitionReassignmentsRequest(
     Request[AlterPartitionReassignmentsResponse], key=45, versions="0-1", flexible="0+"
 ):
-    """Asks for a partition's replicas to be these brokers; `replicas=None` calls a move off that is under way."""
+    """Requests these brokers as a partition's replicas; `replicas=None` cancels a move in progress."""
 
     class ReassignablePartition(Struct):
         partition_index: int32 = field("0+")

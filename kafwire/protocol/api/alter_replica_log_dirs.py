@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class AlterReplicaLogDirsResponse(Response, key=34, versions="1-2", flexible="2+"):
-    """The answer to `AlterReplicaLogDirsRequest`, by topic rather than by directory."""
+    """The response to `AlterReplicaLogDirsRequest`, by topic rather than by directory."""
 
     class AlterReplicaLogDirPartitionResult(Struct):
         partition_index: int32 = field("0+")
@@ -19,7 +19,7 @@ class AlterReplicaLogDirsResponse(Response, key=34, versions="1-2", flexible="2+
 
 
 class AlterReplicaLogDirsRequest(Request[AlterReplicaLogDirsResponse], key=34, versions="1-2", flexible="2+"):
-    """Tells one broker which of its directories, by absolute path, shall hold which replicas."""
+    """Assigns replicas to the directories, by absolute path, of one broker."""
 
     class AlterReplicaLogDirTopic(Struct):
         name: str = field("0+")

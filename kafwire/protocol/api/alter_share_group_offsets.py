@@ -4,7 +4,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class AlterShareGroupOffsetsResponse(Response, key=91, versions="0", flexible="0+"):
-    """The answer to `AlterShareGroupOffsetsRequest`, errors for the whole and per partition."""
+    """The response to `AlterShareGroupOffsetsRequest`, with errors for the whole and per partition."""
 
     class AlterShareGroupOffsetsResponsePartition(Struct):
         partition_index: int32 = field("0+")

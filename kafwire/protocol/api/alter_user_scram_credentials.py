@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16,
 
 
 class AlterUserScramCredentialsResponse(Response, key=51, versions="0", flexible="0+"):
-    """The answer to `AlterUserScramCredentialsRequest`, one result for each user."""
+    """The response to `AlterUserScramCredentialsRequest`, one result for each user."""
 
     class AlterUserScramCredentialsResult(Struct):
         user: str = field("0+")

@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class ApiVersionsResponse(Response, key=18, versions="0-5", flexible="3+"):
-    """The answer to `ApiVersionsRequest`."""
+    """The response to `ApiVersionsRequest`."""
 
     class ApiVersion(Struct):
         api_key: int16 = field("0+")
@@ -31,9 +31,9 @@ class ApiVersionsResponse(Response, key=18, versions="0-5", flexible="3+"):
 
 
 class ApiVersionsRequest(Request[ApiVersionsResponse], key=18, versions="0-5", flexible="3+"):
-    """Asks a broker for the versions it serves; the first request on every connection.
+    """Asks a broker for its versions; the first request on every connection.
 
-    `cluster_id` and `node_id` name the broker that the client means to reach: another one refuses the request with
+    `cluster_id` and `node_id` name the broker that the client means to reach: another broker refuses the request with
     REBOOTSTRAP_REQUIRED.
     """
 

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (73): a broker tells the controller in which log directory each replica lies. See KIP-858.
+"""AssignReplicasToDirs (73): a broker reports the log directory of each replica to the controller. See KIP-858.
 
 Only controllers serve it.
 """
@@ -7,7 +7,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class AssignReplicasToDirsResponse(Response, key=73, versions="0", flexible="0+"):
-    """The answer to `AssignReplicasToDirsRequest`: its shape, with an error code per partition."""
+    """The response to `AssignReplicasToDirsRequest`, in the same shape, with an error code per partition."""
 
     class PartitionData(Struct):
         partition_index: int32 = field("0+")
@@ -27,7 +27,7 @@ class AssignReplicasToDirsResponse(Response, key=73, versions="0", flexible="0+"
 
 
 class AssignReplicasToDirsRequest(Request[AssignReplicasToDirsResponse], key=73, versions="0", flexible="0+"):
-    """Assigns replicas of one broker to its directories. What it does not name stays where it is."""
+    """Assigns replicas of one broker to its directories. Other replicas stay where they are."""
 
     class PartitionData(Struct):
         partition_index: int32 = field("0+")

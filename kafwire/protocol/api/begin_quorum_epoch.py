@@ -7,7 +7,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class BeginQuorumEpochResponse(Response, key=53, versions="0-1", flexible="1+"):
-    """The answer to `BeginQuorumEpochRequest`: the leader that the voter knows, -1 if none."""
+    """The response to `BeginQuorumEpochRequest`: the leader that the voter knows, -1 if none."""
 
     class PartitionData(Struct):
         partition_index: int32 = field("0+")
@@ -30,7 +30,7 @@ class BeginQuorumEpochResponse(Response, key=53, versions="0-1", flexible="1+"):
 
 
 class BeginQuorumEpochRequest(Request[BeginQuorumEpochResponse], key=53, versions="0-1", flexible="1+"):
-    """Tells a voter who leads from this epoch on and, from version 1, where the leader is reached."""
+    """Announces the leader of this epoch to a voter and, from version 1, the leader's endpoints."""
 
     class PartitionData(Struct):
         partition_index: int32 = field("0+")

@@ -7,7 +7,7 @@ from kafwire.protocol.spec import UUID, Request, Response, field, int16, int32, 
 
 
 class BrokerHeartbeatResponse(Response, key=63, versions="0-2", flexible="0+"):
-    """The answer to `BrokerHeartbeatRequest`: whether the broker may serve clients, and whether it may stop."""
+    """The response to `BrokerHeartbeatRequest`: whether the broker may serve clients, and whether it may stop."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -17,9 +17,9 @@ class BrokerHeartbeatResponse(Response, key=63, versions="0-2", flexible="0+"):
 
 
 class BrokerHeartbeatRequest(Request[BrokerHeartbeatResponse], key=63, versions="0-2", flexible="0+"):
-    """Says how far the broker has read the metadata log, and whether it wants to be fenced or to shut down.
+    """Reports the broker's position in the metadata log, and whether it wants to be fenced or to shut down.
 
-    `cordoned_log_dirs=None` means not known yet, which differs from an empty list.
+    `cordoned_log_dirs=None` means not known yet, unlike an empty list.
     """
 
     broker_id: int32 = field("0+")

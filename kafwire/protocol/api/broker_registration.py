@@ -1,14 +1,14 @@
-"""BrokerRegistration (62): a broker that starts tells the active controller who it is. See KIP-631.
+"""BrokerRegistration (62): a starting broker registers with the active controller. See KIP-631.
 
-Only controllers serve it. Version 2 adds log directories (KIP-858), version 3 the epoch of the run before, if that
-one shut down cleanly (KIP-966). From version 4 on a feature's `min_supported_version` may be 0.
+Only controllers serve it. Version 2 adds log directories (KIP-858), version 3 the epoch of the previous run, if that
+shut down cleanly (KIP-966). From version 4 on a feature's `min_supported_version` may be 0.
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64, uint16
 
 
 class BrokerRegistrationResponse(Response, key=62, versions="0-4", flexible="0+"):
-    """The answer to `BrokerRegistrationRequest`: the epoch with which the broker signs what it sends from here on."""
+    """The response to `BrokerRegistrationRequest`: the epoch that the broker includes in its later requests."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -16,7 +16,7 @@ class BrokerRegistrationResponse(Response, key=62, versions="0-4", flexible="0+"
 
 
 class BrokerRegistrationRequest(Request[BrokerRegistrationResponse], key=62, versions="0-4", flexible="0+"):
-    """Registers a broker with its listeners and features. `incarnation_id` is a fresh one per process."""
+    """Registers a broker with its listeners and features. `incarnation_id` is new in each process."""
 
     class Listener(Struct):
         name: str = field("0+")

@@ -1,15 +1,15 @@
 """ConsumerGroupDescribe (69): state, members and assignments of groups of the consumer protocol. See KIP-848.
 
-Groups of the classic protocol are described by DescribeGroups. Version 1 tells members of the two apart (KIP-1099).
+DescribeGroups describes groups of the classic protocol. Version 1 distinguishes members of the two (KIP-1099).
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32
 
 
 class ConsumerGroupDescribeResponse(Response, key=69, versions="0-1", flexible="0+"):
-    """The answer to `ConsumerGroupDescribeRequest`, errors per group.
+    """The response to `ConsumerGroupDescribeRequest`, with errors per group.
 
-    A member is on its way from `assignment` to `target_assignment`. `member_type`: 0 classic, 1 consumer, -1 unknown.
+    A member moves from `assignment` to `target_assignment`. `member_type`: 0 classic, 1 consumer, -1 unknown.
     """
 
     class TopicPartitions(Struct):
@@ -49,7 +49,7 @@ class ConsumerGroupDescribeResponse(Response, key=69, versions="0-1", flexible="
 
 
 class ConsumerGroupDescribeRequest(Request[ConsumerGroupDescribeResponse], key=69, versions="0-1", flexible="0+"):
-    """Asks the coordinator of these groups."""
+    """Asks the coordinator of these groups for their description."""
 
     group_ids: list[str] = field("0+")
     include_authorized_operations: bool = field("0+")

@@ -1,13 +1,13 @@
 """ConsumerGroupHeartbeat (68): joins, stays in and leaves a group of the consumer protocol. See KIP-848.
 
-Version 1 adds the pattern of topics, and has the member choose its own id (KIP-1082).
+Version 1 adds the pattern of topics, and the member chooses its own id (KIP-1082).
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32
 
 
 class ConsumerGroupHeartbeatResponse(Response, key=68, versions="0-1", flexible="0+"):
-    """The answer to `ConsumerGroupHeartbeatRequest`. `assignment=None`: the one sent before still holds."""
+    """The response to `ConsumerGroupHeartbeatRequest`. `assignment=None`: the assignment is unchanged."""
 
     class TopicPartitions(Struct):
         topic_id: UUID = field("0+")
@@ -26,9 +26,11 @@ class ConsumerGroupHeartbeatResponse(Response, key=68, versions="0-1", flexible=
 
 
 class ConsumerGroupHeartbeatRequest(Request[ConsumerGroupHeartbeatResponse], key=68, versions="0-1", flexible="0+"):
-    """Says what the member wants and has. `member_epoch` 0 joins, -1 leaves, -2 leaves for a static member's return.
+    """Reports the member's subscription and partitions.
 
-    None, or -1 for the timeout, stands for "as in the last heartbeat", so the first one has to be complete.
+    `member_epoch` 0 joins, -1 leaves, -2 leaves until a static return.
+
+    None, or -1 for the timeout, means "unchanged since the last heartbeat", so the first one must be complete.
     """
 
     class TopicPartitions(Struct):

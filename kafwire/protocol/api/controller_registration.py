@@ -1,4 +1,4 @@
-"""ControllerRegistration (70): a controller tells the active one its listeners and features. See KIP-919.
+"""ControllerRegistration (70): a controller reports its listeners and features to the active one. See KIP-919.
 
 Only controllers serve it.
 """
@@ -7,7 +7,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class ControllerRegistrationResponse(Response, key=70, versions="0", flexible="0+"):
-    """The answer to `ControllerRegistrationRequest`."""
+    """The response to `ControllerRegistrationRequest`."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -15,7 +15,7 @@ class ControllerRegistrationResponse(Response, key=70, versions="0", flexible="0
 
 
 class ControllerRegistrationRequest(Request[ControllerRegistrationResponse], key=70, versions="0", flexible="0+"):
-    """Registers a controller; `incarnation_id` is a fresh one per process."""
+    """Registers a controller; `incarnation_id` is new in each process."""
 
     class Listener(Struct):
         name: str = field("0+")

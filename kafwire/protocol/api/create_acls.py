@@ -1,10 +1,10 @@
-"""CreateAcls (30): add access rules. See KIP-140, KIP-290, KIP-373; the numbers are told in `describe_acls`."""
+"""CreateAcls (30): add access rules. See KIP-140, KIP-290, KIP-373; `describe_acls` lists the numbers."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32
 
 
 class CreateAclsResponse(Response, key=30, versions="1-3", flexible="2+"):
-    """The answer to `CreateAclsRequest`: the results have no names, they are in the order of the request."""
+    """The response to `CreateAclsRequest`: the results have no names, but are in the order of the request."""
 
     class AclCreationResult(Struct):
         error_code: int16 = field("0+")
@@ -15,7 +15,7 @@ class CreateAclsResponse(Response, key=30, versions="1-3", flexible="2+"):
 
 
 class CreateAclsRequest(Request[CreateAclsResponse], key=30, versions="1-3", flexible="2+"):
-    """Adds rules: a principal such as "User:alice", from a host or "*", may or may not do something to a resource."""
+    """Adds rules: a principal such as "User:alice", from a host or "*", may or may not use a resource."""
 
     class AclCreation(Struct):
         resource_type: int8 = field("0+")

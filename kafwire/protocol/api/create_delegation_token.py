@@ -1,10 +1,10 @@
-"""CreateDelegationToken (38): a token to authenticate with instead of one's own secret. See KIP-48, KIP-373."""
+"""CreateDelegationToken (38): create a token to authenticate with instead of a password. See KIP-48, KIP-373."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
 
 
 class CreateDelegationTokenResponse(Response, key=38, versions="1-3", flexible="2+"):
-    """The answer to `CreateDelegationTokenRequest`; times are in ms since 1970.
+    """The response to `CreateDelegationTokenRequest`; times are in ms since 1970.
 
     To authenticate by SCRAM, `token_id` is the user and `hmac` in base64 the password.
     """
@@ -23,9 +23,9 @@ class CreateDelegationTokenResponse(Response, key=38, versions="1-3", flexible="
 
 
 class CreateDelegationTokenRequest(Request[CreateDelegationTokenResponse], key=38, versions="1-3", flexible="2+"):
-    """Asks for a token, from version 3 on also for another owner than the asker, who is meant by None or an empty name.
+    """Asks for a token, from version 3 on also for another owner; None or an empty name is the requester itself.
 
-    `max_lifetime_ms` of -1 stands for the broker's limit. `renewers` may renew the token besides its owner.
+    `max_lifetime_ms` of -1 is the broker's limit. `renewers` may renew the token, besides its owner.
     """
 
     class CreatableRenewers(Struct):

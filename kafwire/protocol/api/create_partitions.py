@@ -4,9 +4,9 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class CreatePartitionsResponse(Response, key=37, versions="0-3", flexible="2+"):
-    """The answer to `CreatePartitionsRequest`, one result for each topic.
+    """The response to `CreatePartitionsRequest`, one result for each topic.
 
-    Only in version 3 may it be THROTTLING_QUOTA_EXCEEDED: to be repeated after `throttle_time_ms`.
+    Only version 3 has THROTTLING_QUOTA_EXCEEDED: repeat the request after `throttle_time_ms`.
     """
 
     class CreatePartitionsTopicResult(Struct):
@@ -19,9 +19,9 @@ class CreatePartitionsResponse(Response, key=37, versions="0-3", flexible="2+"):
 
 
 class CreatePartitionsRequest(Request[CreatePartitionsResponse], key=37, versions="0-3", flexible="2+"):
-    """Asks for partitions; `count` is how many the topic shall have altogether.
+    """Asks for partitions; `count` is the new total number of the topic.
 
-    `assignments` has an entry for each added partition, or is None to let the controller choose.
+    `assignments` has an entry for each added partition; None: the controller chooses.
     """
 
     class CreatePartitionsAssignment(Struct):

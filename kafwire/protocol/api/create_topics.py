@@ -1,10 +1,10 @@
-"""CreateTopics (19). See KIP-4, KIP-464 (defaults), KIP-525 (configs in the answer), KIP-516 (topic ids)."""
+"""CreateTopics (19). See KIP-4, KIP-464 (defaults), KIP-525 (configs in the response), KIP-516 (topic ids)."""
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32
 
 
 class CreateTopicsResponse(Response, key=19, versions="2-7", flexible="5+"):
-    """The answer to `CreateTopicsRequest`, one result for each topic."""
+    """The response to `CreateTopicsRequest`, one result for each topic."""
 
     class CreatableTopicConfigs(Struct):
         name: str = field("5+")

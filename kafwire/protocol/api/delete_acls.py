@@ -1,10 +1,10 @@
-"""DeleteAcls (31): remove access rules. See KIP-140, KIP-290, KIP-373; the numbers are told in `describe_acls`."""
+"""DeleteAcls (31): remove access rules. See KIP-140, KIP-290, KIP-373; `describe_acls` lists the numbers."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32
 
 
 class DeleteAclsResponse(Response, key=31, versions="1-3", flexible="2+"):
-    """The answer to `DeleteAclsRequest`: for each filter, in the order of the request, the rules that it removed."""
+    """The response to `DeleteAclsRequest`: for each filter, in the order of the request, the rules that it removed."""
 
     class DeleteAclsMatchingAcl(Struct):
         error_code: int16 = field("0+")
@@ -27,7 +27,7 @@ class DeleteAclsResponse(Response, key=31, versions="1-3", flexible="2+"):
 
 
 class DeleteAclsRequest(Request[DeleteAclsResponse], key=31, versions="1-3", flexible="2+"):
-    """Removes every rule that passes one of the filters; None passes every name, principal or host."""
+    """Removes every rule that matches one of the filters; None matches every name, principal or host."""
 
     class DeleteAclsFilter(Struct):
         resource_type_filter: int8 = field("0+")

@@ -1,10 +1,10 @@
-"""DeleteGroups (42): delete groups without members, their offsets included. See KIP-229."""
+"""DeleteGroups (42): delete groups without members, and their offsets. See KIP-229."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class DeleteGroupsResponse(Response, key=42, versions="0-3", flexible="2+"):
-    """The answer to `DeleteGroupsRequest`, one result for each group; NON_EMPTY_GROUP for one with members."""
+    """The response to `DeleteGroupsRequest`, one result for each group; NON_EMPTY_GROUP for one with members."""
 
     class DeletableGroupResult(Struct):
         group_id: str = field("0+")

@@ -1,10 +1,10 @@
-"""DeleteRecords (21): drop the start of partitions' logs. See KIP-107."""
+"""DeleteRecords (21): delete the start of partitions' logs. See KIP-107."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
 
 
 class DeleteRecordsResponse(Response, key=21, versions="0-2", flexible="2+"):
-    """The answer to `DeleteRecordsRequest`: `low_watermark` is the least start offset among the replicas."""
+    """The response to `DeleteRecordsRequest`: `low_watermark` is the lowest start offset among the replicas."""
 
     class DeleteRecordsPartitionResult(Struct):
         partition_index: int32 = field("0+")
@@ -20,7 +20,7 @@ class DeleteRecordsResponse(Response, key=21, versions="0-2", flexible="2+"):
 
 
 class DeleteRecordsRequest(Request[DeleteRecordsResponse], key=21, versions="0-2", flexible="2+"):
-    """Asks leaders to delete what comes before `offset`; -1 stands for the high watermark."""
+    """Asks leaders to delete the records before `offset`; -1 is the high watermark."""
 
     class DeleteRecordsPartition(Struct):
         partition_index: int32 = field("0+")

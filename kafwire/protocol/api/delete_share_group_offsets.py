@@ -1,10 +1,10 @@
-"""DeleteShareGroupOffsets (92): has a share group forget whole topics. See KIP-932."""
+"""DeleteShareGroupOffsets (92): deletes a share group's offsets of whole topics. See KIP-932."""
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32
 
 
 class DeleteShareGroupOffsetsResponse(Response, key=92, versions="0", flexible="0+"):
-    """The answer to `DeleteShareGroupOffsetsRequest`, errors for the whole and per topic."""
+    """The response to `DeleteShareGroupOffsetsRequest`, with errors for the whole and per topic."""
 
     class DeleteShareGroupOffsetsResponseTopic(Struct):
         topic_name: str = field("0+")

@@ -1,13 +1,13 @@
-"""DeleteShareGroupState (86): forgets the stored state of share-partitions. See KIP-932.
+"""DeleteShareGroupState (86): deletes the stored state of share-partitions. See KIP-932.
 
-Sent by a group's coordinator to the share coordinator, not by clients, who have DeleteShareGroupOffsets.
+Sent by a group's coordinator to the share coordinator, not by clients, which have DeleteShareGroupOffsets.
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32
 
 
 class DeleteShareGroupStateResponse(Response, key=86, versions="0", flexible="0+"):
-    """The answer to `DeleteShareGroupStateRequest`, errors per partition. It has no throttle time."""
+    """The response to `DeleteShareGroupStateRequest`, with errors per partition. It has no throttle time."""
 
     class PartitionResult(Struct):
         partition: int32 = field("0+")

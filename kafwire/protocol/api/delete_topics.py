@@ -4,7 +4,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class DeleteTopicsResponse(Response, key=20, versions="1-6", flexible="4+"):
-    """The answer to `DeleteTopicsRequest`, one result for each topic."""
+    """The response to `DeleteTopicsRequest`, one result for each topic."""
 
     class DeletableTopicResult(Struct):
         name: str | None = field("0+", nullable="6+")

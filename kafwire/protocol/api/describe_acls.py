@@ -1,4 +1,4 @@
-"""DescribeAcls (29): who may do what. See KIP-140, KIP-290 (patterns), KIP-373 (users as resources).
+"""DescribeAcls (29): lists access rules. See KIP-140, KIP-290 (patterns), KIP-373 (users as resources).
 
 The numbers of this API, CreateAcls and DeleteAcls; 1 matches anything, in filters only:
 
@@ -13,7 +13,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16,
 
 
 class DescribeAclsResponse(Response, key=29, versions="1-3", flexible="2+"):
-    """The answer to `DescribeAclsRequest`, by resource."""
+    """The response to `DescribeAclsRequest`, by resource."""
 
     class AclDescription(Struct):
         principal: str = field("0+")
@@ -34,7 +34,7 @@ class DescribeAclsResponse(Response, key=29, versions="1-3", flexible="2+"):
 
 
 class DescribeAclsRequest(Request[DescribeAclsResponse], key=29, versions="1-3", flexible="2+"):
-    """Asks for the rules that pass a filter; None passes every name, principal or host."""
+    """Asks for the rules that match a filter; None matches every name, principal or host."""
 
     resource_type_filter: int8 = field("0+")
     resource_name_filter: str | None = field("0+", nullable="0+")

@@ -4,9 +4,9 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16,
 
 
 class DescribeClientQuotasResponse(Response, key=48, versions="0-1", flexible="1+"):
-    """The answer to `DescribeClientQuotasRequest`; `entries` is None where there is an error.
+    """The response to `DescribeClientQuotasRequest`; `entries` is None after an error.
 
-    An entity is a user, a client id, both, or an address; `entity_name=None` stands for the default of its type.
+    An entity is a user, a client id, both, or an address; `entity_name=None` is the default of its type.
     """
 
     class EntityData(Struct):
@@ -28,10 +28,10 @@ class DescribeClientQuotasResponse(Response, key=48, versions="0-1", flexible="1
 
 
 class DescribeClientQuotasRequest(Request[DescribeClientQuotasResponse], key=48, versions="0-1", flexible="1+"):
-    """Asks for the entities that have all `components`; with `strict`, for those that have nothing besides.
+    """Asks for the entities that have all `components`; with `strict`, for those that have no others.
 
-    An `entity_type` is "user", "client-id" or "ip". Match type 0 compares the name with `match`, 1 finds the default,
-    2 any entity with a name.
+    An `entity_type` is "user", "client-id" or "ip". Match type 0 compares the name with `match`, 1 finds the default, 2
+    any entity with a name.
     """
 
     class ComponentData(Struct):

@@ -1,13 +1,13 @@
-"""DescribeCluster (60): the cluster's id, its brokers or controllers, and who may do what. See KIP-700.
+"""DescribeCluster (60): the cluster's id, its brokers or controllers, and the client's permissions. See KIP-700.
 
-Version 1 asks controllers too (KIP-919), version 2 shows fenced brokers (KIP-1073).
+Version 1 also works with controllers (KIP-919), version 2 shows fenced brokers (KIP-1073).
 """
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32
 
 
 class DescribeClusterResponse(Response, key=60, versions="0-2", flexible="0+"):
-    """The answer to `DescribeClusterRequest`. `brokers` has controllers where `endpoint_type` is 2."""
+    """The response to `DescribeClusterRequest`. With `endpoint_type` 2, `brokers` has controllers."""
 
     class DescribeClusterBroker(Struct):
         broker_id: int32 = field("0+")
@@ -29,7 +29,7 @@ class DescribeClusterResponse(Response, key=60, versions="0-2", flexible="0+"):
 class DescribeClusterRequest(Request[DescribeClusterResponse], key=60, versions="0-2", flexible="0+"):
     """Asks for the cluster's nodes: `endpoint_type` 1 for brokers, 2 for controllers.
 
-    A node refuses the type it does not serve. Before version 1 the type is 1.
+    A node refuses the type that it does not serve. Before version 1 the type is 1.
     """
 
     include_cluster_authorized_operations: bool = field("0+")

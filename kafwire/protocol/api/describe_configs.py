@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16,
 
 
 class DescribeConfigsResponse(Response, key=32, versions="1-4", flexible="4+"):
-    """The answer to `DescribeConfigsRequest`, one result for each resource."""
+    """The response to `DescribeConfigsRequest`, one result for each resource."""
 
     class DescribeConfigsSynonym(Struct):
         name: str = field("1+")

@@ -1,10 +1,10 @@
-"""DescribeDelegationToken (41): the tokens that somebody may see. See KIP-48, KIP-373 (requesters)."""
+"""DescribeDelegationToken (41): the tokens that a principal may see. See KIP-48, KIP-373 (requesters)."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
 
 
 class DescribeDelegationTokenResponse(Response, key=41, versions="1-3", flexible="2+"):
-    """The answer to `DescribeDelegationTokenRequest`, secrets (`hmac`) included; times are in ms since 1970."""
+    """The response to `DescribeDelegationTokenRequest`, secrets (`hmac`) included; times are in ms since 1970."""
 
     class DescribedDelegationTokenRenewer(Struct):
         principal_type: str = field("0+")

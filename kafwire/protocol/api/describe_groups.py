@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class DescribeGroupsResponse(Response, key=15, versions="0-6", flexible="5+"):
-    """The answer to `DescribeGroupsRequest`.
+    """The response to `DescribeGroupsRequest`.
 
     An unknown group has GROUP_ID_NOT_FOUND and a message from version 6; before it, no error and the state "Dead".
     """
@@ -32,7 +32,7 @@ class DescribeGroupsResponse(Response, key=15, versions="0-6", flexible="5+"):
 
 
 class DescribeGroupsRequest(Request[DescribeGroupsResponse], key=15, versions="0-6", flexible="5+"):
-    """Asks a coordinator for those of the groups that it coordinates."""
+    """Asks a coordinator for the description of its groups."""
 
     groups: list[str] = field("0+")
     include_authorized_operations: bool = field("3+")

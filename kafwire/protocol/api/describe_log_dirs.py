@@ -1,13 +1,16 @@
-"""DescribeLogDirs (35): what a broker's log directories hold. See KIP-113, KIP-827 (space), KIP-1066 (cordons)."""
+"""DescribeLogDirs (35): the replicas in a broker's log directories.
+
+See KIP-113, KIP-827 (space), KIP-1066 (cordons).
+"""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
 
 
 class DescribeLogDirsResponse(Response, key=35, versions="1-5", flexible="2+"):
-    """The answer to `DescribeLogDirsRequest`, one result for each directory; sizes are in bytes.
+    """The response to `DescribeLogDirsRequest`, one result for each directory; sizes are in bytes.
 
-    A replica that is on its way into the directory has `is_future_key`. A cordoned directory (version 5) gets no
-    further partitions.
+    A replica that is moving into the directory has `is_future_key`. A cordoned directory (version 5) gets no further
+    partitions.
     """
 
     class DescribeLogDirsPartition(Struct):

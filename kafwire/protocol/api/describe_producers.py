@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class DescribeProducersResponse(Response, key=61, versions="0", flexible="0+"):
-    """The answer to `DescribeProducersRequest`. A producer outside a transaction has `current_txn_start_offset` -1."""
+    """The response to `DescribeProducersRequest`. Outside a transaction, `current_txn_start_offset` is -1."""
 
     class ProducerState(Struct):
         producer_id: int64 = field("0+")

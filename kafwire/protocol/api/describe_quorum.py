@@ -4,9 +4,9 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class DescribeQuorumResponse(Response, key=55, versions="0-2", flexible="0+"):
-    """The answer to `DescribeQuorumRequest`; -1 stands for what the leader does not know.
+    """The response to `DescribeQuorumRequest`; -1: unknown to the leader.
 
-    Times are in ms since 1970 by the leader's clock. Version 2 brings directory ids, messages and the nodes' endpoints.
+    Times are in ms since 1970 by the leader's clock. Version 2 adds directory ids, messages and the nodes' endpoints.
     """
 
     class ReplicaState(Struct):
@@ -46,7 +46,7 @@ class DescribeQuorumResponse(Response, key=55, versions="0-2", flexible="0+"):
 
 
 class DescribeQuorumRequest(Request[DescribeQuorumResponse], key=55, versions="0-2", flexible="0+"):
-    """Asks about the quorum; the one topic with an answer is "__cluster_metadata", partition 0."""
+    """Asks about the quorum; the only valid topic is "__cluster_metadata", partition 0."""
 
     class PartitionData(Struct):
         partition_index: int32 = field("0+")

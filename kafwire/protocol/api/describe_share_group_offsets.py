@@ -1,10 +1,10 @@
-"""DescribeShareGroupOffsets (90): how far share groups have come. See KIP-932. Version 1 adds the lag (KIP-1226)."""
+"""DescribeShareGroupOffsets (90): the progress of share groups. See KIP-932. Version 1 adds the lag (KIP-1226)."""
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64
 
 
 class DescribeShareGroupOffsetsResponse(Response, key=90, versions="0-1", flexible="0+"):
-    """The answer to `DescribeShareGroupOffsetsRequest`, errors per group and per partition. -1 is an unknown lag."""
+    """The response to `DescribeShareGroupOffsetsRequest`, with errors per group and partition. -1 is an unknown lag."""
 
     class DescribeShareGroupOffsetsResponsePartition(Struct):
         partition_index: int32 = field("0+")
@@ -32,7 +32,7 @@ class DescribeShareGroupOffsetsResponse(Response, key=90, versions="0-1", flexib
 class DescribeShareGroupOffsetsRequest(
     Request[DescribeShareGroupOffsetsResponse], key=90, versions="0-1", flexible="0+"
 ):
-    """Asks the coordinator of these groups; `topics=None` is all partitions that the group has state for."""
+    """Asks the coordinator of these groups; `topics=None`: all partitions with state of the group."""
 
     class DescribeShareGroupOffsetsRequestTopic(Struct):
         topic_name: str = field("0+")

@@ -4,7 +4,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class DescribeTopicPartitionsResponse(Response, key=75, versions="0", flexible="0+"):
-    """The answer to `DescribeTopicPartitionsRequest`. While `next_cursor` is not None there is more to ask for."""
+    """The response to `DescribeTopicPartitionsRequest`. `next_cursor` is None on the last page."""
 
     class DescribeTopicPartitionsResponsePartition(Struct):
         error_code: int16 = field("0+")
@@ -35,9 +35,9 @@ class DescribeTopicPartitionsResponse(Response, key=75, versions="0", flexible="
 
 
 class DescribeTopicPartitionsRequest(Request[DescribeTopicPartitionsResponse], key=75, versions="0", flexible="0+"):
-    """Asks for a page of partitions, topics in order of name. An empty list is all topics.
+    """Asks for a page of partitions, topics in order of name. An empty list: all topics.
 
-    `cursor` is where the page begins; the topic it names has to be in the list, if there is one.
+    `cursor` is where the page begins; its topic must be in the list, if there is one.
     """
 
     class TopicRequest(Struct):

@@ -1,10 +1,10 @@
-"""DescribeTransactions (65): what a coordinator knows of its transactional ids. See KIP-664."""
+"""DescribeTransactions (65): the state of a coordinator's transactional ids. See KIP-664."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
 
 
 class DescribeTransactionsResponse(Response, key=65, versions="0", flexible="0+"):
-    """The answer to `DescribeTransactionsRequest`. Errors come per transactional id; there is none for the whole."""
+    """The response to `DescribeTransactionsRequest`. Errors are per transactional id; there is none for the whole."""
 
     class TopicData(Struct):
         topic: str = field("0+")
@@ -25,6 +25,6 @@ class DescribeTransactionsResponse(Response, key=65, versions="0", flexible="0+"
 
 
 class DescribeTransactionsRequest(Request[DescribeTransactionsResponse], key=65, versions="0", flexible="0+"):
-    """Asks the coordinator of these transactional ids for their state. Another broker answers NOT_COORDINATOR."""
+    """Asks the coordinator of these transactional ids for their state. Other brokers return NOT_COORDINATOR."""
 
     transactional_ids: list[str] = field("0+")

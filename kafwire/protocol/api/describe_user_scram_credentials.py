@@ -1,10 +1,10 @@
-"""DescribeUserScramCredentials (50): which SCRAM credentials users have, without their secrets. See KIP-554."""
+"""DescribeUserScramCredentials (50): the SCRAM credentials of users, without their secrets. See KIP-554."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32
 
 
 class DescribeUserScramCredentialsResponse(Response, key=50, versions="0", flexible="0+"):
-    """The answer to `DescribeUserScramCredentialsRequest`; mechanism 1 is SCRAM-SHA-256, 2 SCRAM-SHA-512."""
+    """The response to `DescribeUserScramCredentialsRequest`; mechanism 1 is SCRAM-SHA-256, 2 SCRAM-SHA-512."""
 
     class CredentialInfo(Struct):
         mechanism: int8 = field("0+")
@@ -25,7 +25,7 @@ class DescribeUserScramCredentialsResponse(Response, key=50, versions="0", flexi
 class DescribeUserScramCredentialsRequest(
     Request[DescribeUserScramCredentialsResponse], key=50, versions="0", flexible="0+"
 ):
-    """Asks about some users; None and an empty list both ask about all."""
+    """Asks for the credentials of some users; None or an empty list: all users."""
 
     class UserName(Struct):
         name: str = field("0+")

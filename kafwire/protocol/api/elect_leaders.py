@@ -1,10 +1,10 @@
-"""ElectLeaders (43): have partitions elect leaders. See KIP-183 (preferred ones), KIP-460 (unclean ones)."""
+"""ElectLeaders (43): trigger leader elections. See KIP-183 (preferred leaders), KIP-460 (unclean ones)."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32
 
 
 class ElectLeadersResponse(Response, key=43, versions="0-2", flexible="2+"):
-    """The answer to `ElectLeadersRequest`; ELECTION_NOT_NEEDED where the leader is already the one wanted."""
+    """The response to `ElectLeadersRequest`; ELECTION_NOT_NEEDED if the wanted leader already leads."""
 
     class PartitionResult(Struct):
         partition_id: int32 = field("0+")
@@ -23,8 +23,8 @@ class ElectLeadersResponse(Response, key=43, versions="0-2", flexible="2+"):
 class ElectLeadersRequest(Request[ElectLeadersResponse], key=43, versions="0-2", flexible="2+"):
     """Asks for elections in some partitions, or in all with `topic_partitions=None`.
 
-    Type 0 makes the first replica of the list the leader; type 1 any that lives, at the price of lost records, where no
-    in-sync one does.
+    Type 0 makes the first replica of the list the leader; type 1, if no in-sync replica lives, any living one, which
+    may lose records.
     """
 
     class TopicPartitions(Struct):

@@ -7,7 +7,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class EndQuorumEpochResponse(Response, key=54, versions="0-1", flexible="1+"):
-    """The answer to `EndQuorumEpochRequest`: the leader that the voter knows, -1 if none."""
+    """The response to `EndQuorumEpochRequest`: the leader that the voter knows, -1 if none."""
 
     class PartitionData(Struct):
         partition_index: int32 = field("0+")
@@ -30,7 +30,7 @@ class EndQuorumEpochResponse(Response, key=54, versions="0-1", flexible="1+"):
 
 
 class EndQuorumEpochRequest(Request[EndQuorumEpochResponse], key=54, versions="0-1", flexible="1+"):
-    """Calls the voters to elect another leader, best successor first.
+    """Asks the voters to elect another leader, best successor first.
 
     Version 0 names the successors by id (`preferred_successors`), version 1 by id and directory
     (`preferred_candidates`).

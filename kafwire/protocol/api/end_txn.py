@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, field, int16, int32, int64
 
 
 class EndTxnResponse(Response, key=26, versions="0-5", flexible="3+"):
-    """The answer to `EndTxnRequest`; from version 5, id and epoch for the producer's next transaction."""
+    """The response to `EndTxnRequest`; from version 5, id and epoch for the producer's next transaction."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")

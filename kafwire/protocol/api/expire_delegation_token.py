@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, field, int16, int32, int64
 
 
 class ExpireDelegationTokenResponse(Response, key=40, versions="1-2", flexible="2+"):
-    """The answer to `ExpireDelegationTokenRequest`: when the token expires, in ms since 1970."""
+    """The response to `ExpireDelegationTokenRequest`: the token's expiry time, in ms since 1970."""
 
     error_code: int16 = field("0+")
     expiry_timestamp_ms: int64 = field("0+")
@@ -12,7 +12,7 @@ class ExpireDelegationTokenResponse(Response, key=40, versions="1-2", flexible="
 
 
 class ExpireDelegationTokenRequest(Request[ExpireDelegationTokenResponse], key=40, versions="1-2", flexible="2+"):
-    """Lets the token with this `hmac` expire after a period from now; a negative one removes it at once."""
+    """Expires the token with this `hmac` after a period from now; a negative one removes it at once."""
 
     hmac: bytes = field("0+", hidden=True)
     expiry_time_period_ms: int64 = field("0+")

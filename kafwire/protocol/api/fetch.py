@@ -7,7 +7,10 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, 
 
 
 class FetchResponse(Response, key=1, versions="4-18", flexible="12+"):
-    """The answer to `FetchRequest`. A partition's `records` may begin before the offset asked for and end in a part."""
+    """The response to `FetchRequest`.
+
+    `records` may begin before the requested offset and end in an incomplete batch.
+    """
 
     class EpochEndOffset(Struct):
         epoch: int32 = field("12+", default=-1)

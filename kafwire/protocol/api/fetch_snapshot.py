@@ -1,15 +1,15 @@
 """FetchSnapshot (59): read a snapshot of the metadata log in pieces. See KIP-630, KIP-853.
 
-Controllers and brokers send it to the quorum's leader, when Fetch has told them that the log's start is gone.
+Controllers and brokers send it to the quorum's leader, when a Fetch response showed that the log's start is gone.
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64, record_bytes, uint16
 
 
 class FetchSnapshotResponse(Response, key=59, versions="0-1", flexible="0+"):
-    """The answer to `FetchSnapshotRequest`: the bytes from `position` on of a snapshot of `size` bytes.
+    """The response to `FetchSnapshotRequest`: the bytes from `position` on of a snapshot of `size` bytes.
 
-    A piece ends where it ends: `unaligned_records` need not begin or end with a batch.
+    A piece may end anywhere: `unaligned_records` need not begin or end with a batch.
     """
 
     class SnapshotId(Struct):

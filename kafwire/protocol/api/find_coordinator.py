@@ -1,13 +1,13 @@
 """FindCoordinator (10): the broker that coordinates a group or a transactional id. See KIP-699, KIP-890, KIP-932.
 
-Up to version 3 there is one key, in fields of its own; from version 4 there are lists.
+Up to version 3 there is one key, in its own fields; from version 4 there are lists.
 """
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32
 
 
 class FindCoordinatorResponse(Response, key=10, versions="0-6", flexible="3+"):
-    """The answer to `FindCoordinatorRequest`; from version 4 each key has an error of its own."""
+    """The response to `FindCoordinatorRequest`; from version 4 each key has its own error."""
 
     class Coordinator(Struct):
         key: str = field("4+")
@@ -29,7 +29,7 @@ class FindCoordinatorResponse(Response, key=10, versions="0-6", flexible="3+"):
 class FindCoordinatorRequest(Request[FindCoordinatorResponse], key=10, versions="0-6", flexible="3+"):
     """Asks any broker for coordinators. `key_type` 0: groups, 1: transactional ids, 2 (from version 6): share state.
 
-    A key of type 2 reads "group:topic id:partition".
+    A key of type 2 has the form "group:topic id:partition".
     """
 
     key: str = field("0-3")

@@ -1,12 +1,12 @@
-"""GetTelemetrySubscriptions (71): which of its metrics a client shall push, and how often. See KIP-714."""
+"""GetTelemetrySubscriptions (71): the metrics that a client must push, and the interval. See KIP-714."""
 
 from kafwire.protocol.spec import UUID, Request, Response, field, int8, int16, int32
 
 
 class GetTelemetrySubscriptionsResponse(Response, key=71, versions="0", flexible="0+"):
-    """The answer to `GetTelemetrySubscriptionsRequest`. `requested_metrics` has prefixes of names.
+    """The response to `GetTelemetrySubscriptionsRequest`. `requested_metrics` has prefixes of names.
 
-    An empty list asks for nothing, one empty string for everything.
+    An empty list requests no metrics, one empty string requests all.
     """
 
     throttle_time_ms: int32 = field("0+")

@@ -1,10 +1,10 @@
-"""Heartbeat (12): a member of a classic group is alive. See KIP-345 (static members)."""
+"""Heartbeat (12): reports that a member of a classic group is alive. See KIP-345 (static members)."""
 
 from kafwire.protocol.spec import Request, Response, field, int16, int32
 
 
 class HeartbeatResponse(Response, key=12, versions="0-4", flexible="4+"):
-    """The answer to `HeartbeatRequest`; REBALANCE_IN_PROGRESS calls the member to join again."""
+    """The response to `HeartbeatRequest`; after REBALANCE_IN_PROGRESS the member must join again."""
 
     throttle_time_ms: int32 = field("1+", ignorable=True)
     error_code: int16 = field("0+")

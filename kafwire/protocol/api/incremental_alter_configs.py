@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16,
 
 
 class IncrementalAlterConfigsResponse(Response, key=44, versions="0-1", flexible="1+"):
-    """The answer to `IncrementalAlterConfigsRequest`, one result for each resource."""
+    """The response to `IncrementalAlterConfigsRequest`, one result for each resource."""
 
     class AlterConfigsResourceResponse(Struct):
         error_code: int16 = field("0+")
@@ -17,7 +17,7 @@ class IncrementalAlterConfigsResponse(Response, key=44, versions="0-1", flexible
 
 
 class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsResponse], key=44, versions="0-1", flexible="1+"):
-    """Changes keys and leaves the others. Operation 0 sets, 1 deletes, 2 appends to a list, 3 takes away from one.
+    """Changes keys and leaves the others. Operation 0 sets, 1 deletes, 2 appends to a list, 3 removes from a list.
 
     Resource type 2 is a topic, 4 a broker, 8 a broker's loggers, 16 client metrics, 32 a group.
     """

@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, field, int16, int32, int64
 
 
 class InitProducerIdResponse(Response, key=22, versions="0-6", flexible="2+"):
-    """The answer to `InitProducerIdRequest`."""
+    """The response to `InitProducerIdRequest`."""
 
     throttle_time_ms: int32 = field("0+", ignorable=True)
     error_code: int16 = field("0+")

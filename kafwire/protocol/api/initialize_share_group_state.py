@@ -1,4 +1,4 @@
-"""InitializeShareGroupState (83): begins the stored state of share-partitions. See KIP-932.
+"""InitializeShareGroupState (83): creates the stored state of share-partitions. See KIP-932.
 
 Sent by a group's coordinator to the share coordinator, not by clients.
 """
@@ -7,7 +7,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class InitializeShareGroupStateResponse(Response, key=83, versions="0", flexible="0+"):
-    """The answer to `InitializeShareGroupStateRequest`, errors per partition. It has no throttle time."""
+    """The response to `InitializeShareGroupStateRequest`, with errors per partition. It has no throttle time."""
 
     class PartitionResult(Struct):
         partition: int32 = field("0+")
@@ -22,7 +22,7 @@ class InitializeShareGroupStateResponse(Response, key=83, versions="0", flexible
 
 
 class InitializeShareGroupStateRequest(Request[InitializeShareGroupStateResponse], key=83, versions="0", flexible="0+"):
-    """Sets where the group begins in each partition; `start_offset` -1 leaves that to the partition's leader."""
+    """Sets the group's start in each partition; with `start_offset` -1 the partition's leader decides."""
 
     class PartitionData(Struct):
         partition: int32 = field("0+")

@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class JoinGroupResponse(Response, key=11, versions="0-9", flexible="6+"):
-    """The answer to `JoinGroupRequest`, once the group has formed; only the leader's has `members`.
+    """The response to `JoinGroupRequest`, once the group has formed; only the leader's has `members`.
 
     With `skip_assignment` (version 9) the leader computes no assignment: the coordinator keeps the last one.
     """
@@ -26,10 +26,10 @@ class JoinGroupResponse(Response, key=11, versions="0-9", flexible="6+"):
 
 
 class JoinGroupRequest(Request[JoinGroupResponse], key=11, versions="0-9", flexible="6+"):
-    """Asks the coordinator for membership, with the assignment protocols that the member can do, best first.
+    """Asks the coordinator for membership, with the member's assignment protocols, best first.
 
-    From version 4 a first join with an empty `member_id` is refused with MEMBER_ID_REQUIRED and an id to join again
-    with, unless there is a `group_instance_id`. Version 0 has one timeout for both purposes.
+    From version 4 a first join with an empty `member_id` is refused with MEMBER_ID_REQUIRED and an id for the next
+    join, unless there is a `group_instance_id`. Version 0 has one timeout for both purposes.
     """
 
     class JoinGroupRequestProtocol(Struct):

@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class LeaveGroupResponse(Response, key=13, versions="0-5", flexible="4+"):
-    """The answer to `LeaveGroupRequest`; from version 3 each member has an error of its own."""
+    """The response to `LeaveGroupRequest`; from version 3 each member has its own error."""
 
     class MemberResponse(Struct):
         member_id: str = field("3+")
@@ -17,7 +17,7 @@ class LeaveGroupResponse(Response, key=13, versions="0-5", flexible="4+"):
 
 
 class LeaveGroupRequest(Request[LeaveGroupResponse], key=13, versions="0-5", flexible="4+"):
-    """Takes members out of a group: `members` from version 3, the one `member_id` before it.
+    """Removes members from a group: `members` from version 3, the one `member_id` before it.
 
     A static member may be named by its `group_instance_id` alone, with an empty `member_id`.
     """

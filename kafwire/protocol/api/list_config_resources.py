@@ -1,13 +1,16 @@
 """ListConfigResources (74): the resources that can have a configuration. See KIP-1142.
 
-Version 0 is the API that was named ListClientMetricsResources (KIP-1000): it lists those of client metrics only.
+Version 0 is the former ListClientMetricsResources (KIP-1000): it lists only client metrics resources.
 """
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32
 
 
 class ListConfigResourcesResponse(Response, key=74, versions="0-1", flexible="0+"):
-    """The answer to `ListConfigResourcesRequest`. `resource_type` 16 is client metrics, the one type of version 0."""
+    """The response to `ListConfigResourcesRequest`.
+
+    `resource_type` 16 is client metrics, the only type of version 0.
+    """
 
     class ConfigResource(Struct):
         resource_name: str = field("0+")
@@ -19,6 +22,6 @@ class ListConfigResourcesResponse(Response, key=74, versions="0-1", flexible="0+
 
 
 class ListConfigResourcesRequest(Request[ListConfigResourcesResponse], key=74, versions="0-1", flexible="0+"):
-    """Asks for resources of these types; an empty list is all types that the broker has."""
+    """Asks for resources of these types; an empty list: all types of the broker."""
 
     resource_types: list[int8] = field("1+")

@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class ListGroupsResponse(Response, key=16, versions="0-5", flexible="3+"):
-    """The answer to `ListGroupsRequest`."""
+    """The response to `ListGroupsRequest`."""
 
     class ListedGroup(Struct):
         group_id: str = field("0+")
@@ -18,7 +18,7 @@ class ListGroupsResponse(Response, key=16, versions="0-5", flexible="3+"):
 
 
 class ListGroupsRequest(Request[ListGroupsResponse], key=16, versions="0-5", flexible="3+"):
-    """Asks one broker; the groups of a cluster are the union over its brokers. An empty filter lets everything by."""
+    """Asks one broker; the groups of a cluster are the union over its brokers. An empty filter matches all."""
 
     states_filter: list[str] = field("4+")
     types_filter: list[str] = field("5+")

@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16,
 
 
 class ListOffsetsResponse(Response, key=2, versions="1-11", flexible="6+"):
-    """The answer to `ListOffsetsRequest`; offset -1 where no record is that late."""
+    """The response to `ListOffsetsRequest`; offset -1 if no record is that late."""
 
     class ListOffsetsPartitionResponse(Struct):
         partition_index: int32 = field("0+")
@@ -24,7 +24,7 @@ class ListOffsetsResponse(Response, key=2, versions="1-11", flexible="6+"):
 class ListOffsetsRequest(Request[ListOffsetsResponse], key=2, versions="1-11", flexible="6+"):
     """Asks partitions for the first offset at or after a timestamp in ms; -1 is the end, -2 the start.
 
-    A consumer's `replica_id` is -1, although the default, as everywhere in Kafka's definition, is 0.
+    A consumer's `replica_id` is -1, although the default is 0, as for all fields in Kafka's definition.
     """
 
     class ListOffsetsPartition(Struct):

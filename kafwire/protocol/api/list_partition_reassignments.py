@@ -1,12 +1,12 @@
-"""ListPartitionReassignments (46): the moves of partitions that are under way. See KIP-455."""
+"""ListPartitionReassignments (46): the moves of partitions in progress. See KIP-455."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class ListPartitionReassignmentsResponse(Response, key=46, versions="0", flexible="0+"):
-    """The answer to `ListPartitionReassignmentsRequest`; partitions that are not being moved are left out.
+    """The response to `ListPartitionReassignmentsRequest`; it leaves out partitions that are not being moved.
 
-    `replicas` are all that the partition has meanwhile, those to come and those to go included.
+    `replicas` are all current replicas of the partition, including those to be added and removed.
     """
 
     class OngoingPartitionReassignment(Struct):

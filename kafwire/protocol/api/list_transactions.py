@@ -7,7 +7,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class ListTransactionsResponse(Response, key=66, versions="0-2", flexible="0+"):
-    """The answer to `ListTransactionsRequest`. State filters that the broker does not know are given back."""
+    """The response to `ListTransactionsRequest`. It returns the state filters that the broker does not know."""
 
     class TransactionState(Struct):
         transactional_id: str = field("0+")
@@ -21,9 +21,9 @@ class ListTransactionsResponse(Response, key=66, versions="0-2", flexible="0+"):
 
 
 class ListTransactionsRequest(Request[ListTransactionsResponse], key=66, versions="0-2", flexible="0+"):
-    """Asks one broker; the whole cluster's list takes one request per broker.
+    """Asks one broker; the list of the whole cluster takes one request per broker.
 
-    An empty filter lets everything pass, as does a negative duration. `duration_filter` is in milliseconds;
+    An empty filter matches all, as does a negative duration. `duration_filter` is in milliseconds;
     `transactional_id_pattern` is a regular expression in RE2 syntax, checked by the broker.
     """
 

@@ -4,7 +4,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class MetadataResponse(Response, key=3, versions="0-13", flexible="9+"):
-    """The answer to `MetadataRequest`."""
+    """The response to `MetadataRequest`."""
 
     class MetadataResponseBroker(Struct):
         node_id: int32 = field("0+")

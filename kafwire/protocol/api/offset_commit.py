@@ -7,7 +7,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class OffsetCommitResponse(Response, key=8, versions="2-10", flexible="8+"):
-    """The answer to `OffsetCommitRequest`: an error code for each partition, and none for the whole."""
+    """The response to `OffsetCommitRequest`: an error code for each partition, and none for the whole."""
 
     class OffsetCommitResponsePartition(Struct):
         partition_index: int32 = field("0+")
@@ -25,9 +25,9 @@ class OffsetCommitResponse(Response, key=8, versions="2-10", flexible="8+"):
 class OffsetCommitRequest(Request[OffsetCommitResponse], key=8, versions="2-10", flexible="8+"):
     """Commits, for each partition, the offset of the next record to read.
 
-    Generation -1 with an empty member id commits from outside the group's membership. Members of the protocol of
-    KIP-848 need version 9 and send their member epoch as the generation. How long offsets are kept is the broker's
-    business from version 5 on.
+    Generation -1 with an empty member id commits without a membership in the group. Members of the protocol of KIP-848
+    need version 9 and send their member epoch as the generation. From version 5 on the broker decides how long offsets
+    are kept.
     """
 
     class OffsetCommitRequestPartition(Struct):

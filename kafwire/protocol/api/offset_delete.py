@@ -1,10 +1,10 @@
-"""OffsetDelete (47): forget the offsets that a group committed for some partitions. See KIP-496."""
+"""OffsetDelete (47): delete a group's committed offsets of some partitions. See KIP-496."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class OffsetDeleteResponse(Response, key=47, versions="0"):
-    """The answer to `OffsetDeleteRequest`; GROUP_SUBSCRIBED_TO_TOPIC where members still read the topic."""
+    """The response to `OffsetDeleteRequest`; GROUP_SUBSCRIBED_TO_TOPIC if members still read the topic."""
 
     class OffsetDeleteResponsePartition(Struct):
         partition_index: int32 = field("0+")

@@ -1,14 +1,14 @@
 """OffsetFetch (9): the committed offsets of groups. See KIP-88, KIP-447, KIP-709 (several groups), KIP-848.
 
-Up to version 7 a message is about one group, in fields of its own; from version 8 everything is inside `groups`.
-Version 10 names topics by id only, earlier ones by name only.
+Up to version 7 a message is about one group, in its own fields; from version 8 everything is inside `groups`. Version
+10 names topics by id only, earlier ones by name only.
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64
 
 
 class OffsetFetchResponse(Response, key=9, versions="1-10", flexible="6+"):
-    """The answer to `OffsetFetchRequest`; offset -1 where the group has committed none."""
+    """The response to `OffsetFetchRequest`; offset -1 if the group has committed none."""
 
     class OffsetFetchResponsePartition(Struct):
         partition_index: int32 = field("0-7")
@@ -45,7 +45,7 @@ class OffsetFetchResponse(Response, key=9, versions="1-10", flexible="6+"):
 
 
 class OffsetFetchRequest(Request[OffsetFetchResponse], key=9, versions="1-10", flexible="6+"):
-    """Asks for committed offsets; `topics=None` asks for all that the group has, in version 2 and later.
+    """Asks for committed offsets; `topics=None` asks for all of the group, in version 2 and later.
 
     With `require_stable` the broker refuses, with UNSTABLE_OFFSET_COMMIT, a partition whose offset an open transaction
     is about to change.

@@ -1,12 +1,12 @@
-"""OffsetForLeaderEpoch (23): where a leader epoch ended, to find a truncated log. See KIP-101, KIP-279, KIP-320."""
+"""OffsetForLeaderEpoch (23): the end of a leader epoch, to find a truncated log. See KIP-101, KIP-279, KIP-320."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32, int64
 
 
 class OffsetForLeaderEpochResponse(Response, key=23, versions="2-4", flexible="4+"):
-    """The answer to `OffsetForLeaderEpochRequest`; -1 and -1 where the leader knows no such epoch.
+    """The response to `OffsetForLeaderEpochRequest`; -1 and -1 if the leader knows no such epoch.
 
-    `leader_epoch` is the greatest epoch up to the one asked for, `end_offset` the offset after its last record.
+    `leader_epoch` is the greatest epoch up to the requested one, `end_offset` the offset after its last record.
     """
 
     class EpochEndOffset(Struct):

@@ -7,7 +7,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class ProduceResponse(Response, key=0, versions="3-13", flexible="9+"):
-    """The answer to `ProduceRequest`; there is none with `acks=0`."""
+    """The response to `ProduceRequest`; there is none with `acks=0`."""
 
     class BatchIndexAndErrorMessage(Struct):
         batch_index: int32 = field("8+")
@@ -44,7 +44,7 @@ class ProduceResponse(Response, key=0, versions="3-13", flexible="9+"):
 
 
 class ProduceRequest(Request[ProduceResponse], key=0, versions="3-13", flexible="9+"):
-    """Appends one batch to each of some partitions; `acks` is 0, 1 or -1 for all in-sync replicas."""
+    """Appends one batch to each of the partitions; `acks` is 0, 1 or -1 for all in-sync replicas."""
 
     class PartitionProduceData(Struct):
         index: int32 = field("0+")

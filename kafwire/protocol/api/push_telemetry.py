@@ -4,16 +4,16 @@ from kafwire.protocol.spec import UUID, Request, Response, field, int8, int16, i
 
 
 class PushTelemetryResponse(Response, key=72, versions="0", flexible="0+"):
-    """The answer to `PushTelemetryRequest`. UNKNOWN_SUBSCRIPTION_ID: fetch the subscriptions again."""
+    """The response to `PushTelemetryRequest`. UNKNOWN_SUBSCRIPTION_ID: fetch the subscriptions again."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")
 
 
 class PushTelemetryRequest(Request[PushTelemetryResponse], key=72, versions="0", flexible="0+"):
-    """Carries `metrics`, an OpenTelemetry MetricsData v1 in protobuf, compressed as `compression_type` says.
+    """Carries `metrics`, an OpenTelemetry MetricsData v1 in protobuf, compressed by `compression_type`.
 
-    The ids are those of `GetTelemetrySubscriptionsResponse`; the types of compression those of record batches.
+    The ids are those of `GetTelemetrySubscriptionsResponse`; the compression types those of record batches.
     """
 
     client_instance_id: UUID = field("0+")

@@ -7,7 +7,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, 
 
 
 class ReadShareGroupStateResponse(Response, key=84, versions="0", flexible="0+"):
-    """The answer to `ReadShareGroupStateRequest`. `delivery_state`: 0 available, 2 acknowledged, 4 archived."""
+    """The response to `ReadShareGroupStateRequest`. `delivery_state`: 0 available, 2 acknowledged, 4 archived."""
 
     class StateBatch(Struct):
         first_offset: int64 = field("0+")
@@ -31,7 +31,7 @@ class ReadShareGroupStateResponse(Response, key=84, versions="0", flexible="0+")
 
 
 class ReadShareGroupStateRequest(Request[ReadShareGroupStateResponse], key=84, versions="0", flexible="0+"):
-    """Reads state in the name of a leader; a greater `leader_epoch` fences the leaders before it."""
+    """Reads state for a leader; a greater `leader_epoch` fences earlier leaders."""
 
     class PartitionData(Struct):
         partition: int32 = field("0+")

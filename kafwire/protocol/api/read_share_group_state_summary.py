@@ -1,14 +1,14 @@
-"""ReadShareGroupStateSummary (87): where share-partitions stand, without their batches. See KIP-932.
+"""ReadShareGroupStateSummary (87): the state of share-partitions without their batches. See KIP-932.
 
-Sent by a group's coordinator to the share coordinator, not by clients, who have DescribeShareGroupOffsets. Version 1
-adds the count that the group's lag is made from (KIP-1226).
+Sent by a group's coordinator to the share coordinator, not by clients, which have DescribeShareGroupOffsets. Version 1
+adds the count from which the group's lag is computed (KIP-1226).
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32, int64
 
 
 class ReadShareGroupStateSummaryResponse(Response, key=87, versions="0-1", flexible="0+"):
-    """The answer to `ReadShareGroupStateSummaryRequest`. `delivery_complete_count` -1 is not known."""
+    """The response to `ReadShareGroupStateSummaryRequest`. `delivery_complete_count` -1 is unknown."""
 
     class PartitionResult(Struct):
         partition: int32 = field("0+")

@@ -1,10 +1,10 @@
-"""RemoveRaftVoter (81): takes a controller's vote in the metadata quorum away. See KIP-853."""
+"""RemoveRaftVoter (81): removes a controller from the voters of the metadata quorum. See KIP-853."""
 
 from kafwire.protocol.spec import UUID, Request, Response, field, int16, int32
 
 
 class RemoveRaftVoterResponse(Response, key=81, versions="0", flexible="0+"):
-    """The answer to `RemoveRaftVoterRequest`."""
+    """The response to `RemoveRaftVoterRequest`."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")

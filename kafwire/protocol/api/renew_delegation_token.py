@@ -1,10 +1,10 @@
-"""RenewDelegationToken (39): put off a token's expiry. See KIP-48."""
+"""RenewDelegationToken (39): extend a token's lifetime. See KIP-48."""
 
 from kafwire.protocol.spec import Request, Response, field, int16, int32, int64
 
 
 class RenewDelegationTokenResponse(Response, key=39, versions="1-2", flexible="2+"):
-    """The answer to `RenewDelegationTokenRequest`: when the token expires, in ms since 1970."""
+    """The response to `RenewDelegationTokenRequest`: the token's expiry time, in ms since 1970."""
 
     error_code: int16 = field("0+")
     expiry_timestamp_ms: int64 = field("0+")
@@ -12,7 +12,7 @@ class RenewDelegationTokenResponse(Response, key=39, versions="1-2", flexible="2
 
 
 class RenewDelegationTokenRequest(Request[RenewDelegationTokenResponse], key=39, versions="1-2", flexible="2+"):
-    """Renews the token with this `hmac` for a period from now; -1 stands for the broker's, which is also the most."""
+    """Renews the token with this `hmac` for a period from now; -1 is the broker's limit."""
 
     hmac: bytes = field("0+", hidden=True)
     renew_period_ms: int64 = field("0+")

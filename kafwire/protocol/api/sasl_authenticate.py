@@ -4,9 +4,9 @@ from kafwire.protocol.spec import Request, Response, field, int16, int64
 
 
 class SaslAuthenticateResponse(Response, key=36, versions="0-2", flexible="2+"):
-    """The answer to `SaslAuthenticateRequest`: the broker's token.
+    """The response to `SaslAuthenticateRequest`: the broker's token.
 
-    From version 1 the client must authenticate anew, on the same connection, before `session_lifetime_ms` have passed;
+    From version 1 the client must authenticate again, on the same connection, before `session_lifetime_ms` have passed;
     0 is no limit.
     """
 
@@ -17,6 +17,6 @@ class SaslAuthenticateResponse(Response, key=36, versions="0-2", flexible="2+"):
 
 
 class SaslAuthenticateRequest(Request[SaslAuthenticateResponse], key=36, versions="0-2", flexible="2+"):
-    """Brings the client's token; how many exchanges there are is up to the mechanism."""
+    """Carries the client's token; the mechanism decides how many exchanges there are."""
 
     auth_bytes: bytes = field("0+", hidden=True)

@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, field, int16
 
 
 class SaslHandshakeResponse(Response, key=17, versions="0-1"):
-    """The answer to `SaslHandshakeRequest`; `mechanisms` are those that the broker has, whatever was asked for."""
+    """The response to `SaslHandshakeRequest`; `mechanisms` are all those of the broker."""
 
     error_code: int16 = field("0+")
     mechanisms: list[str] = field("0+")
@@ -13,8 +13,8 @@ class SaslHandshakeResponse(Response, key=17, versions="0-1"):
 class SaslHandshakeRequest(Request[SaslHandshakeResponse], key=17, versions="0-1"):
     """Chooses a mechanism for the connection.
 
-    After version 1 the tokens travel in SaslAuthenticate; after version 0 bare, each behind its size. No version is
-    flexible.
+    After version 1 the tokens travel in SaslAuthenticate; after version 0 without a header, each after its size. No
+    version is flexible.
     """
 
     mechanism: str = field("0+")

@@ -1,13 +1,13 @@
 """ShareAcknowledge (79): acknowledges records of a share group without fetching more. See KIP-932.
 
-Version 0 was for early access and does not exist any more. Version 2 adds the renewal of acquisition locks (KIP-1222).
+Version 0 was for early access and no longer exists. Version 2 adds the renewal of acquisition locks (KIP-1222).
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32, int64
 
 
 class ShareAcknowledgeResponse(Response, key=79, versions="1-2", flexible="0+"):
-    """The answer to `ShareAcknowledgeRequest`."""
+    """The response to `ShareAcknowledgeRequest`."""
 
     class LeaderIdAndEpoch(Struct):
         leader_id: int32 = field("0+")

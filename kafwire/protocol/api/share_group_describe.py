@@ -1,13 +1,13 @@
 """ShareGroupDescribe (77): state, members and assignments of share groups. See KIP-932.
 
-Version 0 was for early access and does not exist any more.
+Version 0 was for early access and no longer exists.
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32
 
 
 class ShareGroupDescribeResponse(Response, key=77, versions="1", flexible="0+"):
-    """The answer to `ShareGroupDescribeRequest`, errors per group. One partition may be assigned to many members."""
+    """The response to `ShareGroupDescribeRequest`, with errors per group. Several members may share a partition."""
 
     class TopicPartitions(Struct):
         topic_id: UUID = field("0+")
@@ -42,7 +42,7 @@ class ShareGroupDescribeResponse(Response, key=77, versions="1", flexible="0+"):
 
 
 class ShareGroupDescribeRequest(Request[ShareGroupDescribeResponse], key=77, versions="1", flexible="0+"):
-    """Asks the coordinator of these share groups."""
+    """Asks the coordinator of these share groups for their description."""
 
     group_ids: list[str] = field("0+")
     include_authorized_operations: bool = field("0+")

@@ -1,13 +1,13 @@
 """ShareGroupHeartbeat (76): joins, stays in and leaves a share group. See KIP-932.
 
-Version 0 was for early access and does not exist any more.
+Version 0 was for early access and no longer exists.
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16, int32
 
 
 class ShareGroupHeartbeatResponse(Response, key=76, versions="1", flexible="0+"):
-    """The answer to `ShareGroupHeartbeatRequest`. `assignment=None`: the one sent before still holds."""
+    """The response to `ShareGroupHeartbeatRequest`. `assignment=None`: the assignment is unchanged."""
 
     class TopicPartitions(Struct):
         topic_id: UUID = field("0+")
@@ -26,9 +26,9 @@ class ShareGroupHeartbeatResponse(Response, key=76, versions="1", flexible="0+")
 
 
 class ShareGroupHeartbeatRequest(Request[ShareGroupHeartbeatResponse], key=76, versions="1", flexible="0+"):
-    """Says what the member subscribes to; its id is its own choice. `member_epoch` 0 joins, -1 leaves.
+    """Reports the member's subscription; the member chooses its id. `member_epoch` 0 joins, -1 leaves.
 
-    None stands for "as in the last heartbeat".
+    None means "unchanged since the last heartbeat".
     """
 
     group_id: str = field("0+")

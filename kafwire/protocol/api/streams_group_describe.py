@@ -4,10 +4,10 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16,
 
 
 class StreamsGroupDescribeResponse(Response, key=89, versions="0-1", flexible="0+"):
-    """The answer to `StreamsGroupDescribeRequest`, errors per group.
+    """The response to `StreamsGroupDescribeRequest`, with errors per group.
 
-    `topology_description_status`: 0 not requested, 1 not stored, 2 the broker failed to fetch it, 3 available.
-    A member is on its way from `assignment` to `target_assignment`. `topology=None`: the group has none yet.
+    `topology_description_status`: 0 not requested, 1 not stored, 2 the broker failed to fetch it, 3 available. A member
+    moves from `assignment` to `target_assignment`. `topology=None`: the group has none yet.
     """
 
     class Endpoint(Struct):
@@ -109,7 +109,7 @@ class StreamsGroupDescribeResponse(Response, key=89, versions="0-1", flexible="0
 
 
 class StreamsGroupDescribeRequest(Request[StreamsGroupDescribeResponse], key=89, versions="0-1", flexible="0+"):
-    """Asks the coordinator of these Streams groups."""
+    """Asks the coordinator of these Streams groups for their description."""
 
     group_ids: list[str] = field("0+")
     include_authorized_operations: bool = field("0+")

@@ -1,17 +1,16 @@
 """StreamsGroupHeartbeat (88): joins, stays in and leaves a Kafka Streams group. See KIP-1071, KIP-1331.
 
-What is assigned is tasks: a subtopology and one partition number of its input topics.
+The assignment consists of tasks: a subtopology and one partition number of its input topics.
 """
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, int64, uint16
 
 
 class StreamsGroupHeartbeatResponse(Response, key=88, versions="0-1", flexible="0+"):
-    """The answer to `StreamsGroupHeartbeatRequest`. None: what was sent before still holds.
+    """The response to `StreamsGroupHeartbeatRequest`. None: unchanged since the last response.
 
-    `status` says what keeps the group from working well. Codes: 0 old topology, 1 source topics missing, 2 partition
-    counts do not fit, 3 internal topics missing, 4 application shuts down, 5 assignment comes later,
-    6 client tags are missing.
+    `status` has the group's problems. Codes: 0 old topology, 1 source topics missing, 2 partition counts do not fit, 3
+    internal topics missing, 4 application shuts down, 5 assignment comes later, 6 client tags are missing.
     """
 
     class Status(Struct):
@@ -54,10 +53,10 @@ class StreamsGroupHeartbeatResponse(Response, key=88, versions="0-1", flexible="
 
 
 class StreamsGroupHeartbeatRequest(Request[StreamsGroupHeartbeatResponse], key=88, versions="0-1", flexible="0+"):
-    """Says what the member runs. `member_epoch` 0 joins, -1 leaves, -2 leaves for a static member's return.
+    """Reports the member's tasks. `member_epoch` 0 joins, -1 leaves, -2 leaves until a static return.
 
-    None, or -1 for the timeout, stands for "as in the last heartbeat". The topology goes with the joining one only; its
-    copartition groups point into the lists of their subtopology by index.
+    None, or -1 for the timeout, means "unchanged since the last heartbeat". Only the joining request has the topology;
+    its copartition groups refer to the lists of their subtopology by index.
     """
 
     class KeyValue(Struct):

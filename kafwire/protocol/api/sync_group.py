@@ -1,10 +1,10 @@
-"""SyncGroup (14): hand out the assignments of a classic group's generation. See KIP-345, KIP-559."""
+"""SyncGroup (14): distribute the assignments of a classic group's generation. See KIP-345, KIP-559."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int16, int32
 
 
 class SyncGroupResponse(Response, key=14, versions="0-5", flexible="4+"):
-    """The answer to `SyncGroupRequest`: the member's own assignment, in the bytes that the leader gave for it."""
+    """The response to `SyncGroupRequest`: the member's own assignment, in the leader's bytes."""
 
     throttle_time_ms: int32 = field("1+", ignorable=True)
     error_code: int16 = field("0+")
@@ -14,9 +14,9 @@ class SyncGroupResponse(Response, key=14, versions="0-5", flexible="4+"):
 
 
 class SyncGroupRequest(Request[SyncGroupResponse], key=14, versions="0-5", flexible="4+"):
-    """Asks for the member's assignment; the leader's request brings everybody's, the others' lists are empty.
+    """Asks for the member's assignment; the leader's request has all assignments, the others' lists are empty.
 
-    Protocol type and name (version 5) must be those of the JoinGroup answer.
+    Protocol type and name (version 5) must be those of the JoinGroup response.
     """
 
     class SyncGroupRequestAssignment(Struct):

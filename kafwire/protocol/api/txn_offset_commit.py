@@ -4,7 +4,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class TxnOffsetCommitResponse(Response, key=28, versions="0-6", flexible="3+"):
-    """The answer to `TxnOffsetCommitRequest`, one result for each partition."""
+    """The response to `TxnOffsetCommitRequest`, one result for each partition."""
 
     class TxnOffsetCommitResponsePartition(Struct):
         partition_index: int32 = field("0+")
@@ -20,11 +20,11 @@ class TxnOffsetCommitResponse(Response, key=28, versions="0-6", flexible="3+"):
 
 
 class TxnOffsetCommitRequest(Request[TxnOffsetCommitResponse], key=28, versions="0-6", flexible="3+"):
-    """Commits offsets at the group's coordinator; they count once the transaction does.
+    """Commits offsets at the group's coordinator; they become valid when the transaction commits.
 
-    From version 3 the group's generation and member fence those who have lost the partitions. Version 5 also adds the
-    group to the transaction, as AddOffsetsToTxn does, and is for transactions of version 2 (KIP-890) only. Version 6
-    names topics by their ids.
+    From version 3 the group's generation and member fence members that have lost the partitions. Version 5 also adds
+    the group to the transaction, as AddOffsetsToTxn does, and is for transactions of version 2 (KIP-890) only. Version
+    6 names topics by their ids.
     """
 
     class TxnOffsetCommitRequestPartition(Struct):

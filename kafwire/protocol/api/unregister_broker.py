@@ -1,10 +1,10 @@
-"""UnregisterBroker (64): takes a broker that will not come back out of the cluster's metadata. See KIP-631."""
+"""UnregisterBroker (64): removes a broker that will not return from the cluster's metadata. See KIP-631."""
 
 from kafwire.protocol.spec import Request, Response, field, int16, int32
 
 
 class UnregisterBrokerResponse(Response, key=64, versions="0", flexible="0+"):
-    """The answer to `UnregisterBrokerRequest`."""
+    """The response to `UnregisterBrokerRequest`."""
 
     throttle_time_ms: int32 = field("0+")
     error_code: int16 = field("0+")
@@ -12,6 +12,6 @@ class UnregisterBrokerResponse(Response, key=64, versions="0", flexible="0+"):
 
 
 class UnregisterBrokerRequest(Request[UnregisterBrokerResponse], key=64, versions="0", flexible="0+"):
-    """Removes the registration of a broker, which should have been stopped for good before."""
+    """Removes the registration of a broker, which should have been stopped permanently before."""
 
     broker_id: int32 = field("0+")

@@ -12,6 +12,6 @@ class UnregisterControllerResponse(Response, key=94, versions="0", flexible="0+"
 
 
 class UnregisterControllerRequest(Request[UnregisterControllerResponse], key=94, versions="0", flexible="0+"):
-    """Removes the registration of a controller that the quorum has lost for good."""
+    """Removes the registration of a controller that the quorum has lost permanently."""
 
     controller_id: int32 = field("0+")

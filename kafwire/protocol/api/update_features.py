@@ -4,7 +4,7 @@ from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16,
 
 
 class UpdateFeaturesResponse(Response, key=57, versions="0-2", flexible="0+"):
-    """The answer to `UpdateFeaturesRequest`: from version 2 one error for all features, before it one for each."""
+    """The response to `UpdateFeaturesRequest`: from version 2 one error for all features, before it one for each."""
 
     class UpdatableFeatureResult(Struct):
         feature: str = field("0+")
@@ -21,7 +21,7 @@ class UpdateFeaturesRequest(Request[UpdateFeaturesResponse], key=57, versions="0
     """Sets features to `max_version_level`; 0 removes one.
 
     Upgrade type 1 only raises a level, 2 also lowers it if nothing gets lost, 3 lowers it in any case. Version 0 has
-    the one flag `allow_downgrade`.
+    only the flag `allow_downgrade`.
     """
 
     class FeatureUpdateKey(Struct):

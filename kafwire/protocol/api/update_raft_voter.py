@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (82): a voter tells the leader of the metadata quorum its own endpoints. See KIP-853.
+"""UpdateRaftVoter (82): a voter reports its endpoints to the leader of the metadata quorum. See KIP-853.
 
 Only controllers serve it.
 """
@@ -7,7 +7,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class UpdateRaftVoterResponse(Response, key=82, versions="0", flexible="0+"):
-    """The answer to `UpdateRaftVoterRequest`. `current_leader` tells a voter that asked the wrong node where to go."""
+    """The response to `UpdateRaftVoterRequest`. `current_leader` redirects a voter that asked the wrong node."""
 
     class CurrentLeader(Struct):
         leader_id: int32 = field("0+", default=-1)
@@ -21,7 +21,7 @@ class UpdateRaftVoterResponse(Response, key=82, versions="0", flexible="0+"):
 
 
 class UpdateRaftVoterRequest(Request[UpdateRaftVoterResponse], key=82, versions="0", flexible="0+"):
-    """Replaces the listeners and the range of `kraft.version` that the leader has for this voter."""
+    """Replaces the leader's entries of the voter's listeners and its range of `kraft.version`."""
 
     class Listener(Struct):
         name: str = field("0+")

@@ -7,7 +7,7 @@ from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int16,
 
 
 class VoteResponse(Response, key=52, versions="0-2", flexible="0+"):
-    """The answer to `VoteRequest`: the vote, and the leader that the voter knows, -1 if none."""
+    """The response to `VoteRequest`: the vote, and the leader that the voter knows, -1 if none."""
 
     class PartitionData(Struct):
         partition_index: int32 = field("0+")
@@ -31,9 +31,9 @@ class VoteResponse(Response, key=52, versions="0-2", flexible="0+"):
 
 
 class VoteRequest(Request[VoteResponse], key=52, versions="0-2", flexible="0+"):
-    """Asks a voter for its vote; the end of the candidate's log tells whether the candidate is eligible.
+    """Asks a voter for its vote; the end of the candidate's log shows whether the candidate is eligible.
 
-    With `pre_vote` (version 2) it asks only whether it would be given, and no epoch begins.
+    With `pre_vote` (version 2) it only asks whether the vote would be given, and no epoch begins.
     """
 
     class PartitionData(Struct):

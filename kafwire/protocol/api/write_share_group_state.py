@@ -1,14 +1,14 @@
-"""WriteShareGroupState (85): stores what changed in the delivery state of share-partitions. See KIP-932.
+"""WriteShareGroupState (85): stores changes of the delivery state of share-partitions. See KIP-932.
 
-Sent by a partition's leader to the share coordinator, not by clients. Version 1 adds the count that the group's lag is
-made from (KIP-1226).
+Sent by a partition's leader to the share coordinator, not by clients. Version 1 adds the count from which the group's
+lag is computed (KIP-1226).
 """
 
 from kafwire.protocol.spec import UUID, Request, Response, Struct, field, int8, int16, int32, int64
 
 
 class WriteShareGroupStateResponse(Response, key=85, versions="0-1", flexible="0+"):
-    """The answer to `WriteShareGroupStateRequest`, errors per partition. It has no throttle time."""
+    """The response to `WriteShareGroupStateRequest`, with errors per partition. It has no throttle time."""
 
     class PartitionResult(Struct):
         partition: int32 = field("0+")
@@ -23,7 +23,7 @@ class WriteShareGroupStateResponse(Response, key=85, versions="0-1", flexible="0
 
 
 class WriteShareGroupStateRequest(Request[WriteShareGroupStateResponse], key=85, versions="0-1", flexible="0+"):
-    """Writes batches over those stored; `start_offset` -1 leaves the start as it is.
+    """Writes batches over the stored ones; `start_offset` -1 leaves the start unchanged.
 
     `delivery_state` is as in `ReadShareGroupStateResponse`. Old epochs of leader or state are fenced.
     """

@@ -1,10 +1,10 @@
-"""WriteTxnMarkers (27): put the ends of transactions into logs; sent by brokers. See KIP-98, KIP-1228."""
+"""WriteTxnMarkers (27): write the end markers of transactions to logs; sent by brokers. See KIP-98, KIP-1228."""
 
 from kafwire.protocol.spec import Request, Response, Struct, field, int8, int16, int32, int64
 
 
 class WriteTxnMarkersResponse(Response, key=27, versions="1-2", flexible="1+"):
-    """The answer to `WriteTxnMarkersRequest`, one result for each partition of each marker."""
+    """The response to `WriteTxnMarkersRequest`, one result for each partition of each marker."""
 
     class WritableTxnMarkerPartitionResult(Struct):
         partition_index: int32 = field("0+")
@@ -22,9 +22,9 @@ class WriteTxnMarkersResponse(Response, key=27, versions="1-2", flexible="1+"):
 
 
 class WriteTxnMarkersRequest(Request[WriteTxnMarkersResponse], key=27, versions="1-2", flexible="1+"):
-    """Has leaders write commit markers (`transaction_result` true) or abort markers.
+    """Makes leaders write commit markers (`transaction_result` true) or abort markers.
 
-    `transaction_version` is that of the cluster's feature: 2 where a producer's epoch grows with every transaction.
+    `transaction_version` is that of the cluster's feature: 2 if a producer's epoch grows with every transaction.
     """
 
     class WritableTxnMarkerTopic(Struct):

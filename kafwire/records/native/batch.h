@@ -1,6 +1,6 @@
-/* The header of a record batch, and those of a slice of batches: the one place that reads them.
+/* The header of a record batch, and of a slice of batches: parsed only here.
  *
- * Kafka's protocol guide, "Record Batch". Inline, so that each extension has its own copy and none shares state. */
+ * Kafka's protocol guide, "Record Batch". Inline, so that each extension has its own copy, without shared state. */
 #ifndef KAFWIRE_BATCH_H
 #define KAFWIRE_BATCH_H
 
@@ -10,17 +10,17 @@
 #include "kafwire/memory/native/bytes.h"
 
 enum {
-    KW_LOG_OVERHEAD = 12, /* base offset and length, which the length does not count */
+    KW_LOG_OVERHEAD = 12,  /* base offset and length, which are not counted in the length */
     KW_MAGIC_AT = 16,
     /* of magic 2: */
     KW_CRC_AT = 17,
-    KW_CRC_FROM = 21, /* the checksum covers what stands from here on */
+    KW_CRC_FROM = 21,  /* the checksum covers the bytes from here on */
     KW_BATCH_HEADER = 61 /* bytes before the records */
 };
 
 typedef struct kw_batch_header {
     int64_t base_offset;
-    int32_t length; /* of what stands behind it */
+    int32_t length;  /* of the bytes after it */
     int32_t leader_epoch;
     int8_t magic;
     uint32_t crc;
@@ -33,13 +33,13 @@ typedef struct kw_batch_header {
     int32_t count;
 } kw_batch_header;
 
-/* 1: data begins with a whole batch (or message of magic 0 or 1), described in *out. 0: it ends before the batch does.
- * -1: that cannot be a batch, as *reason says. */
+/* 1: data begins with a whole batch (or message of magic 0 or 1), described in *out. 0: data ends before the batch
+ * does. -1: not a batch; *reason has the cause. */
 static inline int kw_batch_header_read(const uint8_t *data, size_t size, kw_batch_header *out, const char **reason) {
     if (size < KW_LOG_OVERHEAD) return 0;
     out->base_offset = kw_be64(data);
     out->length = kw_be32(data + 8);
-    /* What the oldest message takes. Said early, or a negative length would look like a batch that is cut off. */
+    /* The smallest message. Checked early, as a negative length would look like a truncated batch. */
     if (out->length < 14) {
         *reason = "a batch length below the smallest batch";
         return -1;
@@ -47,7 +47,7 @@ static inline int kw_batch_header_read(const uint8_t *data, size_t size, kw_batc
     if (size <= KW_MAGIC_AT) return 0;
     out->magic = (int8_t)data[KW_MAGIC_AT];
     if (out->magic < 0 || out->magic > 2) {
-        *reason = "a magic byte that does not exist";
+        *reason = "an unknown magic byte";
         return -1;
     }
     if (out->length < (out->magic == 2 ? KW_BATCH_HEADER - KW_LOG_OVERHEAD : out->magic == 1 ? 22 : 14)) {
@@ -78,23 +78,22 @@ static inline int kw_batch_header_read(const uint8_t *data, size_t size, kw_batc
     return 1;
 }
 
-/* The whole batches at the start of a slice of an answer. */
+/* The whole batches at the start of a slice of a response. */
 typedef struct kw_batches {
-    size_t size;          /* bytes of them, up to the first that is cut off or wrong */
-    int64_t first;        /* the base offset of the first; -1: none is whole */
-    int64_t first_end;    /* the offset behind the first */
-    int64_t next;         /* the offset behind the last; -1 */
+    size_t size;  /* their bytes, up to the first truncated or invalid one */
+    int64_t first;  /* the base offset of the first; -1: none is whole */
+    int64_t first_end;  /* the offset after the first */
+    int64_t next;  /* the offset after the last; -1 */
     int32_t leader_epoch; /* of the last; -1 */
     int8_t oldest_magic;
 } kw_batches;
 
-/* 0, or -1 with the reason. `start` is the offset that was asked for, `high_watermark` the one that the answer names,
- * or negative.
+/* 0, or -1 with the reason. `start` is the requested offset, `high_watermark` that of the response, or negative.
  *
- * No checksum covers a base offset: one that jumps ahead would be a hole that nobody notices. The high watermark limits
- * that. A broker notes it before it reads the log, so there may be batches above it, written in between; but they are
- * the youngest there are, which no compaction has touched: each begins where the one before it ends, and has as many
- * records as offsets. */
+ * No checksum covers a base offset: a jump ahead would look like a gap, unnoticed. The high watermark limits that. A
+ * broker notes it before it reads the log, so there may be batches above it, written in between; but they are the
+ * youngest, which no compaction has touched: each begins where the one before it ends, and has as many records as
+ * offsets. */
 static inline int kw_batches_read(const uint8_t *data, size_t size, int64_t start, int64_t high_watermark,
                                   kw_batches *out, const char **reason) {
     kw_batch_header header;
@@ -104,7 +103,7 @@ static inline int kw_batches_read(const uint8_t *data, size_t size, int64_t star
         if (got <= 0) return got;
         if (header.base_offset < 0 || header.last_offset_delta < 0 ||
             header.base_offset > INT64_MAX - 1 - header.last_offset_delta) {
-            *reason = "offsets below zero or above the largest";
+            *reason = "offsets below zero or above the maximum";
             return -1;
         }
         if (header.base_offset < out->next) {
@@ -113,7 +112,7 @@ static inline int kw_batches_read(const uint8_t *data, size_t size, int64_t star
         }
         if (high_watermark >= 0) {
             if (header.base_offset > high_watermark && header.base_offset > (start > out->next ? start : out->next)) {
-                *reason = "a base offset above the high watermark that does not go on from the batch before it: "
+                *reason = "a base offset above the high watermark that does not follow the batch before it: "
                           "bytes were changed in the log or on their way";
                 return -1;
             }

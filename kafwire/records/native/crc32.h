@@ -15,7 +15,7 @@ static const uint32_t kw_crc32_table[4][256] = {
     KW_CRC_TABLE(0xED59B63B, 0x9B14583D, 0xA032AF3E, 0x5019579F, 0xC5B428EF, 0x8F629757, 0xAA09C88B, 0xB8BC6765),
 };
 
-/* Slice-by-4: four table look-ups for four bytes, independent of each other. */
+/* Slice-by-4: four independent table look-ups for four bytes. */
 static inline uint32_t kw_crc32(const uint8_t *p, size_t size) {
     uint32_t crc = 0xFFFFFFFFu;
     for (; size >= 4; p += 4, size -= 4) {

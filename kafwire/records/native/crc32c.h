@@ -1,7 +1,7 @@
 /* CRC-32C (Castagnoli, reflected polynomial 0x82F63B78), the checksum of magic 2 record batches.
  *
- * The fastest way the processor offers is chosen when the library is loaded: AVX-512 with VPCLMULQDQ, or SSE4.2 with
- * PCLMULQDQ, on x86-64, the CRC instructions on ARMv8, tables elsewhere. */
+ * The fastest implementation for the processor is chosen when the library is loaded: AVX-512 with VPCLMULQDQ, or SSE4.2
+ * with PCLMULQDQ, on x86-64, the CRC instructions on ARMv8, tables elsewhere. */
 #ifndef KAFWIRE_CRC32C_H
 #define KAFWIRE_CRC32C_H
 

@@ -1,8 +1,8 @@
 /* The look-up table of a reflected CRC as a constant, which several extensions may have.
  *
  * The entry of a byte is the sum of those of its bits, so eight numbers make a table: the entry of 128, which is the
- * polynomial itself, then of 64, and so on down to 1; each is the one before it, moved on by one bit. Going on like that
- * gives the table for a byte that stands one place, two places, ... further from the end. */
+ * polynomial itself, then of 64, and so on down to 1; each is the previous one, advanced by one bit. Continuing in this
+ * way gives the table for a byte that is one place, two places, ... further from the end. */
 #ifndef KAFWIRE_CRC_TABLE_H
 #define KAFWIRE_CRC_TABLE_H
 

@@ -9,27 +9,28 @@ enum {
     BLOCK = 1 << 16,
     TABLE_BITS = 14,
     MIN_MATCH = 4,
-    LAST_LITERALS = 5, /* so many bytes of a block are never part of a match */
-    /* No match begins nearer to the end. The format asks for 12 bytes; 32 let literals be copied in pieces of 16. */
+    LAST_LITERALS = 5,  /* the last bytes of a block, which are never part of a match */
+    /* No match begins closer to the end. The format requires 12 bytes; 32 allow literals to be copied in pieces of 16.
+       */
     MARGIN = 32,
-    FIRST_STEPS = 16, /* positions looked at before they are two bytes apart, then three, ... */
+    FIRST_STEPS = 16,  /* positions searched before the step grows to two bytes, then three, ... */
     HEADER = 7,
     FRAMING = 4, /* a block's length */
-    NOT_COMPRESSED = 0x80 /* of the length's last byte */
+    NOT_COMPRESSED = 0x80  /* in the length's last byte */
 };
 
 /* magic; version 1, independent blocks; blocks of at most 64 KiB; the header's checksum (the second byte of xxHash-32
  * of the two bytes before it) */
 static const uint8_t FRAME[HEADER] = {0x04, 0x22, 0x4D, 0x18, 0x60, 0x40, 0x82};
 
-/* Of the first five of eight loaded bytes: a match of five is nearly as common as one of four, and worth more. */
+/* Hash of the first five of eight loaded bytes: a match of five is nearly as common as one of four, and better. */
 static inline uint32_t hash(uint64_t bytes) {
     return (uint32_t)((bytes << 24) * 889523592379u >> (64 - TABLE_BITS));
 }
 
 static inline uint32_t first_four(uint64_t bytes) { return (uint32_t)bytes; }
 
-/* What does not fit in the half of a token. */
+/* The part of a length that does not fit in its half of a token. */
 static inline uint8_t *put_rest(uint8_t *to, size_t length) {
     for (; length >= 255; length -= 255) *to++ = 255;
     *to++ = (uint8_t)length;
@@ -44,8 +45,8 @@ static uint8_t *put_last(uint8_t *to, const uint8_t *from, size_t count) {
     return to + count;
 }
 
-/* `count` literals, then a copy of `length` bytes from `distance` back. 32 bytes of what is behind the literals can be
- * read. */
+/* `count` literals, then a copy of `length` bytes from `distance` back. 32 bytes after the literals must be readable.
+   */
 static inline uint8_t *put_sequence(uint8_t *to, const uint8_t *from, size_t count, size_t distance, size_t length) {
     uint8_t *token = to++;
     uint8_t halves;
@@ -74,9 +75,8 @@ static inline uint8_t *put_sequence(uint8_t *to, const uint8_t *from, size_t cou
     return to;
 }
 
-/* One block: greedy matches. Two positions are under way at a time: the next one's hash is computed while this one's
- * candidate is fetched. A slot that was never filled points to the start of the block, which is as good a candidate as
- * any. */
+/* One block: greedy matches. Two positions are processed at a time: the next one's hash is computed while this one's
+ * candidate is loaded. An empty slot points to the start of the block, which is as good a candidate as any. */
 static size_t encode_block(const uint8_t *start, size_t size, uint8_t *out) {
     uint16_t positions[1 << TABLE_BITS];
     const uint8_t *in = start, *pending = start, *end = start + size, *candidate;
@@ -130,7 +130,7 @@ rest:
 
 size_t kw_lz4_bound(size_t size) {
     size_t blocks = size / BLOCK + 1;
-    /* A block that does not compress is first written as literals, longer than it is. */
+    /* A block that does not compress is first written as literals, which takes more than its size. */
     return HEADER + size + blocks * FRAMING + BLOCK / 255 + MARGIN + 64;
 }
 

@@ -1,4 +1,4 @@
-/* What the encoders of Snappy and LZ4 share: how far two places agree. */
+/* Shared by the encoders of Snappy and LZ4: the length of a match. */
 #ifndef KAFWIRE_MATCH_H
 #define KAFWIRE_MATCH_H
 
@@ -7,7 +7,7 @@
 
 #include "kafwire/memory/native/bytes.h"
 
-/* How many bytes at `a` and at `b`, which is the later one, are the same; no byte at or after `end` is looked at. */
+/* The number of equal bytes at `a` and at `b`, the later place; no byte at or after `end` is read. */
 static inline size_t match_length(const uint8_t *a, const uint8_t *b, const uint8_t *end) {
     const uint8_t *start = b;
     while (end - b >= 8) {

@@ -43,7 +43,7 @@ int kw_snappy_decode(const uint8_t *source, size_t size, uint8_t *out, size_t le
             if ((size_t)(in_end - in) <= count || (size_t)(out_end - to) <= count) return -1;
             count++;
             if (count <= 16 && in_end - in >= 16) {
-                kw_copy16(to, in); /* up to 15 bytes too many: they land in output still to come, or in the slack */
+                kw_copy16(to, in);  /* up to 15 bytes too many: into output still to come, or the slack */
             } else {
                 memcpy(to, in, count);
             }
@@ -71,8 +71,8 @@ int kw_snappy_decode(const uint8_t *source, size_t size, uint8_t *out, size_t le
         if (distance == 0 || distance > (size_t)(to - out) || count > (size_t)(out_end - to)) return -1;
         uint8_t *next = to + count;
         const uint8_t *from = to - distance;
-        /* A copy may overlap itself: it repeats a pattern of `distance` bytes. Each short step is right for its first
-         * `distance` bytes and doubles what is there, until 16-byte steps no longer overlap. */
+        /* A copy may overlap itself: it repeats a pattern of `distance` bytes. Each short step is correct for its first
+         * `distance` bytes and doubles them, until 16-byte steps no longer overlap. */
         while (distance < 16 && to < next) {
             kw_copy16(to, from);
             to += distance;
@@ -110,7 +110,7 @@ static uint8_t *put_copy(uint8_t *to, size_t distance, size_t count) {
             *to++ = (uint8_t)distance;
             return to;
         }
-        /* leave at least 4 bytes for the last piece, so that it may take the short form */
+        /* leave at least 4 bytes for the last piece, so that it may use the short form */
         size_t piece = count <= 64 ? count : count < 68 ? 60 : 64;
         *to++ = (uint8_t)((piece - 1) << 2 | COPY_16);
         *to++ = (uint8_t)distance;

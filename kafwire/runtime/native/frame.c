@@ -8,16 +8,16 @@
 
 #include "kafwire/memory/native/bytes.h"
 
-/* The stash takes whatever a receive brings: many small responses cost one system call. A frame that is larger than
- * THROUGH_STASH moves to a buffer of its own with its first bytes; everything after them is received in place. */
+/* The stash takes whatever a receive returns: many small responses cost one system call. The first bytes of a frame
+ * larger than THROUGH_STASH move to a buffer of its own; everything after them is received in place. */
 enum { STASH = 64 << 10, THROUGH_STASH = 16 << 10, PREFIX = 4, CORRELATION = 4 };
 
-/* The promise about hostile prefixes. A frame's buffer is allocated when its first 8 bytes (size and an expected
+/* The protection against hostile prefixes. A frame's buffer is allocated when its first 8 bytes (size and an expected
  * correlation id) are here, at full size up to this many bytes; that is address space, and the kernel backs a page only
- * when received bytes are written to it, so memory in use is justified by bytes received. Above it, the buffer
- * grows by doubling as bytes arrive: neither the address space of a frame nor what the pool counts for it exceeds
- * the larger of 32 MiB and four times what has been received. The price is one copy per doubling, and honest fetches of
- * 8 or 16 MiB (plus the broker's one oversize batch) never pay it. */
+ * when received bytes are written to it, so memory in use is justified by bytes received. Above it, the buffer grows by
+ * doubling as bytes arrive: neither the address space of a frame nor its charge to the pool exceeds the larger of 32
+ * MiB and four times the bytes received. The price is one copy per doubling, and honest fetches of 8 or 16 MiB (plus
+ * the broker's one oversize batch) never pay it. */
 static const size_t WHOLE = (size_t)32 << 20;
 
 void kw_list_append(kw_list *list, kw_completion *completion) {
@@ -197,7 +197,7 @@ int kw_frames_receive_space(kw_frames *frames, uint8_t **data, size_t *size) {
     }
     if (!frames->stash && !(frames->stash = kw_buf_new(frames->pool, STASH)))
         return poison(frames, KW_POISON_MEMORY, STASH, 0);
-    /* What is left in the stash is less than one small frame, so this moves little and always leaves room. */
+    /* The rest in the stash is less than one small frame, so this moves little and always makes room. */
     if (frames->stash_start) {
         memmove(frames->stash->data, frames->stash->data + frames->stash_start,
                 frames->stash_end - frames->stash_start);
@@ -209,10 +209,10 @@ int kw_frames_receive_space(kw_frames *frames, uint8_t **data, size_t *size) {
     return 0;
 }
 
-/* The frame belongs to the oldest request, or to nobody. Checked before a byte is allocated for it. */
+/* The frame must belong to the oldest request. Checked before memory is allocated for it. */
 static int check_correlation(kw_frames *frames, int32_t correlation_id) {
     kw_request *oldest = frames->oldest;
-    int sending = oldest && oldest == frames->sending; /* then nothing before it is owed an answer */
+    int sending = oldest && oldest == frames->sending;  /* then no earlier request waits for a response */
     if (!oldest || (sending && (oldest->correlation_id != correlation_id || !oldest->expect_response)))
         return poison(frames, KW_POISON_UNSOLICITED, correlation_id, 0);
     if (sending) return poison(frames, KW_POISON_UNSENT, correlation_id, 0);
@@ -284,14 +284,14 @@ void kw_frames_reason(const kw_frames *frames, char *text, size_t size) {
         snprintf(text, size, "bad frame: size prefix %lld exceeds the limit of %lld bytes", found, wanted);
         break;
     case KW_POISON_CORRELATION:
-        snprintf(text, size, "bad response: correlation id %lld, but the oldest request owed an answer has %lld", found,
+        snprintf(text, size, "bad response: correlation id %lld, but the oldest pending request has %lld", found,
                  wanted);
         break;
     case KW_POISON_UNSOLICITED:
-        snprintf(text, size, "bad response: correlation id %lld, but no answer is owed", found);
+        snprintf(text, size, "bad response: correlation id %lld, but no request is pending", found);
         break;
     case KW_POISON_UNSENT:
-        snprintf(text, size, "bad response: correlation id %lld answers a request that has not left in full", found);
+        snprintf(text, size, "bad response: correlation id %lld is that of a request not fully sent", found);
         break;
     case KW_POISON_MEMORY:
         snprintf(text, size, "no memory for a frame of %lld bytes", found);

@@ -20,17 +20,17 @@
 
 _Static_assert(EAGAIN == EWOULDBLOCK, "one name will do for a socket that is empty or full");
 
-/* Locks. Each connection has one, over its frames and its state. The loop has two: `lock` over the table and the list
- * of connections that want attention, and `out_lock` over what has completed. A connection's lock may be held while one
- * of these two is taken, never the other way round, and the two never together. No lock is held while bytes move:
- * submitters may hold the GIL.
+/* Locks. Each connection has one, for its frames and its state. The loop has two: `lock` for the table and the list of
+ * connections that want attention, and `out_lock` for completions. A thread that holds a connection's lock may take one
+ * of these two, never the other way round, and never both. No lock is held while bytes move: submitters may hold the
+ * GIL.
  *
- * Sockets are the I/O thread's alone: opened, sent to, received from and closed there, so nobody can hit a descriptor
- * that was closed and reused. Submitters could send small requests themselves and save a wake-up; measured, that gained
- * nothing in latency, and lost the batching of several requests into one call. */
+ * The I/O thread alone opens, uses and closes sockets, so no other thread can use a descriptor that was closed and
+ * reused. Submitters could send small requests themselves and save a wake-up; measured, that gained nothing in latency,
+ * and lost the batching of several requests into one call. */
 
-/* One call moves at most STEP bytes; after TURN bytes of one connection (at most a STEP more) the others are looked at.
- * Tests make both small. */
+/* One call moves at most STEP bytes; after TURN bytes of one connection (at most a STEP more) the others get their
+ * turn. Tests make both small. */
 #ifndef KW_STEP
 #define KW_STEP (1 << 20)
 #define KW_TURN (4 << 20)
@@ -49,20 +49,20 @@ enum {
 enum { NEW, CONNECTING, HANDSHAKING, OPEN, DEAD };
 
 typedef struct connection {
-    kw_completion connected; /* these two hold a reference while they are out */
+    kw_completion connected;  /* these two hold a reference while they are in `out` */
     kw_closing closing;
     uint32_t refs; /* atomic */
     uint32_t id;
-    struct connection *chain;     /* loop->lock: in its bucket */
-    struct connection *next_busy; /* loop->lock: in the list for attention, which holds a reference */
+    struct connection *chain;  /* loop->lock: next in its bucket */
+    struct connection *next_busy;  /* loop->lock: next in the list for attention, which holds a reference */
     int busy;
     pthread_mutex_t lock;
     int state;
-    kw_watched socket;  /* the I/O thread's, as the next three are */
-    kw_stream *stream;  /* what carries the bytes; `plain`, unless another one was given */
+    kw_watched socket;  /* used by the I/O thread only, as are the next three */
+    kw_stream *stream;  /* moves the bytes; `plain`, unless the caller gave one */
     kw_stream plain;
-    int receive_again;  /* the socket need not be readable for that */
-    int low_water;      /* so many bytes make the socket readable; 0 is the system's own number, 1 */
+    int receive_again;  /* receive without waiting for the socket to be readable */
+    int low_water;  /* SO_RCVLOWAT; 0: not set, so 1 */
     int close_wanted;
     kw_frames frames;
     kw_response_filter filter;
@@ -92,10 +92,10 @@ struct kw_loop {
 
     pthread_mutex_t out_lock;
     kw_list out;
-    posted *posts[BUCKETS]; /* those in `out`, by cookie */
+    posted *posts[BUCKETS];  /* those in `out`, by cookie */
     int notified, stopped;
-    int filtering; /* atomic: a response filter is shown answers that are not in `out` yet */
-    int told;      /* kw_loop_tell came while they were not */
+    int filtering;  /* atomic: a response filter sees responses that are not in `out` yet */
+    int told;  /* kw_loop_tell was called meanwhile */
 
     pthread_mutex_t stop_lock;
     int joined;
@@ -139,8 +139,8 @@ void kw_completion_free(kw_completion *completion) {
     }
 }
 
-/* out_lock is held. The descriptor is readable while `out` is not empty, since both change under the lock; but for
- * answers that a response filter keeps quiet about. */
+/* out_lock is held. The descriptor is readable while `out` is not empty, since both change under the lock; except for
+ * responses that a response filter takes. */
 static void notify(kw_loop *loop) {
     if (loop->notified) return;
     loop->notified = 1;
@@ -155,13 +155,13 @@ static void publish(kw_loop *loop, kw_completion *completion) {
     pthread_mutex_unlock(&loop->out_lock);
 }
 
-/* The connection's lock is held, so its completions come out in order, and none after CLOSED. */
+/* The connection's lock is held, so its completions are published in order, and none after CLOSED. */
 static void publish_frames(kw_loop *loop, connection *c) {
     kw_list *done = &c->frames.done;
     if (!done->first) return;
-    int later = c->filter != NULL; /* whoever gets an answer from the response filter calls kw_loop_tell */
-    /* They may call it before the answer is in `out`. They got the answer under a lock of the filter's, and so see
-     * this. */
+    int later = c->filter != NULL;  /* the thread that takes a response from the filter calls kw_loop_tell */
+    /* It may call before the response is in `out`. It got the response under a lock of the filter, and so sees this
+     * store. */
     if (later) __atomic_store_n(&loop->filtering, 1, __ATOMIC_RELAXED);
     for (kw_completion *each = done->first; each; each = each->next) {
         each->connection = c->id;
@@ -223,15 +223,15 @@ kw_completion *kw_loop_drain(kw_loop *loop, int *error) {
     return first;
 }
 
-/* ---- what the I/O thread does with one connection ---- */
+/* ---- the I/O thread's work on one connection ---- */
 
 static void close_now(kw_loop *loop, connection *c, int error, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* The I/O thread only, without the connection's lock, and holding a reference of its own if it looks at the connection
- * afterwards. Everything queued or owed an answer is dropped: CLOSED stands for it. shutdown() first: a process forked
- * meanwhile holds copies of the descriptor, and without it the peer would not hear of the end before that process is
- * gone too. */
+/* The I/O thread only, without the connection's lock; the caller holds a reference if it uses the connection
+ * afterwards. All queued and pending requests are dropped: CLOSED stands for them. shutdown() first: a process forked
+ * meanwhile holds copies of the descriptor, and without shutdown the peer would see no end of the connection before
+ * that process exits. */
 static void close_now(kw_loop *loop, connection *c, int error, const char *format, ...) {
     va_list arguments;
     pthread_mutex_lock(&c->lock);
@@ -276,7 +276,7 @@ static void close_by_errno(kw_loop *loop, connection *c, int error, const char *
     close_now(loop, c, error, "%s failed: %s", what, meaning);
 }
 
-/* By what the stream says, or else by the number. */
+/* The reason is the stream's text, or else the errno's. */
 static void close_by_stream(kw_loop *loop, connection *c, int error, const char *what) {
     if (c->stream->reason[0])
         close_now(loop, c, error, "%s", c->stream->reason);
@@ -284,9 +284,9 @@ static void close_by_stream(kw_loop *loop, connection *c, int error, const char 
         close_by_errno(loop, c, error, what);
 }
 
-/* One send call, of what was pending when it began. Bytes sent, 0 for nothing to send, or a negative errno, -EAGAIN as
- * soon as the socket is full. The lock is not held during the call: only this thread takes requests from the queue, so
- * what is being sent stays where it is. */
+/* One send call, of the bytes pending when it began. Returns bytes sent, 0 for nothing to send, or a negative errno,
+ * -EAGAIN as soon as the socket is full. The lock is not held during the call: only this thread takes requests from the
+ * queue, so the slices being sent stay in place. */
 static ssize_t send_step(kw_loop *loop, connection *c) {
     struct iovec slices[SLICES];
     size_t room = STEP;
@@ -309,7 +309,7 @@ static ssize_t send_step(kw_loop *loop, connection *c) {
     count(&loop->statistics.frames_out, c->frames.frames_out - frames);
     publish_frames(loop, c);
     pthread_mutex_unlock(&c->lock);
-    /* Short of what was offered: the socket is full, and another call would only hear so. */
+    /* A short send: the socket is full, and another call would only report that. */
     return room + (size_t)sent < STEP ? -EAGAIN : sent;
 }
 
@@ -317,7 +317,7 @@ static void set_option(int fd, int level, int name, int value);
 static void receive(kw_loop *loop, connection *c, size_t turn);
 static void want_attention(kw_loop *loop, connection *c);
 
-/* Sends until the socket is full or the turn is over, then watches for what is needed. */
+/* Sends until the socket is full or the turn is over, then watches the socket as needed. */
 static void flush(kw_loop *loop, connection *c) {
     ssize_t sent = 0;
     for (size_t turn = TURN; turn; turn -= (size_t)sent < turn ? (size_t)sent : turn) {
@@ -327,7 +327,7 @@ static void flush(kw_loop *loop, connection *c) {
     int error = sent < 0 && sent != -EAGAIN ? (int)-sent : 0;
     const char *what = "send";
     if (!error) {
-        /* Under the lock: a submitter who finds bytes pending before his own relies on this watch. */
+        /* Under the lock: a submitter that finds bytes pending before its own relies on this watch. */
         pthread_mutex_lock(&c->lock);
         int writes = c->frames.pending_bytes || c->stream->wants_write;
         if (kw_poller_watch(&loop->poller, &c->socket, KW_READABLE | (writes ? KW_WRITABLE : 0))) {
@@ -337,8 +337,8 @@ static void flush(kw_loop *loop, connection *c) {
         pthread_mutex_unlock(&c->lock);
     }
     if (error) {
-        /* Answers that came before the failure may still wait in the socket, and each one read is a request whose fate
-         * is known. */
+        /* Responses that came before the failure may still be in the socket; each one read decides the fate of a
+         * request. */
         receive(loop, c, SIZE_MAX);
         close_by_stream(loop, c, error, what);
     }
@@ -355,9 +355,9 @@ static void close_poisoned(kw_loop *loop, connection *c) {
     close_now(loop, c, error, "%s", reason);
 }
 
-/* In the middle of a large frame the thread is woken for a burst of bytes, not for each packet, or record of TLS. What is
- * missing of the frame comes in any case, or the connection's end, which wakes too; what TLS holds of it already is less
- * than a record. */
+/* In the middle of a large frame the thread is woken for a burst of bytes, not for each packet or TLS record. The rest
+ * of the frame comes in any case, or the connection's end, which wakes too; TLS holds less than a record of it already.
+   */
 static void choose_low_water(connection *c, size_t missing) {
 #if KW_EPOLL
     int wanted = missing >= 2 * (size_t)BURST ? BURST : 0;
@@ -370,7 +370,7 @@ static void choose_low_water(connection *c, size_t missing) {
 }
 
 /* Receives until the socket is empty or `turn` bytes have come. The lock is not held during recv(): the space belongs
- * to the receiving side of the frames, which is this thread's alone. */
+ * to the receiving side of the frames, which only this thread uses. */
 static void receive(kw_loop *loop, connection *c, size_t turn) {
     uint8_t *data = NULL;
     size_t room = 0;
@@ -423,7 +423,7 @@ static void on_open(kw_loop *loop, connection *c) {
     publish(loop, &c->connected);
     pthread_mutex_unlock(&c->lock);
     flush(loop, c);
-    /* With the end of its handshake the peer may have sent more, which the socket does not show any more. */
+    /* The peer may have sent more with the end of its handshake; the socket does not show that. */
     if (c->state == OPEN && c->stream->do_->has_more(c->stream)) receive(loop, c, TURN);
 }
 
@@ -438,7 +438,7 @@ static void go_on_with_handshake(kw_loop *loop, connection *c) {
 }
 
 static void on_connected(kw_loop *loop, connection *c) {
-    /* A connect() to a free port of this host may pick that very port for its own end and so reach itself. */
+    /* A connect() to a free port of this host may choose that port for its own end, and so reach itself. */
     struct sockaddr_storage mine, theirs;
     socklen_t mine_size = sizeof mine, theirs_size = sizeof theirs;
     memset(&mine, 0, sizeof mine);
@@ -470,7 +470,7 @@ static void set_option(int fd, int level, int name, int value) {
 }
 
 static void start_connecting(kw_loop *loop, connection *c) {
-    /* Closed on exec from the first moment: another thread may be starting a program. */
+    /* Close-on-exec from the start: another thread may be starting a program. */
 #ifdef SOCK_CLOEXEC
     int fd = socket(c->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 #else
@@ -482,7 +482,7 @@ static void start_connecting(kw_loop *loop, connection *c) {
         close_by_errno(loop, c, error, "socket");
         return;
     }
-    /* Options are wishes: a system that refuses one still has a connection. */
+    /* Options are optional: if the system refuses one, the connection still works. */
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 #ifdef TCP_KEEPIDLE
@@ -505,7 +505,7 @@ static void start_connecting(kw_loop *loop, connection *c) {
     pthread_mutex_unlock(&c->lock);
     if (!connect(fd, (struct sockaddr *)&c->address, c->address_size)) {
         on_connected(loop, c);
-    } else if (errno != EINPROGRESS && errno != EINTR) { /* interrupted: it goes on in the background as well */
+    } else if (errno != EINPROGRESS && errno != EINTR) {  /* interrupted: the connect continues in the background */
         close_by_errno(loop, c, errno, "connect");
     } else if (kw_poller_watch(&loop->poller, &c->socket, KW_WRITABLE)) {
         close_by_errno(loop, c, errno, "poll");
@@ -513,14 +513,14 @@ static void start_connecting(kw_loop *loop, connection *c) {
 }
 
 static void on_ready(kw_loop *loop, connection *c, int ready) {
-    connection_ref(c); /* closing gives up the table's reference, which may be the last */
-    /* Only this thread changes `state`, so it may look without the lock. */
+    connection_ref(c);  /* closing drops the table's reference, which may be the last */
+    /* Only this thread changes `state`, so it may read it without the lock. */
     if (c->state == CONNECTING) {
         on_connect_ready(loop, c);
     } else if (c->state == HANDSHAKING) {
         go_on_with_handshake(loop, c);
     } else {
-        /* Either direction may have waited for the other one's readiness. */
+        /* Either direction may have waited for the socket to be ready for the other. */
         int crossed = c->stream->wants_write;
         if (c->state == OPEN && (ready & KW_READABLE || crossed)) receive(loop, c, TURN);
         if (c->state == OPEN && (ready & KW_WRITABLE || crossed != c->stream->wants_write)) flush(loop, c);
@@ -551,8 +551,8 @@ static connection *take_busy(kw_loop *loop, int *stopping) {
     return first;
 }
 
-/* The connections of a taken list stay `busy` until it is their turn: as long as one is, nobody else links it anywhere,
- * so the taken list stays whole. Whoever wants attention before this call gets it by the attention that follows it. */
+/* The connections of a taken list stay `busy` until their turn: while one is busy, no other thread links it anywhere,
+ * so the taken list stays intact. A request for attention before this call is served by the attention after it. */
 static connection *next_busy(kw_loop *loop, connection *c) {
     pthread_mutex_lock(&loop->lock);
     connection *next = c->next_busy;
@@ -574,14 +574,14 @@ static void *run(void *argument) {
         int n = kw_poller_wait(&loop->poller, events);
         count(&loop->statistics.polls, 1);
         if (n < 0 && errno != EINTR) {
-            /* Somebody closed descriptors that are not theirs. Waiting is impossible, and trying again would spin. */
+            /* Other code closed these descriptors. Waiting is impossible, and retrying would spin. */
             reason = "the I/O thread lost its descriptors: something in this process closed them";
             pthread_mutex_lock(&loop->lock);
             loop->stopping = 1;
             pthread_mutex_unlock(&loop->lock);
         }
-        /* A connection is at most once among the events and can only be closed by its own, so none of them is
-         * stale. Whatever else closes connections comes afterwards. */
+        /* A connection is at most once among the events and can only be closed by its own event, so none of them is
+         * stale. All other closing comes afterwards. */
         for (int i = 0; i < n; i++) {
             if (events[i].watched)
                 on_ready(loop, owner_of(events[i].watched), events[i].ready);
@@ -595,7 +595,7 @@ static void *run(void *argument) {
             connection_unref(c);
         }
     }
-    /* No new connection enters the table any more, and only this thread removes them. */
+    /* No new connection enters the table, and only this thread removes them. */
     for (int i = 0; i < BUCKETS; i++) {
         for (;;) {
             pthread_mutex_lock(&loop->lock);
@@ -609,9 +609,9 @@ static void *run(void *argument) {
     return NULL;
 }
 
-/* ---- what other threads call ---- */
+/* ---- called by other threads ---- */
 
-/* A wake is needed only for the first of the list: until the I/O thread takes the list, it is on its way. */
+/* Only the first of the list needs a wake: until the I/O thread takes the list, a wake is pending. */
 static void want_attention(kw_loop *loop, connection *c) {
     pthread_mutex_lock(&loop->lock);
     if (!c->busy && !loop->stopping) {
@@ -629,7 +629,7 @@ static void want_attention(kw_loop *loop, connection *c) {
     pthread_mutex_unlock(&loop->lock);
 }
 
-/* With a reference for the caller, or NULL and *error. */
+/* Returns a reference for the caller, or NULL and *error. */
 static connection *find(kw_loop *loop, uint32_t id, int *error) {
     pthread_mutex_lock(&loop->lock);
     connection *c = loop->table[id % BUCKETS];
@@ -698,11 +698,11 @@ int kw_loop_submit(kw_loop *loop, uint32_t id, uint64_t token, int32_t correlati
         connection_unref(c);
         return -EPIPE;
     }
-    /* Bytes already pending have somebody who sends them: whoever queued the first of them asked for attention, and the
-     * I/O thread does not look away from what is left (until the connection is open, its opening sends). */
+    /* Bytes already pending have a sender: the thread that queued the first of them asked for attention, and the I/O
+     * thread keeps watching for the rest (before the connection is open, opening it sends them). */
     int wanted = c->state == OPEN && !c->frames.pending_bytes;
     kw_frames_queue(&c->frames, request);
-    wanted = wanted && c->frames.pending_bytes; /* not held */
+    wanted = wanted && c->frames.pending_bytes;  /* not held */
     pthread_mutex_unlock(&c->lock);
     if (wanted) want_attention(loop, c);
     connection_unref(c);
@@ -737,7 +737,8 @@ int kw_loop_set_max_frame(kw_loop *loop, uint32_t id, uint32_t max_frame) {
 int kw_loop_set_response_filter(kw_loop *loop, uint32_t id, kw_response_filter filter, void *context) {
     if (forked(loop)) return -ECHILD;
     pthread_mutex_lock(&loop->lock);
-    connection *c = loop->table[id % BUCKETS]; /* of a loop that is stopping too: its thread may be about to call it */
+    /* even while stopping: the loop's thread may be about to call the filter */
+    connection *c = loop->table[id % BUCKETS];
     while (c && c->id != id) c = c->chain;
     if (c) connection_ref(c);
     pthread_mutex_unlock(&loop->lock);
@@ -763,7 +764,7 @@ int kw_loop_close_connection(kw_loop *loop, uint32_t id) {
     int error;
     if (forked(loop)) return -ECHILD;
     connection *c = find(loop, id, &error);
-    if (!c) return 0; /* stopping closes everything too */
+    if (!c) return 0;  /* stopping closes all connections */
     pthread_mutex_lock(&c->lock);
     c->close_wanted = 1;
     pthread_mutex_unlock(&c->lock);
@@ -783,7 +784,7 @@ int kw_loop_get_statistics(kw_loop *loop, kw_loop_statistics *statistics) {
     return 0;
 }
 
-/* ---- life ---- */
+/* ---- creation and end ---- */
 
 static void close_thread_descriptors(kw_loop *loop) {
     kw_poller_close(&loop->poller);
@@ -818,7 +819,7 @@ void kw_loop_stop(kw_loop *loop) {
     if (!loop->stopping) kw_wake_set(loop->wake_write);
     loop->stopping = 1;
     pthread_mutex_unlock(&loop->lock);
-    pthread_mutex_lock(&loop->stop_lock); /* a second caller returns when the first one is done */
+    pthread_mutex_lock(&loop->stop_lock);  /* a second caller returns when the first one is done */
     if (!loop->joined) {
         pthread_join(loop->thread, NULL);
         loop->joined = 1;

@@ -1,4 +1,4 @@
-/* The stream that is the socket itself. The loop is all that includes this. */
+/* The stream that is the plain socket. Only the loop includes this. */
 #ifndef KAFWIRE_PLAIN_H
 #define KAFWIRE_PLAIN_H
 
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #ifndef MSG_NOSIGNAL
-#define MSG_NOSIGNAL 0 /* then SO_NOSIGPIPE is there */
+#define MSG_NOSIGNAL 0  /* then SO_NOSIGPIPE exists */
 #endif
 
 static int plain_handshake(kw_stream *stream, int fd) {

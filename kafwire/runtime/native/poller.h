@@ -1,7 +1,7 @@
-/* Which of many descriptors can be read or written: epoll on Linux, poll elsewhere (KW_USE_POLL: there too, for tests).
+/* Waits until one of many descriptors can be read or written: epoll on Linux, poll elsewhere (KW_USE_POLL: poll on
+ * Linux too, for tests).
  *
- * One thread uses a poller. What wakes it, from any thread, is a descriptor that it watches as well. The loop is all
- * that includes this. */
+ * One thread uses a poller. Other threads wake it by a descriptor that it also watches. Only the loop includes this. */
 #ifndef KAFWIRE_POLLER_H
 #define KAFWIRE_POLLER_H
 
@@ -20,7 +20,7 @@
 #include <poll.h>
 #endif
 
-/* 0, or -1 with errno. Closed by exec, too. */
+/* Also sets close-on-exec. 0, or -1 with errno. */
 static inline int kw_set_nonblocking(int fd) {
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0) return -1;
@@ -48,7 +48,7 @@ static inline void kw_wake_close(int *read_end, int *write_end) {
     *read_end = *write_end = -1;
 }
 
-/* Eight bytes suit both kinds. A full pipe or counter is readable already, which is all a wake is for. */
+/* Eight bytes suit both kinds. A full pipe or counter is already readable, which is enough for a wake. */
 static inline void kw_wake_set(int write_end) {
     uint64_t one = 1;
     while (write(write_end, &one, sizeof one) < 0 && errno == EINTR) continue;
@@ -64,7 +64,7 @@ static inline void kw_wake_clear(int read_end) {
 enum { KW_READABLE = 1, KW_WRITABLE = 2 };
 enum { KW_POLLER_EVENTS = 64 };
 
-/* A descriptor to watch; it is part of what the descriptor belongs to. Only `fd` is set by others. */
+/* A descriptor to watch, embedded in its owner. Callers set only `fd`. */
 typedef struct kw_watched {
     int fd;
     int interest, slot;
@@ -101,13 +101,13 @@ static inline int kw_poller_open(kw_poller *poller, int wake_read) {
     return epoll_ctl(poller->fd, EPOLL_CTL_ADD, wake_read, &e);
 }
 
-/* Also a closed one, and one that could not be opened. */
+/* Also for a closed one, or one that could not be opened. */
 static inline void kw_poller_close(kw_poller *poller) {
     if (poller->fd >= 0) close(poller->fd);
     poller->fd = -1;
 }
 
-/* Wait for these from now on; 0 forgets the descriptor. 0, or -1 with errno. */
+/* Watch for these events from now on; 0: stop watching. 0, or -1 with errno. */
 static inline int kw_poller_watch(kw_poller *poller, kw_watched *watched, int interest) {
     if (interest == watched->interest) return 0;
     uint32_t events = (interest & KW_READABLE ? EPOLLIN : 0u) | (interest & KW_WRITABLE ? EPOLLOUT : 0u);
@@ -118,7 +118,7 @@ static inline int kw_poller_watch(kw_poller *poller, kw_watched *watched, int in
     return 0;
 }
 
-/* Waits. How many of KW_POLLER_EVENTS events there are, or -1 with errno. */
+/* Waits. Returns the number of events, at most KW_POLLER_EVENTS, or -1 with errno. */
 static inline int kw_poller_wait(kw_poller *poller, kw_event *events) {
     struct epoll_event ready[KW_POLLER_EVENTS];
     int n = epoll_wait(poller->fd, ready, KW_POLLER_EVENTS, -1);
@@ -175,8 +175,8 @@ static inline int kw_poller_watch(kw_poller *poller, kw_watched *watched, int in
     return 0;
 }
 
-/* Ready ones beyond KW_POLLER_EVENTS are left for the next call. The search starts one place further on each time, so
- * that none is left for ever. */
+/* Ready ones beyond KW_POLLER_EVENTS are left for the next call. Each search starts one place further, so that none is
+ * left forever. */
 static inline int kw_poller_wait(kw_poller *poller, kw_event *events) {
     static const short trouble = POLLERR | POLLHUP | POLLNVAL;
     int n = poll(poller->polled, (nfds_t)poller->count, -1), filled = 0;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One for each host and port that was connected to, up to so many; beyond, sessions are not kept. */
+/* The maximum number of stored sessions, one for each host and port; further sessions are not stored. */
 enum { SESSIONS = 1024 };
 
 void kw_tls_explain(const kw_openssl *openssl, char *reason, size_t size) {
@@ -15,8 +15,8 @@ void kw_tls_explain(const kw_openssl *openssl, char *reason, size_t size) {
     openssl->ERR_clear_error();
 }
 
-/* Why something encrypted could not be read: KW_TLS_ENCRYPTION, KW_TLS_KEY_PASSWORD if the password was tried and did not
- * fit, else `otherwise`. A library that does not have the algorithm also reports that it could not decrypt. */
+/* Return why an encrypted object could not be read: KW_TLS_ENCRYPTION, KW_TLS_KEY_PASSWORD if the password was tried
+ * and is wrong, else `otherwise`. A library without the algorithm also reports that it could not decrypt. */
 static int explain_lock(const kw_openssl *openssl, int otherwise, char *reason, size_t size) {
     int problem = otherwise, has_mac = 1;
     const char *text = NULL;
@@ -35,7 +35,7 @@ static int explain_lock(const kw_openssl *openssl, int otherwise, char *reason, 
 
 /* ---- PEM ---- */
 
-/* OpenSSL would ask for the password on the terminal where no callback is given. */
+/* Without a callback, OpenSSL would ask for the password on the terminal. */
 static int give_password(char *buffer, int size, int writing, void *data) {
     const kw_pem *password = data;
     (void)writing;
@@ -68,7 +68,7 @@ static int revoke(kw_tls_context *context, BIO *text, size_t at) {
     return used;
 }
 
-/* This client's own certificate, then those between it and a root. */
+/* The client's own certificate first, then the intermediate certificates. */
 static int show(kw_tls_context *context, BIO *text, size_t at) {
     const kw_openssl *openssl = context->openssl;
     X509 *certificate = openssl->PEM_read_bio_X509(text, NULL, give_password, NULL);
@@ -78,8 +78,8 @@ static int show(kw_tls_context *context, BIO *text, size_t at) {
     return used;
 }
 
-/* Use each object by itself: one that cannot be read does not hide those behind it. 0, with OpenSSL's error in the queue:
- * none can be used, or the first one cannot and is needed. */
+/* Use each object separately: an unreadable one does not hide the next. Returns 0, with OpenSSL's error in the queue,
+ * if none can be used, or if the first one is required and cannot. */
 static int use_all(kw_tls_context *context, const kw_pem_objects *objects, use_object *use, int needs_first) {
     const kw_openssl *openssl = context->openssl;
     size_t used = 0;
@@ -123,7 +123,7 @@ static int configure(kw_tls_context *context, const kw_tls_settings *settings) {
     uint64_t kernel = settings->kernel ? KW_OP_ENABLE_KTLS : 0;
     openssl->SSL_CTX_set_options(ssl, KW_OP_NO_COMPRESSION | KW_OP_NO_RENEGOTIATION | kernel);
     openssl->SSL_CTX_ctrl(ssl, KW_CTRL_MODE, KW_MODE_PARTIAL_WRITE | KW_MODE_MOVING_BUFFER, NULL);
-    /* One system call brings several records. */
+    /* One system call reads several records. */
     openssl->SSL_CTX_ctrl(ssl, KW_CTRL_READ_AHEAD, 1, NULL);
     openssl->SSL_CTX_set_default_read_buffer_len(ssl, KW_TLS_READ_AHEAD);
     openssl->SSL_CTX_ctrl(ssl, KW_CTRL_SESSION_CACHE, KW_CACHE_CLIENT | KW_CACHE_NOT_INTERNAL, NULL);
@@ -136,7 +136,7 @@ static int configure(kw_tls_context *context, const kw_tls_settings *settings) {
         return KW_TLS_CIPHERS;
     openssl->SSL_CTX_set_verify(ssl, settings->verify ? KW_VERIFY_PEER : KW_VERIFY_NONE,
                                 settings->verify ? kw_tls_on_verify : NULL);
-    /* Any certificate of the trust store is an anchor, also one between a root and a broker, as for Java. */
+    /* Any certificate of the trust store is an anchor, even an intermediate one, as in Java. */
     X509_STORE *store = openssl->SSL_CTX_get_cert_store(ssl);
     openssl->X509_STORE_set_flags(store, KW_PARTIAL_CHAIN);
     if (settings->trusted.count) {
@@ -165,7 +165,7 @@ kw_tls_context *kw_tls_context_new(const kw_openssl *openssl, const kw_tls_setti
     context->ssl = openssl->SSL_CTX_new(openssl->TLS_client_method());
     if (context->ssl) *problem = configure(context, settings);
     if (*problem == KW_TLS_OK) {
-        /* The end of a PEM text is an error of its own kind, which must not be taken for one of a connection. */
+        /* OpenSSL reports the end of a PEM text as an error, which must not be mistaken for one of a connection. */
         openssl->ERR_clear_error();
         return context;
     }
@@ -235,7 +235,7 @@ kw_tls_session *kw_tls_session_of(kw_tls_context *context, const char *host, int
 
 /* ---- PKCS#12 ---- */
 
-/* What was written to a memory BIO, with a zero at the end. */
+/* Return the content of a memory BIO, with a zero at the end. */
 static char *text_of(const kw_openssl *openssl, BIO *bio) {
     long size = openssl->BIO_ctrl(bio, KW_BIO_PENDING, 0, NULL);
     char *text = size < 0 || size > INT_MAX ? NULL : malloc((size_t)size + 1);

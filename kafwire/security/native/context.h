@@ -1,4 +1,4 @@
-/* What the context and the streams of TLS know of each other. */
+/* What the TLS context and the TLS streams share. */
 #ifndef KAFWIRE_CONTEXT_H
 #define KAFWIRE_CONTEXT_H
 
@@ -11,7 +11,7 @@
 
 enum { KW_TLS_READ_AHEAD = 64 << 10 };
 
-/* The session that was agreed upon last with one server. It lives as long as the context. */
+/* The last session with one server. It lives as long as the context. */
 typedef struct kw_tls_session {
     struct kw_tls_session *next;
     SSL_SESSION *session; /* context->lock */
@@ -31,12 +31,12 @@ struct kw_tls_context {
 };
 
 kw_tls_context *kw_tls_context_ref(kw_tls_context *context);
-/* Where the session with a server is kept; NULL: there is no room. */
+/* Return the slot for the session with a server; NULL: there is no room. */
 kw_tls_session *kw_tls_session_of(kw_tls_context *context, const char *host, int port);
-/* The oldest error of this thread, in OpenSSL's words; all are forgotten. */
+/* Describe the oldest error of this thread in OpenSSL's words, and clear all errors. */
 void kw_tls_explain(const kw_openssl *openssl, char *reason, size_t size);
 
-/* Callbacks of OpenSSL's, for a stream. */
+/* OpenSSL callbacks, for a stream. */
 int kw_tls_keep_session(SSL *ssl, SSL_SESSION *session);
 int kw_tls_on_verify(int ok, X509_STORE_CTX *store);
 

@@ -1,1 +1,1 @@
-"""SASL mechanisms, as pure exchanges: a challenge in, a response out. No socket, clock or chance of their own."""
+"""SASL mechanisms as pure exchanges: a challenge in, a response out. No socket, clock or randomness."""

@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM: how Amazon MSK authenticates by IAM, as aws-msk-iam-auth does it for Java.
+"""AWS_MSK_IAM: IAM authentication of Amazon MSK, as in aws-msk-iam-auth for Java.
 
 The client presigns `kafka-cluster:Connect` for the broker's host and sends the parameters of the request as JSON. The
 same signature, for the region's endpoint and as a URL in base64, is a token for OAUTHBEARER (`bearer_token`).
@@ -25,7 +25,7 @@ _HOST = re.compile(r".+\.kafka(?:-serverless)?\.([a-z]{2,}(?:-[a-z]+)+-[0-9]+)\.
 
 
 def region_of(host: str) -> str | None:
-    """The region in a broker's host name, as MSK names brokers; None if there is none.
+    """Return the region in the host name of an MSK broker; None without one.
 
     Example:
         >>> region_of("b-1.demo.abcde.c2.kafka.eu-west-1.amazonaws.com")
@@ -36,14 +36,14 @@ def region_of(host: str) -> str | None:
 
 
 class AwsMskIamExchange:
-    """One authentication by AWS credentials.
+    """One authentication with AWS credentials.
 
     Args:
-        credentials: whose identity it is.
-        host: the broker's name, as the client connected to it.
-        region: the cluster's region; None: as in the host's name.
+        credentials: the client's credentials.
+        host: the broker's name, to which the client connected.
+        region: the cluster's region; None: the region in the host's name.
         now: seconds since 1970.
-        user_agent: what the client calls itself.
+        user_agent: the name of the client in the request.
     """
 
     mechanism = MECHANISM
@@ -54,7 +54,7 @@ class AwsMskIamExchange:
         found = region or region_of(host)
         if not found:
             raise AuthenticationError(
-                f"the host name {host!r} does not say in which AWS region the cluster is: set sasl_aws_region"
+                f"the host name {host!r} does not contain the cluster's AWS region: set sasl_aws_region"
             )
         self._credentials = credentials
         self._host = host
@@ -65,12 +65,12 @@ class AwsMskIamExchange:
         self.expires_at = credentials.expires_at
 
     def blocks(self, challenge: bytes | None) -> bool:
-        """Nothing here takes long."""
+        """Return False: nothing here takes long."""
         del challenge
         return False
 
     def first(self) -> bytes:
-        """The signed request as JSON."""
+        """Return the signed request as JSON."""
         signed = presigned(
             self._credentials,
             host=self._host,
@@ -86,26 +86,28 @@ class AwsMskIamExchange:
         return json.dumps(message, separators=(",", ":")).encode()
 
     def respond(self, challenge: bytes) -> None:
-        """The broker says what it called the request, in JSON; that is all."""
+        """Check the broker's response, JSON with the id of the request. It ends the exchange."""
         expected, self._next = self._next, "nothing"
         if expected != "answer":
-            raise AuthenticationError("the broker sent an AWS_MSK_IAM message that nothing had asked for")
+            raise AuthenticationError("the broker sent an unexpected AWS_MSK_IAM message")
         try:
             answer = json.loads(challenge)
         except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict) or not answer.get("request-id"):
-            raise AuthenticationError(f"the broker did not accept the AWS credentials: it said {show(challenge)!r}")
+            raise AuthenticationError(
+                f"the broker did not accept the AWS credentials: its response: {show(challenge)!r}"
+            )
 
 
 def bearer_token(credentials: AwsCredentials, *, region: str, now: float, user_agent: str = "kafwire") -> str:
-    """A token for OAUTHBEARER, as aws-msk-iam-sasl-signer makes it; good for `EXPIRES_S` seconds.
+    """Return a token for OAUTHBEARER, as aws-msk-iam-sasl-signer makes it; valid for `EXPIRES_S` seconds.
 
     Args:
-        credentials: whose identity it is.
+        credentials: the client's credentials.
         region: the cluster's region.
         now: seconds since 1970.
-        user_agent: what the client calls itself.
+        user_agent: the name of the client in the request.
 
     Returns:
         The presigned URL in base64.

@@ -1,6 +1,6 @@
-"""SASL/GSSAPI (RFC 4752): Kerberos, through the package `gssapi`. Authentication only, as Kafka has it.
+"""SASL/GSSAPI (RFC 4752): Kerberos, through the package `gssapi`. Authentication only, without a security layer.
 
-It asks Kerberos' own libraries, which read their configuration, ticket caches and clocks, and talk to the KDC.
+It calls the Kerberos libraries, which read their configuration, ticket caches and clocks, and contact the KDC.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _LAYERS_BYTES = 4
 
 
 class GssapiExchange:
-    """One authentication by a Kerberos ticket.
+    """One authentication with a Kerberos ticket.
 
     Args:
         service: the brokers' service name, as in `sasl.kerberos.service.name`: "kafka".
-        host: the broker's name; with the service it is the principal `service/host`.
-        principal: who logs in; None: the principal of the ticket cache, or of the keytab.
-        keytab: a file with the principal's key; None: tickets are taken from the user's cache.
-        cache: where tickets are kept that the keytab brings, such as "MEMORY:name"; exchanges may share it.
+        host: the broker's name; the broker's principal is `service/host`.
+        principal: the client's principal; None: the principal of the ticket cache, or of the keytab.
+        keytab: a file with the principal's key; None: take tickets from the user's cache.
+        cache: the cache for tickets from the keytab, such as "MEMORY:name"; exchanges may share it.
     """
 
     mechanism = MECHANISM
@@ -48,12 +48,12 @@ class GssapiExchange:
         self._next = "first"
 
     def blocks(self, challenge: bytes | None) -> bool:
-        """It asks the KDC for tickets."""
+        """Return True: it contacts the KDC for tickets."""
         del challenge
         return True
 
     def first(self) -> bytes:
-        """The first token for the broker. Raises `AuthenticationError` if Kerberos gives no ticket for it."""
+        """Return the first token for the broker. Raises `AuthenticationError` if Kerberos gives no ticket for it."""
         import gssapi
         from gssapi.raw.misc import GSSError
 
@@ -74,7 +74,7 @@ class GssapiExchange:
         return token or b""
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Tokens of the security context, then the agreement on no security layer, then None."""
+        """Return tokens of the security context, then the choice of no security layer, then None."""
         from gssapi.raw.misc import GSSError
 
         expected, self._next = self._next, "nothing"
@@ -91,10 +91,10 @@ class GssapiExchange:
                 self._next = "end"
                 return answer
         except GSSError as problem:
-            raise self._refused("the broker's answer is not accepted", problem) from None
+            raise self._refused("the broker's token was rejected", problem) from None
         if expected == "end" and not challenge:
             return None
-        raise AuthenticationError("the broker sent a SASL/GSSAPI message that nothing had asked for")
+        raise AuthenticationError("the broker sent an unexpected SASL/GSSAPI message")
 
     def _credentials(self) -> gssapi.Credentials | None:
         import gssapi
@@ -116,14 +116,14 @@ class GssapiExchange:
             raise AuthenticationError(f"the broker offered security layers in {len(offer)} bytes instead of 4")
         if not offer[0] & AUTH_ONLY:
             raise AuthenticationError(
-                "the broker demands integrity or confidentiality of SASL's own, which Kafka does not have: use TLS"
+                "the broker demands a SASL layer for integrity or confidentiality, which Kafka does not have: use TLS"
             )
-        # No layer, so no buffer; nobody else to act for.
+        # No layer, so no buffer size; no authorization id.
         message: bytes = context.wrap(bytes((AUTH_ONLY, 0, 0, 0)), encrypt=False).message
         return message
 
     def _refused(self, what: str, problem: GSSError) -> AuthenticationError:
-        """What Kerberos said, without its tokens."""
+        """Return an error with the text of Kerberos, without its tokens."""
         return AuthenticationError(
             f"SASL/GSSAPI with {self._target!r} failed, {what}: {' '.join(problem.gen_message().split())}"
         )

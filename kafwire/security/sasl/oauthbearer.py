@@ -1,4 +1,4 @@
-"""SASL/OAUTHBEARER (RFC 7628) as Kafka does it (KIP-255): a token that another has issued, and extensions (KIP-342)."""
+"""SASL/OAUTHBEARER (RFC 7628) as in Kafka (KIP-255): a token from an issuer, and extensions (KIP-342)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafwire.secret import Secret
 from kafwire.security.sasl.text import show
 
 MECHANISM = "OAUTHBEARER"
-# What a client says to an error, so that the broker may end the exchange with its own refusal.
+# A client's reply to an error; the broker then ends the exchange with its own error.
 ERROR_SEEN = b"\x01"
 
 _TOKEN = re.compile(r"[A-Za-z0-9\-._~+/]+=*")  # RFC 6750, b64token
@@ -33,12 +33,12 @@ def check_extensions(extensions: Mapping[str, str]) -> None:
 
 
 class OAuthBearerExchange:
-    """One authentication by a token.
+    """One authentication with a token.
 
     Args:
         token: the token's value.
-        extensions: more that the broker wants to know, such as `logicalCluster`.
-        expires_at: when the token ends, in seconds since 1970; None: not known.
+        extensions: further values for the broker, such as `logicalCluster`.
+        expires_at: when the token expires, in seconds since 1970; None: unknown.
     """
 
     mechanism = MECHANISM
@@ -53,12 +53,12 @@ class OAuthBearerExchange:
         self.expires_at = expires_at
 
     def blocks(self, challenge: bytes | None) -> bool:
-        """Nothing here takes long."""
+        """Return False: nothing here takes long."""
         del challenge
         return False
 
     def first(self) -> bytes:
-        """The token and the extensions. Raises `AuthenticationError` for some that cannot be sent."""
+        """Return the token and the extensions. Raises `AuthenticationError` if they cannot be sent."""
         if not _TOKEN.fullmatch(self._token.reveal()):
             raise AuthenticationError(f"the OAuth token {_fault(self._token)}")
         check_extensions(self._extensions)
@@ -67,7 +67,7 @@ class OAuthBearerExchange:
         return "\x01".join(("n,,", *pairs, "", "")).encode("ascii")
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """None to an empty answer. An error in JSON is acknowledged first, and raised at whatever follows it."""
+        """Return None for an empty response. Acknowledge an error in JSON; raise it at the next message."""
         expected, self._next = self._next, "nothing"
         if expected == "answer" and not challenge:
             return None
@@ -77,15 +77,15 @@ class OAuthBearerExchange:
             return ERROR_SEEN
         if expected == "end":
             raise self.refused()
-        raise AuthenticationError("the broker sent a SASL/OAUTHBEARER message that nothing had asked for")
+        raise AuthenticationError("the broker sent an unexpected SASL/OAUTHBEARER message")
 
     def refused(self) -> AuthenticationError:
-        """The broker's refusal, if it has sent one; for a connection that ends before the exchange does."""
-        return AuthenticationError(f"the broker refused the OAuth token: {self._error or 'it did not say why'}")
+        """Return the broker's refusal, for a connection that ends before the exchange does."""
+        return AuthenticationError(f"the broker refused the OAuth token: {self._error or 'it gave no reason'}")
 
 
 def _fault(token: Secret) -> str:
-    """What keeps a token from being sent, without showing any of it."""
+    """Return why a token cannot be sent, without showing any of it."""
     text = token.reveal()
     if not text:
         return "is empty"
@@ -95,17 +95,17 @@ def _fault(token: Secret) -> str:
         return "has white space around it: call strip() on it"
     if text[:7].lower() == "bearer ":
         return "begins with the word Bearer, which is not part of it"
-    return "has characters that no bearer token has (RFC 6750)"
+    return "has characters that are not allowed in a bearer token (RFC 6750)"
 
 
 def _read_error(challenge: bytes) -> str:
-    """The parts of a server's error (RFC 7628, 3.2.2) in one line."""
+    """Return the parts of a server's error (RFC 7628, 3.2.2) in one line."""
     try:
         read = json.loads(challenge)
     except (ValueError, RecursionError):
         read = None
     if not isinstance(read, dict) or not isinstance(read.get("status"), str):
-        return f"it answered {show(challenge)!r}"
+        return f"its response was {show(challenge)!r}"
     said = [f"status {show(read['status'].encode(errors='replace'))!r}"]
     said += [
         f"{name} {show(read[name].encode(errors='replace'))!r}"

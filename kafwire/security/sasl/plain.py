@@ -1,4 +1,4 @@
-"""SASL/PLAIN (RFC 4616): the name and the password as they are, in one message. To be used inside TLS only."""
+"""SASL/PLAIN (RFC 4616): the name and the password in clear text, in one message. Use it with TLS only."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class PlainExchange:
     """One authentication with a name and a password.
 
     Args:
-        username: who logs in.
-        password: their password.
-        authzid: on whose behalf; Kafka's own brokers take nobody but the user itself, or none.
+        username: the user's name.
+        password: the user's password.
+        authzid: the authorization id; Kafka's own brokers accept only the user's name, or none.
     """
 
     mechanism = MECHANISM
@@ -28,12 +28,12 @@ class PlainExchange:
         self._done = False
 
     def blocks(self, challenge: bytes | None) -> bool:
-        """Nothing here takes long."""
+        """Return False: nothing here takes long."""
         del challenge
         return False
 
     def first(self) -> bytes:
-        """All that the client says. Raises `AuthenticationError` for a name or a password that cannot be said."""
+        """Return the only message. Raises `AuthenticationError` for a name or a password that cannot be encoded."""
         authzid = encode(self._authzid, "authorization id") if self._authzid else b""
         message = b"\0".join(
             (authzid, encode(self._username, "user name"), encode(self._password.reveal(), "password"))
@@ -42,9 +42,9 @@ class PlainExchange:
         return message
 
     def respond(self, challenge: bytes) -> None:
-        """The broker's answer is empty: whoever is refused gets an error of SaslAuthenticate instead."""
+        """Check that the broker's response is empty: a refusal is an error of SaslAuthenticate instead."""
         if not self._sent or self._done:
-            raise AuthenticationError("the broker sent a SASL/PLAIN message that nothing had asked for")
+            raise AuthenticationError("the broker sent an unexpected SASL/PLAIN message")
         self._done = True
         if challenge:
-            raise AuthenticationError(f"the broker answered SASL/PLAIN with more than it may: {show(challenge)!r}")
+            raise AuthenticationError(f"the broker's response to SASL/PLAIN is not empty: {show(challenge)!r}")

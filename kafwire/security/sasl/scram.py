@@ -1,7 +1,7 @@
-"""SASL/SCRAM (RFC 5802, RFC 7677) as Kafka does it (KIP-84): the password proves itself without being sent.
+"""SASL/SCRAM (RFC 5802, RFC 7677) as in Kafka (KIP-84): proves the password without sending it.
 
-Kafka's two deviations: names and passwords are UTF-8 without SASLprep, and an extension `tokenauth=true` says that a
-delegation token logs in (KIP-48). The nonce comes from the caller. Deriving keys takes long, so `ScramKeys` keeps them.
+Kafka deviates twice: names and passwords are UTF-8 without SASLprep, and an extension `tokenauth=true` marks a
+delegation token (KIP-48). The caller passes the nonce. `ScramKeys` caches derived keys, as deriving them takes long.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kafwire.security.sasl.text import encode, show
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 
-# Fewer make the password guessable by whoever stands in for the broker (Kafka's own minimum, too); more only cost time.
+# Fewer iterations let a fake broker guess the password (this is Kafka's own minimum, too); more only cost time.
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 1_000_000
-# No broker needs as much for its messages.
+# More than any broker needs for its messages.
 MAX_MESSAGE_BYTES = 65_536
 
 _GS2_HEADER = b"n,,"  # no channel binding, no authorization id
@@ -32,7 +32,7 @@ _ATTRIBUTE = re.compile(rb"([A-Za-z]+)=(.+)", re.DOTALL)
 
 
 class DerivedKeys(NamedTuple):
-    """What follows from a password, a salt and a number of iterations."""
+    """The keys derived from a password, a salt and a number of iterations."""
 
     client_key: bytes
     server_key: bytes
@@ -42,12 +42,13 @@ class DerivedKeys(NamedTuple):
 
 
 class ScramKeys:
-    """The keys that a client has derived: its next connection has the same salt, and need not derive them again.
+    """The derived keys of a client: its next connection has the same salt, and need not derive them again.
 
     It holds no password. Exchanges in several threads may share it: the dictionary is replaced, never changed.
 
     Args:
-        limit: how many are kept; the oldest goes first. A user has one salt for each mechanism, until it is changed.
+        limit: the maximum number of keys; the oldest is dropped first. A user has one salt per mechanism, until the
+            password changes.
     """
 
     def __init__(self, limit: int = 16) -> None:
@@ -56,15 +57,15 @@ class ScramKeys:
         self.derivations = 0
 
     def has(self, mechanism: str, password: bytes, salt: bytes, iterations: int) -> bool:
-        """Whether `derive` need not derive them."""
+        """Return whether the keys are cached."""
         return self._key(mechanism, password, salt, iterations) in self._kept
 
     def _key(self, mechanism: str, password: bytes, salt: bytes, iterations: int) -> tuple[str, bytes, bytes, int]:
-        # Another password is another entry; what stands for it here is salted, too.
+        # Another password is another entry; the key has a salted digest of it.
         return mechanism, hmac.digest(b"kafwire" + salt, password, "sha256"), salt, iterations
 
     def derive(self, mechanism: str, password: bytes, salt: bytes, iterations: int) -> DerivedKeys:
-        """The keys, kept or derived, which takes up to a second."""
+        """Return the cached keys, or derive them, which takes up to a second."""
         algorithm = HASHES[mechanism]
         key = self._key(mechanism, password, salt, iterations)
         known = self._kept.get(key)
@@ -93,10 +94,10 @@ class ScramExchange:
 
     Args:
         mechanism: one of `HASHES`.
-        username: who logs in; for a delegation token its id.
-        password: their password; for a delegation token its HMAC in base64.
+        username: the user's name, or a delegation token's id.
+        password: the user's password, or a delegation token's HMAC in base64.
         nonce: printable characters without a comma, new for each exchange, from a cryptographic source.
-        keys: shared by the exchanges of one client; None: nothing is kept.
+        keys: shared by the exchanges of one client; None: no caching.
         tokenauth: whether name and password are those of a delegation token.
     """
 
@@ -116,7 +117,7 @@ class ScramExchange:
         self._password = password
         self._nonce = nonce.encode("ascii")
         if not _NONCE.fullmatch(self._nonce):
-            raise ValueError("a nonce has printable characters other than the comma")
+            raise ValueError("a nonce must have printable characters other than the comma")
         self._keys = keys if keys is not None else ScramKeys(0)
         self._tokenauth = tokenauth
         self._first_bare = b""
@@ -129,7 +130,7 @@ class ScramExchange:
         return self._mechanism
 
     def blocks(self, challenge: bytes | None) -> bool:
-        """Deriving the keys takes long, unless they are kept. What is wrong with a challenge, `respond` says."""
+        """Return whether the keys must be derived, which takes long. `respond` reports errors of a challenge."""
         if challenge is None or self._next != "server first" or len(challenge) > MAX_MESSAGE_BYTES:
             return False
         try:
@@ -139,14 +140,14 @@ class ScramExchange:
         return not self._keys.has(self._mechanism, encode(self._password.reveal(), "password"), salt, iterations)
 
     def first(self) -> bytes:
-        """The client's first message. Raises `AuthenticationError` for a name that cannot be said."""
+        """Return the client's first message. Raises `AuthenticationError` for a name that cannot be encoded."""
         name = encode(self._username, "user name").replace(b"=", b"=3D").replace(b",", b"=2C")
         self._first_bare = b"n=%b,r=%b" % (name, self._nonce) + (b",tokenauth=true" if self._tokenauth else b"")
         self._next = "server first"
         return _GS2_HEADER + self._first_bare
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """The client's final message to the server's first, and None to its final."""
+        """Return the client's final message for the server's first one, and None for the server's final one."""
         expected, self._next = self._next, "nothing"
         if len(challenge) > MAX_MESSAGE_BYTES:
             raise self._refused(f"its message has {len(challenge)} bytes")
@@ -157,10 +158,10 @@ class ScramExchange:
         if expected == "server final":
             self._check(challenge)
             return None
-        raise self._refused("it sent a message that nothing had asked for")
+        raise self._refused("it sent an unexpected message")
 
     def _final(self, challenge: bytes) -> bytes:
-        """Answer nonce, salt and iterations."""
+        """Return the final message, for the server's nonce, salt and iterations."""
         nonce, salt, iterations = self._read_first(challenge)
         keys = self._keys.derive(self._mechanism, encode(self._password.reveal(), "password"), salt, iterations)
         without_proof = b"c=%b,r=%b" % (base64.b64encode(_GS2_HEADER), nonce)
@@ -177,7 +178,7 @@ class ScramExchange:
             raise self._refused("its first message is not r=...,s=...,i=...")
         (_, nonce), (_, salt), (_, count) = attributes[:3]
         if not _NONCE.fullmatch(nonce):
-            raise self._refused("its nonce has characters that none may have")
+            raise self._refused("its nonce has invalid characters")
         if not nonce.startswith(self._nonce) or len(nonce) == len(self._nonce):
             raise self._refused("its nonce does not extend that of this client")
         decoded = self._decode(salt, "salt")
@@ -185,13 +186,11 @@ class ScramExchange:
             raise self._refused(f"its number of iterations is {show(count)!r}")
         iterations = int(count)
         if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
-            raise self._refused(
-                f"it asks for {iterations} iterations, and {MIN_ITERATIONS} to {MAX_ITERATIONS} are allowed"
-            )
+            raise self._refused(f"it demands {iterations} iterations; {MIN_ITERATIONS} to {MAX_ITERATIONS} are allowed")
         return nonce, decoded, iterations
 
     def _check(self, challenge: bytes) -> None:
-        """See that the broker knows the password's keys, too."""
+        """Check the server's signature: it proves that the broker has the password's keys."""
         attributes = self._attributes(challenge)
         if attributes[0][0] != b"v":
             raise self._refused("its final message is neither v=... nor e=...")
@@ -203,7 +202,7 @@ class ScramExchange:
             )
 
     def _attributes(self, challenge: bytes) -> list[tuple[bytes, bytes]]:
-        """The attributes of a message, in their order, each once."""
+        """Return the attributes of a message in order, each once."""
         found: list[tuple[bytes, bytes]] = []
         for part in challenge.split(b","):
             match = _ATTRIBUTE.fullmatch(part)

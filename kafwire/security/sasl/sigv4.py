@@ -1,4 +1,4 @@
-"""AWS Signature Version 4 of a presigned GET request: what Amazon MSK takes for a proof of identity."""
+"""AWS Signature Version 4 of a presigned GET request, which authenticates a client at Amazon MSK."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 
 @dataclass(frozen=True, slots=True)
 class AwsCredentials:
-    """An access key, and the session token of temporary ones. `expires_at`: seconds since 1970, None if unknown."""
+    """An access key, with a session token if it is temporary. `expires_at`: seconds since 1970, None if unknown."""
 
     access_key: str
     secret_key: Secret
@@ -26,7 +26,7 @@ class AwsCredentials:
 
 
 def signing_key(secret_key: Secret, date: str, region: str, service: str) -> bytes:
-    """The key of one day, region and service."""
+    """Return the signing key for one day, region and service."""
     key = b"AWS4" + secret_key.reveal().encode()
     for part in (date, region, service, "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")
@@ -43,16 +43,16 @@ def presigned(
     now: float,
     expires_s: int,
 ) -> dict[str, str]:
-    """The query parameters of a presigned `GET https://host/?query`, with those of the signature.
+    """Return the query parameters of a presigned `GET https://host/?query`, including those of the signature.
 
     Args:
-        credentials: of whom the request is.
-        host: the name in the request's Host header, the only one that is signed.
+        credentials: the client's credentials.
+        host: the name in the request's Host header, the only signed header.
         region: the service's region.
         service: the service's name in signatures.
-        query: what is asked for.
+        query: the parameters of the request.
         now: seconds since 1970.
-        expires_s: for how many seconds the signature is good.
+        expires_s: for how many seconds the signature is valid.
 
     Returns:
         Names and values, not encoded, the signature last.
@@ -77,6 +77,6 @@ def presigned(
 
 
 def encoded(parameters: dict[str, str]) -> str:
-    """Query parameters as they are signed: percent-encoded, in the order of their names."""
+    """Return query parameters in the signed form: percent-encoded, sorted by name."""
     pairs = sorted((quote(name, safe="-_.~"), quote(value, safe="-_.~")) for name, value in parameters.items())
     return "&".join(f"{name}={value}" for name, value in pairs)

@@ -25,8 +25,8 @@ def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        ("{", "the text is no JSON"),
-        ("nope", "'nope' is no type that the schema defines before"),
+        ("{", "the text is not JSON"),
+        ("nope", "'nope' is not a type that the schema defines before"),
         (3, "3 is no type"),
         ({}, "an object without 'type'"),
         ({"type": "array"}, "'array' has no 'items'"),
@@ -103,7 +103,7 @@ def test_a_pickled_schema_keeps_that_a_field_has_no_default() -> None:
         ("bytes", "\u0100", "beyond U+00FF"),
         ({"type": "fixed", "name": "F", "size": 2}, "abc", "has 3 bytes, not 2"),
         ({"type": "enum", "name": "E", "symbols": ["A"]}, "B", "the default is no enum E: 'B'"),
-        (["null", "int"], "x", "is of none of its types"),
+        (["null", "int"], "x", "has none of its types"),
         ({"type": "array", "items": "int"}, ["x"], "the default is no array: 'x'"),
         (record(field("b", "int"), name="B"), {}, "the field 'b' of record B is missing"),
     ],

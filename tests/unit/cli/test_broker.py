@@ -83,10 +83,10 @@ def test_a_port_that_is_taken() -> None:
         (["--property", "num.partitions"], "KEY=VALUE"),
         (["--property", "no.such.option=1"], "has no option 'no.such.option'"),
         (["--property", "num.partitions=none"], "num.partitions"),
-        (["--topic", "a/b"], "is no name of a topic"),
-        (["--topic", "t:0"], "is no number of partitions"),
+        (["--topic", "a/b"], "is not a valid topic name"),
+        (["--topic", "t:0"], "is not a number of partitions"),
         (["--security", "none"], "'none' is not one of ssl, ssl_mtls, sasl_plaintext, sasl_ssl"),
-        (["--security", "ssl:70000"], "'70000' is no port"),
+        (["--security", "ssl:70000"], "'70000' is not a port"),
         (["--security", "ssl", "--security", "SSL:9094"], "--security: ssl is given twice"),
         (
             ["--port", "9093", "--security", "ssl", "--security", "sasl_ssl:9093"],
@@ -98,9 +98,9 @@ def test_a_port_that_is_taken() -> None:
         (["--advertised", "kafka:port"], "'kafka:port' is not host:port"),
         (["--advertised", "kafka:65535", "--nodes", "2"], "port 65536 of listener PLAINTEXT does not exist"),
         (["--topic", "t:1", "--topic", "t:2"], "t is given twice, with 1 and 2 partitions"),
-        (["--topic", "t:1000000"], "is no number of partitions"),
+        (["--topic", "t:1000000"], "is not a number of partitions"),
         (["--nodes", "0"], "0"),
-        (["--plain"], "--plain goes with --security"),
+        (["--plain"], "--plain needs --security"),
     ],
 )
 def test_wrong_usage(arguments: list[str], says: str) -> None:

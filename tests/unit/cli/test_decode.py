@@ -149,7 +149,7 @@ def test_many_requests_are_a_line_each(tmp_path: Path) -> None:
         "hex": REQUEST[:-3].hex(),
     }
     assert cut.code == 1
-    assert cut.errors == f"kafwire: the frame at byte {2 * len(SIZED)} is cut off: 3 bytes of it are missing\n"
+    assert cut.errors == f"kafwire: the frame at byte {2 * len(SIZED)} is truncated: 3 bytes are missing\n"
 
 
 @pytest.mark.parametrize(
@@ -562,23 +562,23 @@ def test_left_over_bytes_are_an_error_with_their_place() -> None:
             ["--response", "--api", "3", "--version", "99", "00"],
             "MetadataResponse has no version 99, it has 0 to 13",
         ),
-        (["--request", "--api", "Metadata", "00"], "a request says its API and version"),
+        (["--request", "--api", "Metadata", "00"], "a request's header has its API and version"),
         (["--body", "00"], "--request --body needs --api and --version"),
         (["--message", "ConsumerSubscription", "00"], "did you mean ConsumerProtocolSubscription"),
         (["--message", "RequestHeader", "00"], "--message RequestHeader needs --version"),
-        (["--message", "EndTxnMarker", "--log", "00"], "--message goes with none of"),
-        (["--message", "EndTxnMarker", "--body", "00"], "--message takes neither"),
-        (["--connection", "one"], "--connection takes two files"),
+        (["--message", "EndTxnMarker", "--log", "00"], "--message excludes"),
+        (["--message", "EndTxnMarker", "--body", "00"], "--message excludes"),
+        (["--connection", "one"], "--connection needs two files"),
         (["--connection", "--api", "3", "a", "b"], "--connection reads raw bytes"),
-        (["one", "two"], "one input only"),
+        (["one", "two"], "give one input"),
         (["--records", "--raw-records", "00"], "either --records or --raw-records"),
-        (["no-such-file"], "'no-such-file' is neither a file that is there, nor hex, nor base64"),
-        (["zz" * 3000], "neither a file that is there"),
+        (["no-such-file"], "'no-such-file' is neither an existing file, nor hex, nor base64"),
+        (["zz" * 3000], "neither an existing file"),
         (["--wrong"], "no such option"),
         ([""], "an input is empty"),
         (["--log", ""], "an input is empty"),
-        (["--log", "--size-prefix", "x"], "--log takes no --size-prefix"),
-        (["--connection", "--no-size-prefix", "a", "b"], "--connection takes no --size-prefix"),
+        (["--log", "--size-prefix", "x"], "--log excludes --size-prefix"),
+        (["--connection", "--no-size-prefix", "a", "b"], "--connection excludes --size-prefix"),
         (["--log", "--raw-records", "x"], "--raw-records is for frames and messages"),
         (["--connection", "-", "-"], "cannot read both directions from standard input"),
         (["--response", "--api", "99", "--version", "0", "00"], "no API has the key 99; 'kafwire messages' lists them"),
@@ -608,7 +608,7 @@ def test_wrong_usage_is_code_2_and_one_line(arguments: list[str], message: str) 
         (["--input", "base64", "A"], None, "the input is not base64"),
         (["--size-prefix", "ff" * 8], None, "do not begin with a frame's size"),
         (["--max-frame-bytes", "4"], b"\0" * 13, "more than 12 bytes"),
-        (["--message", "EndTxnMarker", "00"], None, "begins with 2 bytes of version; there are 1 bytes"),
+        (["--message", "EndTxnMarker", "00"], None, "begins with a version of 2 bytes, but there are only 1 bytes"),
         (["--log", "no-such-file"], None, "no-such-file: No such file or directory"),
         (["--log", "x.timeindex"], None, "x.timeindex: No such file or directory"),
     ],

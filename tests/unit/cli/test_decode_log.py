@@ -190,7 +190,7 @@ def test_the_end_of_a_file_that_is_being_written(tmp_path: Path) -> None:
         assert (code, len(batches)) == (1, 1)
         assert errors == (
             f"kafwire: {file}: the last {size} bytes, from byte {len(one)} on, are an incomplete batch: "
-            "the file is cut off, or being written\n"
+            "the file is truncated, or being written\n"
         )
     file.write_bytes(one + bytes(100))
     _, _, errors = run(file)

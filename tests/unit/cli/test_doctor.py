@@ -75,7 +75,7 @@ def test_nobody_listens() -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server answers there"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server responded"),
         (bytes.fromhex("15030300020250"), "TLS is spoken there"),
         (b"", "the peer closed the connection"),
     ],
@@ -144,7 +144,7 @@ def test_advertised_addresses_are_tried_one_by_one() -> None:
         findings = judge_advertised("near:9092", brokers, 2.0)
     assert [finding.ok for finding in findings] == [True, False, False]
     for finding, address in zip(findings[1:], (f"{host}:{port}", "a..b:9092"), strict=True):
-        assert f"near:9092 answers, but clients are sent to {address}" in finding.change
+        assert f"near:9092 responds, but the cluster directs clients to {address}" in finding.change
         assert "advertised.listeners" in finding.change
 
 

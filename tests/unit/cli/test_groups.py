@@ -126,7 +126,7 @@ def test_partitions_with_nothing_committed_are_counted_beside_the_lag(kafka: Emb
     commit(kafka, "g", {T0: 5})
     with joined_classic(kafka.bootstrap, "g", {"orders": [0, 1, 2]}):
         said = run(kafka, "lag", "g").stdout.splitlines()[-1]
-    assert said == "10 record(s) behind, 2 partition(s) with nothing committed"
+    assert said == "10 record(s) behind, 2 partition(s) without a committed offset"
 
 
 def test_a_group_that_cannot_be_shown_has_no_lag(kafka: EmbeddedKafka) -> None:
@@ -164,7 +164,7 @@ def test_offsets_are_set(kafka: EmbeddedKafka, how: list[str], after: dict[Topic
     assert committed(kafka, "g") == {T0: 5, T1: 10}
     assert (planned.stderr, shown.stderr) == (
         "",
-        "kafwire groups: this is the plan, and nothing is changed: add --execute\n",
+        "kafwire groups: this is only the plan: add --execute to apply it\n",
     )
     done = run(kafka, "reset-offsets", "g", *how, "--execute")
     assert (planned.exit_code, shown.exit_code, done.exit_code, done.stderr) == (0, 0, 0, "")
@@ -284,7 +284,7 @@ def test_a_partition_without_a_leader_hides_no_other_lag() -> None:
         assert "orders-2 has no known end: LEADER_NOT_AVAILABLE" in result.stderr
         result = run(kafka, "reset-offsets", "g", "--to-earliest", "--execute", "-X", "default.api.timeout.ms=5000")
         assert result.exit_code == 1
-        assert "orders-2 is left as it is: LEADER_NOT_AVAILABLE" in result.stderr
+        assert "orders-2 is unchanged: LEADER_NOT_AVAILABLE" in result.stderr
         assert {number: offset for (_, number), offset in kafka.committed("g").items()} == {0: 0, 1: 0, 2: 2}
 
 

@@ -30,7 +30,7 @@ def said(*arguments: str) -> str:
             ["topics t --partitions 6", "topics -b h:1 t --partitions 6"],
             ["consume t --partitions 6", "topics t --zzz"],
         ),
-        ("it is one of 'kafwire topics delete'", ["topics t --yes"], ["topics t --zzz", "consume t --yes"]),
+        ("'kafwire topics delete' has it", ["topics t --yes"], ["topics t --zzz", "consume t --yes"]),
         ("kcat's modes are commands", ["-C -t t", "-b h:1 -L", "-L", "-X list"], ["--zzz", "-a", "consume -C t"]),
         ("it is 'kafwire produce'", ["consume -P t"], ["produce -P", "consume -a"]),
         ("'kafwire consume' says it", ["consume -C t"], ["produce -C -t t", "consume -a"]),
@@ -66,8 +66,8 @@ def test_the_log_is_named_for_errors_that_brokers_log(code: ErrorCode) -> None:
     logged = {"UNKNOWN_SERVER_ERROR", "KAFKA_STORAGE_ERROR", "INVALID_REQUEST"}
     change = _change_for(broker_error(code))
     assert (change == "see the broker's log") is (code.name in logged)
-    assert change.startswith("it may be over soon") is (code.retriable and code.name not in logged)
-    assert ("by an ACL" in change) is code.name.endswith("AUTHORIZATION_FAILED")
+    assert change.startswith("this may be temporary") is (code.retriable and code.name not in logged)
+    assert ("with an ACL" in change) is code.name.endswith("AUTHORIZATION_FAILED")
     assert ("default.replication.factor" in change) is (code.name == "INVALID_REPLICATION_FACTOR")
     assert ("policy" in change) is (code.name == "POLICY_VIOLATION")
 

@@ -205,7 +205,7 @@ def test_other_records_are_told_and_left(kafka: EmbeddedKafka) -> None:
         producer.send("dead", b"hello")
     result = run(kafka, "send", "--limit", "1")
     assert result.stdout == "sent 1 letter(s) to orders\n"
-    assert result.stderr == "kafwire letters: 1 record(s) of dead are no dead letters of a stream\n"
+    assert result.stderr == "kafwire letters: 1 record(s) of dead are not dead letters of a stream\n"
 
 
 def test_times(kafka: EmbeddedKafka) -> None:

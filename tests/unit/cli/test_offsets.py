@@ -63,8 +63,8 @@ def test_unknown_topics_are_errors_beside_the_others(kafka: EmbeddedKafka) -> No
     result = run(kafka, "orders:0,7", "größe", "none:3")
     assert (result.exit_code, rows(result)) == (1, [["orders", "0", "15"]])
     said = result.stderr.splitlines()
-    assert "kafwire offsets: none: there is no such topic" in said
-    assert "kafwire offsets: orders-7: there is no such partition" in said
+    assert "kafwire offsets: none: the topic does not exist" in said
+    assert "kafwire offsets: orders-7: the partition does not exist" in said
     assert any("größe" in line for line in said)
     assert len(said) == 3
 
@@ -98,9 +98,9 @@ def test_a_partition_without_a_leader_hides_no_other_offset() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        ([], "no topic is named"),
-        (["orders:"], "orders:: TOPIC, or TOPIC:0,3"),
-        (["orders:x"], "orders:x: TOPIC, or TOPIC:0,3"),
+        ([], "no topic is given"),
+        (["orders:"], "orders:: expected TOPIC, or TOPIC:0,3"),
+        (["orders:x"], "orders:x: expected TOPIC, or TOPIC:0,3"),
         ([":1"], ":1: the topic has no name"),
         (["orders", "--at", "noon"], "--at noon: expected milliseconds"),
         (["orders", "--at", "2026-01-31T12:00:00"], "the time has no zone"),

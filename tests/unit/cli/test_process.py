@@ -267,7 +267,7 @@ def test_the_fields_of_a_message() -> None:
         (["MetadataReqest"], "did you mean Metadata"),
         (["MetadatRequest"], "did you mean MetadataRequest"),
         (["3", "--version", "99"], "MetadataRequest has no version 99, it has 0 to 13"),
-        (["--version", "1"], "--version goes with a name"),
+        (["--version", "1"], "--version needs a name"),
     ],
 )
 def test_messages_that_are_not_there(arguments: list[str], message: str) -> None:

@@ -51,7 +51,7 @@ def test_a_first_batch_of_spark_s_own_source_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_system_that_spark_alone_reads_is_a_warning(tmp_path: Path) -> None:
     result = check(tmp_path, checkpoint="nosuch://x/checkpoint")
-    assert "the checkpoint is not checked for a batch of Spark's own source: nosuch://" in result.stderr
+    assert "the checkpoint was not checked for batches of Spark's source: nosuch://" in result.stderr
     assert result.exit_code == 0
 
 
@@ -63,7 +63,7 @@ def test_mistakes_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     result = check(tmp_path, "--plot", str(tmp_path / "missing" / "plot.png"))
     assert "its folder does not exist" in result.stderr
     result = check(tmp_path, "--conf", "nothing")
-    assert (result.exit_code, "--conf: NAME=VALUE is needed" in result.stderr) == (2, True)
+    assert (result.exit_code, "--conf: it must be NAME=VALUE" in result.stderr) == (2, True)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "pip install 'kafwire[plot]'" in check(tmp_path, "--plot", str(tmp_path / "plot.png")).stderr
     monkeypatch.setitem(sys.modules, "pyspark", None)
@@ -140,7 +140,7 @@ def test_a_signal_asks_for_a_stop_and_a_second_one_for_it_at_once(
     before = signal.getsignal(number)
     result = played(tmp_path, monkeypatch, play)
     assert (asked, result.exit_code) == ([1, 2], code)
-    assert result.stderr == "stopping after the running batch; once more stops at once\n"
+    assert result.stderr == "stopping after the running batch; a second signal stops at once\n"
     assert signal.getsignal(number) is before
 
 

@@ -114,8 +114,8 @@ def test_where_to_read(given: list[str], expected: Window) -> None:
         (["s@-5"], "expected milliseconds since the epoch"),
         (["e@yesterday"], "expected milliseconds since the epoch"),
         (["s@2026-01-31T12:00:00"], "has no zone"),
-        (["1", "2"], "twice where to begin"),
-        (["s@1", "end"], "twice where to begin"),
+        (["1", "2"], "two start positions"),
+        (["s@1", "end"], "two start positions"),
         (["e@1", "e@2"], "given twice"),
     ],
 )

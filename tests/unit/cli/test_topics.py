@@ -243,11 +243,11 @@ def test_pretty_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["-n", "-L"], "neither -L nor -J goes with it"),
-        (["-n", "-J"], "neither -L nor -J goes with it"),
-        (["--names", "--offsets"], "--names shows no offsets"),
+        (["-n", "-L"], "it excludes -L and -J"),
+        (["-n", "-J"], "it excludes -L and -J"),
+        (["--names", "--offsets"], "--names excludes --offsets"),
         (["--pretty"], "--pretty and --compact are for -J"),
-        ([""], "a topic's name is empty"),
+        ([""], "a topic name is empty"),
         (["-X", "nonsense=1"], "unknown option 'nonsense'"),
     ],
 )

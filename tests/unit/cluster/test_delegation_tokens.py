@@ -141,7 +141,7 @@ def test_a_refusal_says_what_was_asked() -> None:
 def test_what_is_no_hmac_is_refused_and_not_shown(hmac: Any) -> None:
     tokens = Answering().tokens
     for ask in (lambda: tokens.renew(hmac, None), lambda: tokens.expire(hmac, None)):
-        error = refused(ask, "the HMAC of a delegation token is needed, in base64")
+        error = refused(ask, "must be a delegation token's HMAC in base64")
         assert error.__context__ is None
         assert not hmac or str(hmac) not in str(error)
 
@@ -158,10 +158,10 @@ def test_a_wrong_period_is_refused(bad: Any) -> None:
 @pytest.mark.parametrize("bad", ["", "User:", None, 5])
 def test_who_is_nobody_is_refused(bad: Any) -> None:
     tokens = Answering().tokens
-    refused(lambda: tokens.create([bad], None, None), "renewers: .* is no principal")
-    refused(lambda: tokens.describe([bad]), "owners: .* is no principal")
+    refused(lambda: tokens.create([bad], None, None), "renewers: .* is not a principal")
+    refused(lambda: tokens.describe([bad]), "owners: .* is not a principal")
     if bad is not None:
-        refused(lambda: tokens.create((), None, bad), "owner: .* is no principal")
+        refused(lambda: tokens.create((), None, bad), "owner: .* is not a principal")
 
 
 def test_one_name_is_no_list() -> None:

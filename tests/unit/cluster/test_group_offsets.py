@@ -297,7 +297,7 @@ def test_many_partitions_are_not_all_named() -> None:
 
 @pytest.mark.parametrize("offset", [-1, 1 << 63])
 def test_an_impossible_offset_is_refused_here(world: World, offset: int) -> None:
-    with pytest.raises(ConfigError, match=rf"t-0 is {offset}: from 0 is needed"):
+    with pytest.raises(ConfigError, match=rf"t-0 is {offset}: it must be >= 0"):
         commit(world, make(world), {("t", 0): offset})
     assert not world.calls
 
@@ -369,7 +369,7 @@ def test_a_topic_that_was_made_again_is_not_given_the_old_ones_offsets(world: Wo
     commit(world, offsets, {("t", 0): 5})
     world.committed.clear()
     world.topics["t"].topic_id = uuid.uuid4()
-    with pytest.raises(KafkaError, match=r"topic 't' was deleted and made again.*group 'g' are those of the old one"):
+    with pytest.raises(KafkaError, match=r"topic 't' was deleted and recreated.*group 'g' are those of the old one"):
         commit(world, offsets, {("t", 0): 6})
     assert not world.committed
 
@@ -610,8 +610,8 @@ def test_a_coordinator_at_another_address_is_found(world: World, lagging: str) -
 @pytest.mark.parametrize(
     ("code", "api", "words"),
     [
-        (ErrorCode.GROUP_ID_NOT_FOUND, "OffsetCommit", "a group that keeps no offsets has the id"),
-        (ErrorCode.GROUP_ID_NOT_FOUND, "OffsetFetch", "a group that keeps no offsets has the id"),
+        (ErrorCode.GROUP_ID_NOT_FOUND, "OffsetCommit", "a group without offsets has this id"),
+        (ErrorCode.GROUP_ID_NOT_FOUND, "OffsetFetch", "a group without offsets has this id"),
         (ErrorCode.UNKNOWN_MEMBER_ID, "OffsetCommit", "the group has members, and only they may commit"),
         (ErrorCode.OFFSET_METADATA_TOO_LARGE, "OffsetCommit", ErrorCode.OFFSET_METADATA_TOO_LARGE.message),
     ],

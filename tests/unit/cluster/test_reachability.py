@@ -110,7 +110,7 @@ def test_an_error_says_what_was_waited_for(*, silent: bool) -> None:
         world.nodes[1].silent, world.nodes[1].down = silent, not silent
         cluster = make_cluster(world, default_api_timeout_ms=5_000)
         started = world.engine.now_ms()
-        words = "no answer yet" if silent else "connection refused"
+        words = "no response yet" if silent else "connection refused"
         with pytest.raises((KafkaTimeoutError, KafkaConnectionError), match=rf"5 s: .*10\.0\.0\.1.*{words}"):
             world.run(cluster.call(metadata()))
         assert world.engine.now_ms() - started <= 5_001
@@ -166,7 +166,7 @@ def test_an_advertised_address_that_cannot_be_reached(
         for words in (
             f"broker 1 at {host}:9092",
             cause,
-            f"10.0.0.1:9092 answered and says that this broker is at {host}:9092",
+            f"10.0.0.1:9092 responded and advertises {host}:9092 for this broker",
             "advertised.listeners",
         ):
             assert words in text
@@ -212,7 +212,7 @@ def test_attempts_far_apart_are_no_wait() -> None:
     assert watch.begin(240_900.0) is None
     assert watch.fail(241_500.0, ["refused"], "x (refused)") == "x (refused)"
     assert watch.begin(242_000.0) is None, "said once"
-    assert watch.look(243_000.0, "x: no answer yet") is None
+    assert watch.look(243_000.0, "x: no response yet") is None
     assert watch.succeed(244_000.0) == pytest.approx(4.0)
     watch.begin(300_000.0)
     assert watch.succeed(305_000.0) is None, "nobody was told"

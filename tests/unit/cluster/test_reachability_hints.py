@@ -35,8 +35,8 @@ def hint(step: Step, number: int, text: str = "", *, tls: bool = False) -> str:
     return Problem(text, step, number, tls).hint
 
 
-SET_TLS, NO_TLS = "set security_protocol=SSL", "is it a listener for TLS? For one that is not"
-NO_BROKER = "is the port that of a Kafka broker?"
+SET_TLS, NO_TLS = "set security_protocol=SSL", "is it a TLS listener? If not"
+NO_BROKER = "is it the port of a Kafka broker?"
 FRAME_OF_TLS = frame(b"\x15\x03\x03\x00")
 
 
@@ -72,7 +72,7 @@ FRAME_OF_TLS = frame(b"\x15\x03\x03\x00")
             [(Step.CONNECT, errno.ECONNREFUSED), (Step.GREET, errno.ETIMEDOUT), (Step.LOG_IN, errno.ETIMEDOUT)],
         ),
         (
-            "and is it a listener for TLS?",
+            "and is it a TLS listener?",
             [(Step.CONNECT, errno.ETIMEDOUT, "", True)],
             [(Step.CONNECT, errno.ETIMEDOUT), (Step.GREET, errno.ETIMEDOUT, "", True)],
         ),
@@ -103,7 +103,7 @@ FRAME_OF_TLS = frame(b"\x15\x03\x03\x00")
                 (Step.GREET, errno.EMSGSIZE, frame(b"220 ")), (Step.GREET, errno.EMSGSIZE, frame(b"-ERR")),
                 (Step.GREET, errno.EPROTO, "bad frame: size prefix -1, but a response has at least 4 bytes"),
                 (Step.GREET, errno.EPROTO, "bad response: correlation id 7, but no answer is owed"),
-                (Step.GREET, errno.EBADMSG, "it answered with what cannot be read"),
+                (Step.GREET, errno.EBADMSG, "it sent a response that cannot be decoded"),
                 (Step.GREET, errno.EPIPE, "the peer closed the connection", True),
             ],
             [
@@ -113,7 +113,7 @@ FRAME_OF_TLS = frame(b"\x15\x03\x03\x00")
             ],
         ),
         (
-            "A listener for TLS closes like that",
+            "A TLS listener closes like this",
             [(Step.GREET, errno.EPIPE, "the peer closed the connection"), (Step.GREET, errno.ECONNRESET)],
             [
                 (Step.GREET, errno.EPIPE, "", True), (Step.LOG_IN, errno.EPIPE), (Step.CONNECT, errno.ECONNREFUSED),
@@ -121,12 +121,12 @@ FRAME_OF_TLS = frame(b"\x15\x03\x03\x00")
             ],
         ),
         (
-            "its listener for this security_protocol",
+            "the listener for this security_protocol",
             [(Step.GREET, errno.ETIMEDOUT)],
             [(Step.CONNECT, errno.ETIMEDOUT), (Step.LOG_IN, errno.ETIMEDOUT), (Step.GREET, errno.EPIPE)],
         ),
         (
-            "the broker does not go on with SASL: its log may say why",
+            "the broker aborted SASL: its log may say why",
             [(Step.LOG_IN, errno.ETIMEDOUT), (Step.LOG_IN, errno.EPIPE), (Step.LOG_IN, errno.ECONNRESET)],
             [(Step.LOG_IN, errno.EMSGSIZE), (Step.LOG_IN, 0), (Step.GREET, errno.ETIMEDOUT)],
         ),
@@ -172,8 +172,8 @@ def test_the_address_that_came_furthest_decides() -> None:
 
 
 def test_one_of_several_servers_answered() -> None:
-    assert misadvertised(["a:1"], "b:2").startswith("a:1 answered and says")
-    assert misadvertised(["a:1", "c:3"], "b:2").startswith("one of a:1,c:3 answered and says")
+    assert misadvertised(["a:1"], "b:2").startswith("a:1 responded and advertises")
+    assert misadvertised(["a:1", "c:3"], "b:2").startswith("one of a:1,c:3 responded and advertises")
 
 
 # -- the same in a cluster
@@ -227,7 +227,7 @@ def test_no_login_is_named_where_another_connection_is_served() -> None:
         world.on("Metadata", closed_by(world, *PEER_CLOSES))
         with pytest.raises(KafkaConnectionError) as caught:
             world.run(other.call(metadata()))
-    assert "asks for a login" not in str(caught.value)
+    assert "requires SASL" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("tls", "protocol_name"), [(True, "SASL_SSL"), (False, "SASL_PLAINTEXT")])
@@ -265,7 +265,7 @@ def test_an_advertised_address_that_responds_with_an_error_is_in_reach() -> None
         )
         world.run(cluster.refresh())
         world.on("ApiVersions", lambda _: b"garbage")
-        with pytest.raises(KafkaConnectionError, match="cannot be read.*is the port that of a Kafka broker") as caught:
+        with pytest.raises(KafkaConnectionError, match="cannot be read.*is it the port of a Kafka broker") as caught:
             world.run(cluster.connection(1, "fetch").open())
     assert "advertised.listeners" not in str(caught.value)
 

@@ -293,7 +293,7 @@ def another() -> Iterator[OfAnotherDriver]:
 def test_a_driver_that_counts_no_rows_is_told_of(another: OfAnotherDriver, offsets: DatabaseOffsets) -> None:
     """What is not known to be stored does not count as stored."""
     another.count = lambda changed: -1
-    with pytest.raises(ConfigError, match="does not tell how many rows an UPDATE has changed"):
+    with pytest.raises(ConfigError, match="does not report how many rows an UPDATE has changed"):
         offsets.store(another, {WHERE: 5})
 
 
@@ -338,7 +338,7 @@ def test_a_driver_that_does_not_count_inserted_rows_is_told_of(
     """An insert that did nothing would count as stored."""
     counts = iter([0, 0, -1])  # of the UPDATE, the SELECT and the INSERT
     another.count = lambda _: next(counts, 1)
-    with pytest.raises(ConfigError, match="does not tell how many rows"):
+    with pytest.raises(ConfigError, match="does not report how many rows"):
         offsets.store(another, {WHERE: 5})
 
 
@@ -383,7 +383,7 @@ def test_epochs_are_stored(database: sqlite3.Connection, offsets: DatabaseOffset
 
 @pytest.mark.parametrize("offset", [-1, 1.5, True, "5", 1 << 63])
 def test_what_is_no_offset(database: sqlite3.Connection, offsets: DatabaseOffsets, offset: Any) -> None:
-    with pytest.raises(ConfigError, match="of orders-0: a whole number from 0"):
+    with pytest.raises(ConfigError, match="of orders-0: it must be a whole number of 0"):
         offsets.store(database, {WHERE: offset})
 
 
@@ -396,7 +396,7 @@ def test_what_is_no_generation(database: sqlite3.Connection, offsets: DatabaseOf
 def test_arguments_are_checked(database: sqlite3.Connection, offsets: DatabaseOffsets) -> None:
     with pytest.raises(ConfigError, match="group=''"):
         DatabaseOffsets("")
-    with pytest.raises(ConfigError, match="a name of letters"):
+    with pytest.raises(ConfigError, match="only letters, digits"):
         DatabaseOffsets("g", table="a b")
     with pytest.raises(ConfigError, match="otherwise='oldest'"):
         offsets.start(database, [WHERE], otherwise="oldest")

@@ -44,8 +44,8 @@ def test_rows_that_differ_in_a_column_have_other_checks(column: int) -> None:
     [
         (0, 0, "ids count from 1"),
         (0, "x", "row x"),
-        (1, None, "its topic is not a text"),
-        (1, "", "its topic is not a text"),
+        (1, None, "its topic is not text"),
+        (1, "", "its topic is not text"),
         (2, 17, "aggregate_key is of type int"),
         (3, {"a": 1}, "payload is of type dict"),
         (4, "{", "row 1"),

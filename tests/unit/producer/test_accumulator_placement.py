@@ -474,7 +474,7 @@ def test_an_answer_that_is_no_partition_loses_nothing(make_store: Any, answer: A
     with pytest.raises(ConfigError) as raised:
         store.append(b"lost", key=b"bad")
     said = str(raised.value)
-    assert f"choose answered {answer!r}; a partition of topic 't' is needed, 0 to 2, for key b'bad'" in said
+    assert f"choose returned {answer!r}; it must return a partition of topic 't', 0 to 2, for key b'bad'" in said
     used = store.used
     chunks = pa.chunked_array([[b"000001", b"000002"], [b"lost", b"lost"]])
     keys = pa.chunked_array([pa.array([b"k", None], pa.binary()), pa.array([b"k", b"bad"], pa.binary())])

@@ -146,7 +146,7 @@ def test_a_callback_that_never_returns_does_not_hold_up_close_for_ever() -> None
 
 def test_records_in_flight_are_in_doubt_when_the_engine_ends() -> None:
     cause = OSError(9, "Bad file descriptor")
-    error = KafkaError("the engine of this client has ended")
+    error = KafkaError("this client's engine has ended")
     error.__cause__ = cause
     with World() as world:
         world.create_topic("t")

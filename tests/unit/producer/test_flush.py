@@ -33,7 +33,7 @@ def test_a_flush_that_times_out_says_so_and_the_records_are_still_tried() -> Non
         world.on("Produce", lambda _: NEVER if len(world.made("Produce")) == 1 else None)
         work = Work(world, "t", request_timeout_ms=3_000)
         delivery = work.send("t", b"v")
-        with pytest.raises(KafkaTimeoutError, match=r"within 1 s; it is still tried: 1 record\(s\) to t-0"):
+        with pytest.raises(KafkaTimeoutError, match=r"within 1 s; kafwire still tries to send: 1 record\(s\) to t-0"):
             world.run(work.sender.flush(1.0))
         assert not delivery.done()
         work.flush()

@@ -138,5 +138,5 @@ def test_a_batch_that_is_not_sealed_cannot_be_cut(store: Store) -> None:
     fill(store, random.Random(3), 4)
     (queue,), _ = store.accumulator.collect(everything=True)
     if store.accumulator.topics["t"].queues[0].sealed[0].size:
-        with pytest.raises(ValueError, match="only a sealed batch is cut"):
+        with pytest.raises(ValueError, match="only a sealed batch can be split"):
             store.accumulator.cut(queue.sealed[0], [0, 2])

@@ -674,7 +674,7 @@ def test_a_broker_that_cannot_do_what_the_cluster_can() -> None:
         work = Transacting(world)
         work.begin()
         refused = work.send("t", b"1")
-        with pytest.raises(TransactionAbortableError, match="a transaction of version 2"):
+        with pytest.raises(TransactionAbortableError, match="transactions of version 2"):
             work.commit()
         assert isinstance(refused.exception(), KafkaError)
         work.abort()

@@ -42,7 +42,7 @@ def test_a_broker_that_does_not_offer_it_is_named(world: World) -> None:
     work = Transacting(world, transaction_two_phase_commit_enable=True)
     with pytest.raises(TransactionFatalError, match="does not offer version 6 of InitProducerId") as caught:
         work.initialize()
-    assert "or leave the option out" in str(caught.value)
+    assert "or omit the option" in str(caught.value)
 
 
 def test_a_broker_that_refuses_it_is_explained(world: World) -> None:

@@ -92,7 +92,7 @@ def test_forms_of_records() -> None:
     assert shown() == {"index": 1, "records": "AAEC"}
     assert shown(records="size") == {"index": 1, "recordsSizeInBytes": 3}
     assert shown(records=lambda data: [len(data)]) == {"index": 1, "records": [3]}
-    with pytest.raises(ProtocolError, match=r"recordsSizeInBytes tells the size of the records, which are needed"):
+    with pytest.raises(ProtocolError, match=r"recordsSizeInBytes is the size of the records; the records are needed"):
         from_json(ProduceRequest, to_json(request, 9, records="size"), 9)
 
 

@@ -47,7 +47,7 @@ def test_a_time_index_may_begin_at_timestamp_0() -> None:
     ("data", "at", "text"),
     [
         (struct.pack(">iiii", 5, 100, 4, 200), 8, "offset 14 with position 200 comes after offset 15"),
-        (struct.pack(">iiii", 5, 100, 6, 99), 8, "this is no index, or it is damaged"),
+        (struct.pack(">iiii", 5, 100, 6, 99), 8, "this is not an index, or it is damaged"),
         (struct.pack(">ii", -1, 100), 0, "offset 9 with position 100"),
         (struct.pack(">iii", 5, 100, 6), 8, "the last 4 bytes are an incomplete entry"),
     ],

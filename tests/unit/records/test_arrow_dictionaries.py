@@ -134,7 +134,7 @@ def test_a_null_s_index_may_be_anything() -> None:
 
 def test_headers_whose_lists_or_structs_are_encoded_are_refused() -> None:
     lists = pa.DictionaryArray.from_arrays(pa.array([0]), pa.array(HEADERS[:1], pa.list_(PAIR)))
-    with pytest.raises(kafwire.ConfigError, match="cast them to their plain type"):
+    with pytest.raises(kafwire.ConfigError, match="cast them to a plain type"):
         list(RowsReader(pa.table({"value": [b"v"], "headers": lists})))
 
 

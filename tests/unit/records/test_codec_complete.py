@@ -175,7 +175,7 @@ def test_malformed_messages_inside_a_message_are_told_apart(magic: int) -> None:
     good = old_message(magic, Old(0, b"k", b"v"))
     lengths = len(good) - 10  # of the key
     for inner, what in [
-        (good[:20], "a message is cut off"),
+        (good[:20], "a message is truncated"),
         (good + good[:-1], "message length that is too small or beyond"),
         (resized(good, 1), "message length that is too small or beyond"),
         (resized(good, -100), "message length that is too small or beyond"),

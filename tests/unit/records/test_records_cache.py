@@ -127,9 +127,9 @@ def test_headers_are_counted_too() -> None:
     data = batch(record_with_headers(count, b"\0\1" * count))
     assert len(decode_batches(data)[0]) == 1
     for before in (b"", encode_batch([b"a"])):
-        with pytest.raises(ProtocolError, match="its headers take more memory than max_decompressed allows"):
+        with pytest.raises(ProtocolError, match="the headers take more memory than max_decompressed allows"):
             decode_batches(before + data, max_decompressed=13_000_000)
-        with pytest.raises(ProtocolError, match="its headers take more memory"):
+        with pytest.raises(ProtocolError, match="the headers take more memory"):
             decode_chunks(before + data, Layout("t", 0), max_decompressed=13_000_000)
 
 

@@ -103,16 +103,16 @@ def test_another_type_of_schema_is_refused_for_good(
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (Reply(body=b"<html>"), "its response is no JSON object"),
-        (Reply(body=b"[" * 100_000), "its response is no JSON object"),
-        (Reply(body=b"[]"), "its response is no JSON object"),
+        (Reply(body=b"<html>"), "its response is not a JSON object"),
+        (Reply(body=b"[" * 100_000), "its response is not a JSON object"),
+        (Reply(body=b"[]"), "its response is not a JSON object"),
         (Reply(body=b"{}"), "its response has no schema"),
         (Reply(body=b'{"schema": "\\"int\\"", "references": [3]}'), "its references have no subject and version"),
         (Reply(status=404, body=b"nothing here"), "status 404: is this the address of a schema registry"),
         (Reply(status=302, location="http://localhost:9/"), "status 302: is this the address"),
         (error(403, 40301, "User is denied"), "status 403, error code 40301, 'User is denied': look at username"),
         (error(422, 42201, "Invalid"), "status 422, error code 42201"),
-        (Reply(body=b'"' + b"x" * (8 << 20)), "its answer is larger than"),
+        (Reply(body=b'"' + b"x" * (8 << 20)), "its response is larger than"),
     ],
 )
 def test_a_response_that_is_no_schema_is_an_error_and_not_kept(
@@ -139,7 +139,7 @@ def test_a_registry_that_is_down_for_a_moment_is_asked_again(
 def test_a_registry_that_stays_down_is_an_error_in_time(server: RegistryServer) -> None:
     server.replies.extend([error(500, 50001, "broken")] * 50)
     # the last attempt may end with the time
-    said = "within 0.5 s: (status 500|its answer did not end|it did not answer in time|there was no time left)"
+    said = "within 0.5 s: (status 500|its response did not end|it did not respond in time|there was no time left)"
     with pytest.raises(SchemaRegistryError, match=said) as caught:
         SchemaRegistry(server.url, timeout_s=0.5).schema(1)
     assert caught.value.retriable
@@ -194,7 +194,7 @@ def test_no_credentials_are_shown_though_the_registry_repeats_them(tmp_path: Pat
     ("options", "said"),
     [
         ({"url": "localhost:8081"}, "begins with http:// or https://"),
-        ({"url": "http://u:p@localhost"}, "no user name or password in its address"),
+        ({"url": "http://u:p@localhost"}, "not have a user name or password in its address"),
         ({"url": "http://localhost?a=1"}, "no query"),
         ({"url": "http://localhost", "username": "u"}, "username and password together"),
         (

@@ -94,7 +94,7 @@ def test_pending_calls_fail_with_the_cause(own: NativeEngine) -> None:
     other.join(SOON_S)
     assert not thread.is_alive()
     assert not other.is_alive()
-    assert "the engine of this client has ended: make a new client; OSError" in str(errors[0])
+    assert "this client's engine has ended: make a new client; OSError" in str(errors[0])
     assert isinstance(errors[0].__cause__, OSError)
 
 

@@ -197,7 +197,7 @@ def test_requests_without_answers_alone() -> None:
         frames.take()
     assert results(frames) == [(SENT, 0, None), (SENT, 1, None), (SENT, 2, None)]
     assert frames.outstanding() == []
-    with pytest.raises(ProtocolError, match="no answer is owed"):
+    with pytest.raises(ProtocolError, match="no request is pending"):
         frames.feed(answer(2))
 
 
@@ -210,7 +210,7 @@ def test_requests_without_answers_alone() -> None:
         (struct.pack(">i", 3), "size prefix 3"),
         (struct.pack(">i", LIMIT + 1), "size prefix 1048577 exceeds the limit of 1048576"),
         (struct.pack(">i", 2**31 - 1), "size prefix 2147483647 exceeds"),
-        (answer(2), "correlation id 2, but the oldest request owed an answer has 1"),
+        (answer(2), "correlation id 2, but the oldest pending request has 1"),
         (answer(-1), "correlation id -1, but the oldest"),
         (struct.pack(">ii", LIMIT, 3), "correlation id 3, but the oldest"),
     ],
@@ -235,7 +235,7 @@ def test_bad_bytes_poison_for_good(data: bytes, message: str) -> None:
 
 def test_an_answer_nobody_asked_for() -> None:
     frames = Frames(LIMIT)
-    with pytest.raises(ProtocolError, match="correlation id 5, but no answer is owed"):
+    with pytest.raises(ProtocolError, match="correlation id 5, but no request is pending"):
         frames.feed(answer(5))
 
 
@@ -243,13 +243,13 @@ def test_an_answer_before_the_request_is_out() -> None:
     frames = Frames(LIMIT)
     frames.queue(1, 5, [b"request"])
     frames.take(10)
-    with pytest.raises(ProtocolError, match="5 answers a request that has not left in full"):
+    with pytest.raises(ProtocolError, match="5 is that of a request not fully sent"):
         frames.feed(answer(5))
 
 
 def test_a_second_answer_to_the_same_request() -> None:
     frames = asked(5)
-    with pytest.raises(ProtocolError, match="correlation id 5, but no answer is owed"):
+    with pytest.raises(ProtocolError, match="correlation id 5, but no request is pending"):
         frames.feed(answer(5) * 2)
     assert len(frames.completions()) == 1
 

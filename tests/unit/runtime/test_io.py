@@ -354,9 +354,9 @@ def test_no_route(wire: Wire) -> None:
 @pytest.mark.parametrize(
     ("address", "family", "message"),
     [
-        (("localhost", 9092), socket.AF_INET, "no numeric address of that family"),
-        (("::1", 9092), socket.AF_INET, "no numeric address of that family"),
-        (("127.0.0.1", 9092), socket.AF_INET6, "no numeric address of that family"),
+        (("localhost", 9092), socket.AF_INET, "not a numeric address of that family"),
+        (("::1", 9092), socket.AF_INET, "not a numeric address of that family"),
+        (("127.0.0.1", 9092), socket.AF_INET6, "not a numeric address of that family"),
         (("path", 1), socket.AF_UNIX, "neither AF_INET nor AF_INET6"),
     ],
 )
@@ -423,7 +423,7 @@ def test_the_peer_resets_at_every_point_of_a_request(wire: Wire) -> None:
         (struct.pack(">i", 2), "bad frame: size prefix 2, but a response has at least 4 bytes"),
         (struct.pack(">i", 1001), "bad frame: size prefix 1001 exceeds the limit of 1000 bytes"),
         (b"HTTP/1.1 400 Bad Request", "bad frame: size prefix 1213486160 exceeds the limit of 1000 bytes"),
-        (answer(4), "bad response: correlation id 4, but the oldest request owed an answer has 2"),
+        (answer(4), "bad response: correlation id 4, but the oldest pending request has 2"),
         (answer(2) + answer(3) + answer(4), "bad response: correlation id 4, but no answer is owed"),
     ],
 )
@@ -525,7 +525,7 @@ def test_no_descriptors_left(wire: Wire) -> None:
     try:
         number = wire.loop.connect(wire.listener.getsockname(), socket.AF_INET, max_frame=LIMIT)
         assert wire.events(1) == [(CLOSED, number, 0, (errno.EMFILE, "socket failed: Too many open files"))]
-        with pytest.raises(OSError, match="the I/O thread does not start: Too many open files"):
+        with pytest.raises(OSError, match="the I/O thread cannot start: Too many open files"):
             Loop()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)

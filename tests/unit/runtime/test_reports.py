@@ -162,7 +162,7 @@ def test_lines_without_room_are_counted_and_one_line_says_so(engine: NativeEngin
     texts = [record.getMessage() for record in handler.records]
     assert len([text for text in texts if text.startswith("line")]) == LIMIT
     assert [text for text in texts if "dropped" in text] == [
-        "kafwire: 50 log lines and metric snapshots were dropped: a handler of a logger, or a metrics hook, takes long"
+        "kafwire: 50 log lines and metric snapshots were dropped: a log handler, or a metrics hook, is too slow"
     ]
 
 

@@ -292,7 +292,9 @@ def test_a_base_offset_that_jumps_ahead_does_not_end_the_read_early() -> None:
         stored = world.topics["t"].partitions[0].batches[1]
         stored.data = (1 << 40).to_bytes(8, "big") + stored.data[8:]
         read = Scanning(world, ["t"], fetch_max_bytes=1)
-        with pytest.raises(ProtocolError, match="t-0, after offset 3, .* above the high watermark that does not go on"):
+        with pytest.raises(
+            ProtocolError, match="t-0, after offset 3, .* above the high watermark that does not follow"
+        ):
             read.all()
         assert read.rows == sliced(rows, 0, 3)
 

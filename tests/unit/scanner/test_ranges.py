@@ -216,7 +216,10 @@ def test_an_offset_range_that_goes_backwards_is_named() -> None:
     ("arguments", "because"),
     [
         ({"start": {TopicPartition("u", 0): 1}}, "given for 'u', which is not among the topics"),
-        ({"start": {TopicPartition("t", 0): -1}}, r"start\[t-0\]=-1: an offset from 0 is needed, or kafwire.Tail\(1\)"),
+        (
+            {"start": {TopicPartition("t", 0): -1}},
+            r"start\[t-0\]=-1: it must be an offset of 0 or more, or kafwire.Tail\(1\)",
+        ),
         ({"start": {TopicPartition("t", 0): True}}, r"start\[t-0\]=True: a number alone"),
         ({"end": {TopicPartition("t", 0): "soon"}}, "'soon' is not"),
         ({"start": {TopicPartition("t", 0): 1}, "partitions": [0]}, "exclude each other"),
@@ -355,7 +358,7 @@ def test_an_answer_that_leaves_a_partition_out_is_an_error() -> None:
 
     with make_world() as world:
         world.on("ListOffsets", leave_out)
-        with pytest.raises(ProtocolError, match="responded, but not for t-"):
+        with pytest.raises(ProtocolError, match="sent a response without t-"):
             world.run(list_offsets(make_cluster(world), {("t", p): LATEST for p in range(3)}))
 
 

@@ -120,7 +120,7 @@ def test_tokens_of_a_region() -> None:
 def test_the_region_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     url = base64.urlsafe_b64decode(AwsTokenProvider(session=Session())().value.reveal() + "===")
     assert url.startswith(b"https://kafka.eu-central-1.")
-    with pytest.raises(ConfigError, match="set AWS_DEFAULT_REGION"):
+    with pytest.raises(ConfigError, match="set region= or AWS_DEFAULT_REGION"):
         AwsTokenProvider()
 
 

@@ -67,7 +67,7 @@ def test_a_key_in_a_file_is_read_again(tmp_path: Path) -> None:
     file.write_text(pem(rsa_key(), "phrase"))
     assert verify(made.make().reveal())["sub"] == "s"
     file.write_text(pem(rsa_key(), CANARY))
-    refused(made, "key.pem' cannot be read: it is no PEM, or its passphrase is another")
+    refused(made, "key.pem' cannot be read: it is not PEM, or its passphrase is wrong")
 
 
 def test_a_template(tmp_path: Path) -> None:
@@ -85,19 +85,19 @@ def test_a_template(tmp_path: Path) -> None:
 def test_a_template_that_is_none(tmp_path: Path, text: str) -> None:
     file = tmp_path / "template.json"
     file.write_text(text)
-    refused(SignedAssertion(private_key_pem=RSA, jwt_template_file=str(file)), "is no JSON object with a header")
+    refused(SignedAssertion(private_key_pem=RSA, jwt_template_file=str(file)), "is not a JSON object with a header")
 
 
 @pytest.mark.parametrize(
     ("algorithm", "key", "said"),
     [
-        ("RS256", pem(ec_key()), "no RSA key, which RS256 needs"),
-        ("ES256", pem(rsa_key()), "no key of the curve P-256, which ES256 needs"),
-        ("ES256", pem(ec.generate_private_key(ec.SECP384R1())), "no key of the curve P-256"),
-        ("RS256", pem(ed25519.Ed25519PrivateKey.generate()), "no RSA key"),
-        ("RS256", CANARY, "it is no PEM"),
-        ("RS256", pem(rsa_key(), CANARY), "its passphrase is another"),
-        ("RS256", pem(rsa_key())[:200], "it is no PEM"),
+        ("RS256", pem(ec_key()), "not an RSA key, which RS256 needs"),
+        ("ES256", pem(rsa_key()), "not a P-256 key, which ES256 needs"),
+        ("ES256", pem(ec.generate_private_key(ec.SECP384R1())), "not a P-256 key"),
+        ("RS256", pem(ed25519.Ed25519PrivateKey.generate()), "not an RSA key"),
+        ("RS256", CANARY, "it is not PEM"),
+        ("RS256", pem(rsa_key(), CANARY), "its passphrase is wrong"),
+        ("RS256", pem(rsa_key())[:200], "it is not PEM"),
     ],
 )
 def test_keys_that_do_not_fit(algorithm: str, key: str, said: str) -> None:
@@ -109,7 +109,7 @@ def test_keys_that_do_not_fit(algorithm: str, key: str, said: str) -> None:
     [
         ({"algorithm": "HS256", "private_key_pem": RSA}, "RS256 or ES256, not by 'HS256'"),
         ({}, "needs a private key"),
-        ({"private_key_pem": RSA, "private_key_file": "x"}, "and not both"),
+        ({"private_key_pem": RSA, "private_key_file": "x"}, "either as a file or as PEM"),
     ],
 )
 def test_arguments_that_are_refused(more: dict[str, Any], said: str) -> None:

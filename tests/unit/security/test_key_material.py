@@ -183,7 +183,7 @@ def test_an_old_encryption_of_a_pem_key_is_not_a_wrong_password(tmp_path: Path) 
     files = legacy(tmp_path)
     given = {"ssl_certificate_location": files["chain.pem"], "ssl_key_password": PASSWORD}
     said = refusal(make, ssl_key_location=files["old.pem"], **given)
-    assert "encrypted in a way that OpenSSL does not support" in said
+    assert "encrypted in a way that OpenSSL no longer supports" in said
     assert "password" not in said
     text = said.rpartition("\n")[2].replace("KEY", files["old.pem"]).replace("NEW", str(tmp_path / "new.pem"))
     openssl(tmp_path, *shlex.split(text)[1:], "-passin", f"pass:{PASSWORD}", "-passout", f"pass:{PASSWORD}")
@@ -321,7 +321,7 @@ def java_keystore(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_java_keystore(java_keystore: Path, option: str) -> None:
     more = {"ssl_key_location": java_keystore} if option == "ssl_certificate_location" else {}
     said = refusal(load, **{option: java_keystore}, **more)
-    assert f"option {option}={str(java_keystore)!r}: this is a Java keystore, which only Java reads" in said
+    assert f"option {option}={str(java_keystore)!r}: this is a Java keystore, which only Java can read" in said
     assert "\nkeytool -importkeystore -srckeystore " in said
 
 
@@ -338,9 +338,9 @@ def test_a_java_keystore_is_converted_by_the_command_that_is_told(java_keystore:
     [
         ("ssl_ca_location", b"hello", "this is neither a PEM nor a PKCS#12 file"),
         ("ssl_keystore_location", b"hello", "this is neither a PEM nor a PKCS#12 file"),
-        ("ssl_certificate_location", b"hello", "this is no PEM file"),
-        ("ssl_certificate_location", OWN.pkcs12(PASSWORD), "set ssl_keystore_location for a PKCS#12 file"),
-        ("ssl_certificate_location", OWN.chain_pem + b"\xff", "this is no text, which PEM is"),
+        ("ssl_certificate_location", b"hello", "this is not a PEM file"),
+        ("ssl_certificate_location", OWN.pkcs12(PASSWORD), "for a PKCS#12 file, set ssl_keystore_location"),
+        ("ssl_certificate_location", OWN.chain_pem + b"\xff", "this is not text, but PEM is text"),
         ("ssl_ca_location", None, "No such file or directory"),
         ("ssl_crl_location", None, "No such file or directory"),
     ],

@@ -174,7 +174,7 @@ def test_refused_tickets_of_a_keytab_are_taken_again(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("mechanism", "options", "said"),
     [
-        ("plain", {}, "sasl_mechanism is one of PLAIN, .*GSSAPI, not 'plain'"),
+        ("plain", {}, "sasl_mechanism must be one of PLAIN, .*GSSAPI, not 'plain'"),
         ("PLAIN", {}, "PLAIN needs sasl_username"),
         ("PLAIN", {"sasl_username": "u"}, "PLAIN needs sasl_password"),
         ("SCRAM-SHA-512", {"sasl_password": Secret(CANARY)}, "SCRAM-SHA-512 needs sasl_username"),
@@ -184,9 +184,9 @@ def test_refused_tickets_of_a_keytab_are_taken_again(monkeypatch: pytest.MonkeyP
             {"sasl_oauthbearer_token_provider": print, "sasl_oauthbearer_token_endpoint_url": "https://x/"},
             "needs either",
         ),
-        ("OAUTHBEARER", {"sasl_oauthbearer_token_provider": CANARY}, "is a function without arguments"),
+        ("OAUTHBEARER", {"sasl_oauthbearer_token_provider": CANARY}, "must be a function without arguments"),
         ("OAUTHBEARER", {"sasl_oauthbearer_token_endpoint_url": "https://x/"}, "needs a client's id and secret"),
-        ("OAUTHBEARER", {"sasl_oauthbearer_extensions": CANARY}, "is name=value,name=value"),
+        ("OAUTHBEARER", {"sasl_oauthbearer_extensions": CANARY}, "must be name=value,name=value"),
         ("OAUTHBEARER", {"sasl_oauthbearer_extensions": f"a=1,a={CANARY}"}, "has a name twice"),
         ("OAUTHBEARER", {"sasl_oauthbearer_extensions": f"auth={CANARY}"}, "may not be named 'auth'"),
         (
@@ -241,7 +241,7 @@ def test_a_provider_that_hangs_is_told_in_time() -> None:
     made = Login(
         Options(sasl_mechanism="OAUTHBEARER", sasl_oauthbearer_token_provider=lambda: gate.wait(30)), timeout_s=0.05
     )
-    with pytest.raises(AuthenticationError, match="did not answer within 0.05 s"):
+    with pytest.raises(AuthenticationError, match="did not respond within 0.05 s"):
         exchange(made)
     gate.set()
 

@@ -73,7 +73,7 @@ def test_an_end_that_is_not_in_seconds(wrong: float) -> None:
 
 @pytest.mark.parametrize("wrong", ["4e9", True, dt.datetime.now(dt.UTC)])
 def test_an_end_that_is_no_number(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="expires_at is a number of seconds since 1970"):
+    with pytest.raises(TypeError, match="expires_at must be a number of seconds since 1970"):
         kafwire.OAuthToken("abc", wrong)
 
 

@@ -17,7 +17,7 @@ def test_the_first_refusal_has_no_pause_and_later_ones_double_it() -> None:
             try:
                 refusals.check("a", now)
             except AuthenticationError as error:
-                assert str(error).startswith("refused; this client asks for other credentials in ")
+                assert str(error).startswith("refused; this client fetches new credentials in ")
                 now += BACKOFF_S
             else:
                 break

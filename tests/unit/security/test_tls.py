@@ -654,7 +654,7 @@ def test_renewed_files_are_taken_by_new_connections(
         assert client.outcome(renewing, server.port)[0] == "response"
         files.certificate.write_bytes(second.chain_pem)  # half of it: the key comes later
         assert client.outcome(renewing, server.port)[0] == "response"
-        assert "are not taken until they change again" in caplog.text
+        assert "are ignored until they change again" in caplog.text
         files.key.write_bytes(second.key_pem())
         assert client.outcome(renewing, server.port)[0] == "response"
         assert "new connections use them" in caplog.text
@@ -679,7 +679,7 @@ def test_why_tls_is_python_s_is_said_once(monkeypatch: pytest.MonkeyPatch, caplo
     made()
     made()
     assert [message for message in caplog.messages if "under the GIL, which is slower" in message] == [
-        "TLS runs by Python's module ssl, under the GIL, which is slower: the environment variable KAFWIRE_TLS says so"
+        "TLS uses Python's module ssl, under the GIL, which is slower: the environment variable KAFWIRE_TLS says so"
     ]
     assert tls_module.described().startswith("Python's module ssl")
     monkeypatch.delenv(tls_module.VARIABLE)

@@ -173,7 +173,7 @@ def test_an_endpoint_that_hangs(server: TokenServer, timeout_s: float) -> None:
     server.answers.append(Answer(before=lambda: gate.wait(30)))
     begun = time.monotonic()
     try:
-        refused(endpoint(server, timeout_s=timeout_s), f"within {timeout_s} s: it did not answer in time")
+        refused(endpoint(server, timeout_s=timeout_s), f"within {timeout_s} s: it did not respond in time")
         assert time.monotonic() - begun < timeout_s + 5
     finally:
         gate.set()
@@ -183,7 +183,7 @@ def test_an_answer_that_does_not_end(server: TokenServer) -> None:
     gate = threading.Event()
     server.answers.append(Answer(drip=gate))
     try:
-        refused(endpoint(server, timeout_s=0.3), "within 0.3 s: its answer did not end in time")
+        refused(endpoint(server, timeout_s=0.3), "within 0.3 s: its response did not end in time")
     finally:
         gate.set()
 
@@ -230,14 +230,14 @@ def test_no_redirect_is_followed(server: TokenServer, status: int) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (Answer(body=b""), "its answer is no JSON object"),
-        (Answer(body=b"<html>"), "its answer is no JSON object"),
-        (Answer(body=b"[]"), "its answer is no JSON object"),
-        (Answer(body=b"[" * 200_000), "its answer is no JSON object"),
-        (Answer(), "its answer has no access_token"),
-        (Answer(body=b'{"access_token": 3}'), "its answer has no access_token"),
-        (Answer(body=b'{"access_token": ""}'), "its answer has no access_token"),
-        (Answer(body=b" " * (MAX_ANSWER_BYTES + 1)), "its answer is larger than 1048576 bytes"),
+        (Answer(body=b""), "its response is not a JSON object"),
+        (Answer(body=b"<html>"), "its response is not a JSON object"),
+        (Answer(body=b"[]"), "its response is not a JSON object"),
+        (Answer(body=b"[" * 200_000), "its response is not a JSON object"),
+        (Answer(), "its response has no access_token"),
+        (Answer(body=b'{"access_token": 3}'), "its response has no access_token"),
+        (Answer(body=b'{"access_token": ""}'), "its response has no access_token"),
+        (Answer(body=b" " * (MAX_ANSWER_BYTES + 1)), "its response is larger than 1048576 bytes"),
         (Answer(400, b"<html>"), "status 400$"),
         (Answer(404, b'{"error": 3}'), "status 404$"),
         (Answer(403, b" " * (MAX_ANSWER_BYTES + 1)), "status 403$"),
@@ -293,9 +293,9 @@ def test_plain_http_on_this_machine(folder: Path, monkeypatch: pytest.MonkeyPatc
         ("https://a b/", "begins with https://"),
         ("https://a/\n", "begins with https://"),
         ("https://é/", "begins with https://"),
-        (f"https://user:{CANARY}@example.com/", "no user name or password"),
-        (f"https://[{CANARY}/", "no valid address"),
-        (f"https://localhost:{CANARY}/", "no valid address"),
+        (f"https://user:{CANARY}@example.com/", "not have a user name or password"),
+        (f"https://[{CANARY}/", "not a valid address"),
+        (f"https://localhost:{CANARY}/", "not a valid address"),
     ],
 )
 def test_addresses_that_are_refused(url: str, said: str) -> None:

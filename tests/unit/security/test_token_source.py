@@ -163,7 +163,7 @@ def test_a_kept_token_serves_while_no_other_comes(caplog: pytest.LogCaptureFixtu
         engine.clock.seconds = NOW + 90
         with caplog.at_level(logging.DEBUG):
             assert (await source.token(engine.engine)).value.reveal() == CANARY
-        assert "used on, as no other could be fetched: the OAuth token provider raised KeyError" in caplog.text
+        assert "the current one stays in use: the OAuth token provider raised KeyError" in caplog.text
         assert CANARY not in caplog.text
         engine.clock.seconds = NOW + 100
         with pytest.raises(AuthenticationError, match="raised KeyError"):
@@ -239,7 +239,7 @@ def test_a_provider_that_hangs_is_given_up_and_asked_again() -> None:
 
     async def ask() -> None:
         engine, source = LoopEngine(NOW), TokenSource(provider, timeout_s=0.05)
-        with pytest.raises(AuthenticationError, match="the OAuth token provider did not answer within 0.05 s"):
+        with pytest.raises(AuthenticationError, match="the OAuth token provider did not respond within 0.05 s"):
             await source.token(engine.engine)
         assert (await source.token(engine.engine)).value.reveal() == "token2"
         gate.set()
@@ -259,9 +259,9 @@ def test_no_more_threads_hang_than_the_limit() -> None:
     async def ask() -> None:
         engine, source = LoopEngine(NOW), TokenSource(provider, timeout_s=0.03)
         for _ in range(MAX_HUNG):
-            with pytest.raises(AuthenticationError, match="did not answer within"):
+            with pytest.raises(AuthenticationError, match="did not respond within"):
                 await source.token(engine.engine)
-        with pytest.raises(AuthenticationError, match=f"did not answer {MAX_HUNG} times, and is not asked again"):
+        with pytest.raises(AuthenticationError, match=f"did not respond {MAX_HUNG} times, and is not called again"):
             await source.token(engine.engine)
         assert len(calls) == MAX_HUNG
         gate.set()
@@ -289,7 +289,7 @@ def test_a_coroutine_that_hangs_is_cancelled() -> None:
         return "abc"
 
     async def ask() -> None:
-        with pytest.raises(AuthenticationError, match="did not answer within 0.05 s"):
+        with pytest.raises(AuthenticationError, match="did not respond within 0.05 s"):
             await TokenSource(provider, timeout_s=0.05).token(LoopEngine(NOW).engine)
         await alone()
         assert ended == ["cancelled"]

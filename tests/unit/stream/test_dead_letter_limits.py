@@ -154,7 +154,7 @@ def test_refused_results_are_counted(name: str) -> None:
 def test_at_most_once_the_record_that_reaches_the_limit_is_written() -> None:
     pipeline = pipelines(lambda one: True)["for_each"].dead_letters("dead", max_in_a_row=5)
     source, sink = MemorySource({"orders": numbered(100)}, batch_records=6), MemorySink()
-    with pytest.raises(StreamError, match="written to it still"):
+    with pytest.raises(StreamError, match="still written to it"):
         run_simulated(pipeline, source, sink, guarantee="at_most_once")
     assert offsets_of(sink.written("dead")) == list(range(6)), "its offset is committed: without its letter it is lost"
     assert source.committed[ORDERS] >= 6

@@ -18,7 +18,7 @@ def test_errors_are_pickled_with_their_place() -> None:
 
 
 def test_not_now_says_for_how_long() -> None:
-    assert (NotNow().seconds, str(NotNow(2.5))) == (1.0, "not now: again in 2.5 s")
+    assert (NotNow().seconds, str(NotNow(2.5))) == (1.0, "not now: retry in 2.5 s")
     assert (NotNow(0).seconds, str(NotNow(0, "busy"))) == (0, "busy")
 
 

@@ -251,7 +251,7 @@ def test_a_monitor_watches_one_run_at_a_time() -> None:
 
     async def beside(stop: StopRequest) -> None:
         await asyncio.sleep(1)
-        with pytest.raises(ConfigError, match="a monitor of its own"):
+        with pytest.raises(ConfigError, match="its own monitor"):
             await Pipeline().run_async(MemorySource(), monitor=monitor)
         stop.request()
 

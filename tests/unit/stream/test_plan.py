@@ -42,58 +42,58 @@ class AsyncHandler:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: START.map(handle), "belongs into for_each"),
-        (lambda: START.filter(functools.partial(handle)), "belongs into for_each"),
-        (lambda: START.map(AsyncHandler()), "belongs into for_each"),
-        (lambda: START.map(None), "a function is needed"),  # type: ignore[arg-type]
+        (lambda: START.map(handle), "use for_each for an async function"),
+        (lambda: START.filter(functools.partial(handle)), "use for_each for an async function"),
+        (lambda: START.map(AsyncHandler()), "use for_each for an async function"),
+        (lambda: START.map(None), "it must be a function"),  # type: ignore[arg-type]
         (lambda: START.map(str).map_batches(str), "comes first"),
         (lambda: START.batch(1).batch(1), "one batch"),
         (lambda: START.for_each(str).batch(1), "one batch"),
         (lambda: START.for_each(str).for_each(str), "one for_each"),
         (lambda: START.batch(1).for_each(str, by="key"), "a batch has no key"),
         (lambda: START.map_batches(str).for_each(str, by="key"), "a batch has no key"),
-        (lambda: START.map(async_letters), "belongs into for_each"),
+        (lambda: START.map(async_letters), "use for_each for an async function"),
         (lambda: START.filter(letters), "a generator never runs here"),
         (lambda: START.for_each(letters), "a generator never runs here"),
         (lambda: START.for_each(functools.partial(async_letters)), "a generator never runs here"),
         (lambda: START.for_each(lambda value: value, run_in="processes"), "import the handler by its name"),
-        (lambda: START.batch(2.5), "at least 1 record"),  # type: ignore[arg-type]
-        (lambda: START.batch(None), "at least 1 record"),  # type: ignore[arg-type]
-        (lambda: START.batch(1, math.nan), "at least 1 record"),
+        (lambda: START.batch(2.5), "give 1 record"),  # type: ignore[arg-type]
+        (lambda: START.batch(None), "give 1 record"),  # type: ignore[arg-type]
+        (lambda: START.batch(1, math.nan), "give 1 record"),
         (lambda: START.for_each(str, workers=2.5), "above 0"),  # type: ignore[arg-type]
         (lambda: START.for_each(str, timeout_s=math.nan), "above 0"),
         (lambda: START.for_each(str, by=[1]), "by=.1."),  # type: ignore[arg-type]
-        (lambda: START.commit(every="3"), "at least 1 offset"),  # type: ignore[arg-type]
-        (lambda: START.commit(within=math.nan), "at least 1 offset"),
-        (lambda: START.retry(True), "at least 1 attempt"),
-        (lambda: START.retry(2, backoff_s=math.nan), "at least 1 attempt"),
-        (lambda: START.retry(2, on="x"), "exception's class"),  # type: ignore[arg-type]
-        (lambda: START.retry(2, on=()), "exception's class"),
-        (lambda: START.retry(2, on=ValueError("no")), "exception's class"),  # type: ignore[arg-type]
-        (lambda: START.retry(2, on=KeyboardInterrupt), "exception's class"),  # type: ignore[arg-type]
-        (lambda: START.retry_topics("retry"), "each is a RetryTopic"),  # type: ignore[arg-type]
+        (lambda: START.commit(every="3"), "give 1 offset"),  # type: ignore[arg-type]
+        (lambda: START.commit(within=math.nan), "give 1 offset"),
+        (lambda: START.retry(True), "attempts must be 1"),
+        (lambda: START.retry(2, backoff_s=math.nan), "attempts must be 1"),
+        (lambda: START.retry(2, on="x"), "an exception class"),  # type: ignore[arg-type]
+        (lambda: START.retry(2, on=()), "an exception class"),
+        (lambda: START.retry(2, on=ValueError("no")), "an exception class"),  # type: ignore[arg-type]
+        (lambda: START.retry(2, on=KeyboardInterrupt), "an exception class"),  # type: ignore[arg-type]
+        (lambda: START.retry_topics("retry"), "each must be a RetryTopic"),  # type: ignore[arg-type]
         (lambda: RetryTopic("", 1), "a topic"),
         (lambda: RetryTopic("retry", "60"), "seconds from 0"),  # type: ignore[arg-type]
         (lambda: RetryTopic("retry", math.inf), "seconds from 0"),
-        (lambda: START.dead_letters(""), "a topic is needed"),
-        (lambda: START.dead_letters(None), "a topic is needed"),  # type: ignore[arg-type]
-        (lambda: START.run(MemorySource(), print), "is no sink"),  # type: ignore[arg-type]
-        (lambda: ConsumerSource(None), "an AsyncConsumer is needed"),  # type: ignore[arg-type]
+        (lambda: START.dead_letters(""), "the topic must be"),
+        (lambda: START.dead_letters(None), "the topic must be"),  # type: ignore[arg-type]
+        (lambda: START.run(MemorySource(), print), "is not a sink"),  # type: ignore[arg-type]
+        (lambda: ConsumerSource(None), "it must be an AsyncConsumer"),  # type: ignore[arg-type]
         (lambda: NotNow("soon"), "from 0"),  # type: ignore[arg-type]
-        (lambda: START.batch(0), "at least 1 record"),
-        (lambda: START.batch(1, -1.0), "at least 1 record"),
-        (lambda: START.for_each(None), "a function is needed"),  # type: ignore[arg-type]
+        (lambda: START.batch(0), "give 1 record"),
+        (lambda: START.batch(1, -1.0), "give 1 record"),
+        (lambda: START.for_each(None), "it must be a function"),  # type: ignore[arg-type]
         (lambda: START.for_each(str, workers=0), "above 0"),
         (lambda: START.for_each(str, timeout_s=0), "above 0"),
         (lambda: START.for_each(str, by="keys"), "by='keys'"),  # type: ignore[arg-type]
         (lambda: START.for_each(str, run_in="loops"), "run_in='loops'"),  # type: ignore[arg-type]
         (lambda: START.for_each(handle, run_in="threads"), "runs in"),
         (lambda: START.for_each(str, run_in="tasks", timeout_s=1.0), "cannot be stopped"),
-        (START.commit, "at least 1 offset"),
-        (lambda: START.commit(every=0), "at least 1 offset"),
-        (lambda: START.commit(within=-1), "at least 1 offset"),
-        (lambda: START.retry(0), "at least 1 attempt"),
-        (lambda: START.retry(1, backoff_s=-1), "at least 1 attempt"),
+        (START.commit, "give 1 offset"),
+        (lambda: START.commit(every=0), "give 1 offset"),
+        (lambda: START.commit(within=-1), "give 1 offset"),
+        (lambda: START.retry(0), "attempts must be 1"),
+        (lambda: START.retry(1, backoff_s=-1), "attempts must be 1"),
         (lambda: START.retry_topics(RetryTopic("a", 1), RetryTopic("a", 2)), "named twice"),
         (lambda: START.limits(max_in_flight=0), "from 1"),
         (lambda: START.limits(stop_timeout_s=-1), "from 1"),
@@ -108,7 +108,7 @@ class AsyncHandler:
         (lambda: START.run(MemorySource(), guarantee="exactly_once"), "has none"),
         (
             lambda: START.run(MemorySource(), MemorySink(), guarantee="exactly_once", letters=MemorySink()),
-            "leave out letters",
+            "remove letters",
         ),
         (lambda: NotNow(-1), "from 0"),
         (lambda: MemorySource(batch_records=0), "from 1"),

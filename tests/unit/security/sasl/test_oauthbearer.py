@@ -80,7 +80,7 @@ def test_an_answer_before_the_question() -> None:
     check_refused(OAuthBearerExchange(Secret(CANARY)), b"")
 
 
-HAS_OTHERS = "has characters that no bearer token has"
+HAS_OTHERS = "has characters that are not allowed in a bearer token"
 
 
 @pytest.mark.parametrize(

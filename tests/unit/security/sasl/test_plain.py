@@ -36,7 +36,7 @@ def test_text_is_utf8_as_it_is() -> None:
         ("u", "p", f"{CANARY}\0", "the authorization id has a NUL"),
         ("", CANARY, "", "the user name is empty"),
         ("u", "", "", "the password is empty"),
-        ("u", f"{CANARY}\ud800", "", "the password has half of a surrogate pair"),
+        ("u", f"{CANARY}\ud800", "", "the password has an unpaired surrogate"),
     ],
 )
 def test_what_cannot_be_said(user: str, password: str, authzid: str, said: str) -> None:
