@@ -388,8 +388,7 @@ class Faults:
             self._state.forget_producers(event.node, KEPT[event.place % len(KEPT)])
 
     def _answer_error(self, event: Event) -> None:
-        """Fail some of the next requests to this broker, whole or at one partition; the broker executes none of them.
-        """
+        """Fail some of the next requests to this broker, whole or at one partition, mostly without executing them."""
         api, error = ERRORS[event.place % len(ERRORS)]
         times = 1 + int(event.amount * MOST_ERRORS)
         script = self._state.part(Script)

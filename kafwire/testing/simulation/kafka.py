@@ -1,5 +1,4 @@
-"""The simulated world's Kafka: ApiVersions, Metadata, Produce and DescribeProducers, and all other APIs by inheritance.
-"""
+"""The simulated world's Kafka: ApiVersions, Metadata, Produce, DescribeProducers, and other APIs by inheritance."""
 
 from __future__ import annotations
 

@@ -280,8 +280,7 @@ class Topics:
         self._waiting: set[asyncio.Future[None]] = set()
 
     def create_topic(self, name: str, *, partitions: int = 1, replicas: int = 1) -> Topic:
-        """Create a topic; partitions get their leaders in turn, the next nodes follow. Recreated, it gets another id.
-        """
+        """Create a topic; partitions get leaders in turn, the next nodes follow. A recreated topic has another id."""
         again = next(self._made) if name in self.topics else ""
         topic_id = uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}{again}") if self.topic_ids else NO_TOPIC_ID
         self.topics[name] = Topic(name, topic_id, [])

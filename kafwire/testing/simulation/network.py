@@ -352,12 +352,12 @@ class Node:
             answered(call, task.result())
 
     async def answer(self, connection: int, data: bytes) -> tuple[Call, Answer]:
-        """Have a request answered: by the first of its handlers that does, else by the model."""
+        """Return a request and its response: of its first handler that has one, else of the model."""
         call = self.read(connection, data)
         return call, await self._first(call, None, iter(self._handlers(call)))
 
     async def _first(self, call: Call, found: Answer | Awaitable[Answer] | None, handlers: Iterator[Handler]) -> Answer:
-        """What was `found`, if that comes to anything, or the answer of the next handler that has one."""
+        """Return `found` if it is not None, else the response of the next handler that has one."""
         while True:
             if isinstance(found, Awaitable):
                 found = await found
@@ -373,7 +373,7 @@ class Node:
         return [*self.world.handlers.get(call.name, ()), model]
 
     def read(self, connection: int, data: bytes) -> Call:
-        """Note a request."""
+        """Decode a request and add it to the world's calls."""
         api_key, version = struct.unpack_from(">hh", data)
         kind = request_classes()[api_key]
         header_plan = protocol.RequestHeader.plan(2 if version >= kind.flexible_from else 1)
@@ -420,7 +420,7 @@ class SimulatedTransport:
         self._listeners.pop(notifier, None)
 
     def poll(self) -> bool:
-        """Call whoever listens to what was notified."""
+        """Call the listeners of all notifiers that were notified."""
         notified = [callback for notifier, callback in self._listeners.items() if notifier.take()]
         for callback in notified:
             callback()

@@ -1,7 +1,7 @@
 """Rules about the choice of a broker, and about lookups of leaders and coordinators.
 
-- after a broker has repeatedly denied that it leads a partition, or coordinates a group or transaction, the client looks
-  up the right broker before it asks this one again
+- after a broker has repeatedly denied that it leads a partition, or coordinates a group or transaction, the client
+  looks up the right broker before it asks this one again
 - where no fault lasts, a client that got new metadata requests metadata again as soon as they may change (KIP-580)
 """
 
@@ -51,8 +51,7 @@ class Lookups:
             )
 
     def led(self, sent: Sent, place: Place, data: Any) -> None:
-        """Note from a response whether the broker leads the partition, and which broker does if it says so (KIP-951).
-        """
+        """Note from a response whether the broker leads the partition, and the leader that it names (KIP-951)."""
         if data.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
             return
         self._refuse(sent, "Metadata", place)
