@@ -25,22 +25,26 @@ class Security:
 
     Args:
         protocol: "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
-    mechanisms: the SASL mechanisms for clients: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI. By default, a
-        SASL listener has PLAIN and both SCRAM mechanisms. users: passwords, any text, by name. With SCRAM, names are
-        ASCII, as Kafka requires. SCRAM users belong to the cluster: two listeners may not give one name two passwords.
+        mechanisms: the SASL mechanisms for clients: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI. By
+            default, a SASL listener has PLAIN and both SCRAM mechanisms.
+        users: passwords, any text, by name. With SCRAM, names are ASCII, as Kafka requires. SCRAM users belong to the
+            cluster: two listeners may not give one name two passwords.
         name: the listener's name; by default the protocol's, with `_MTLS` where clients need a certificate.
-        client_auth: "required": a client needs a certificate of the cluster's CA (mTLS). host: the listener's
-            advertised host. The certificate is for localhost, 127.0.0.1 and ::1. None: localhost with GSSAPI, which
-            needs a name, else 127.0.0.1.
+        client_auth: "required": a client needs a certificate of the cluster's CA (mTLS).
+        host: the listener's advertised host. The certificate is for localhost, 127.0.0.1 and ::1. None: localhost with
+            GSSAPI, which needs a name, else 127.0.0.1.
         connections_max_reauth_ms: the lifetime of a client's authentication (KIP-368); 0 is for ever.
-    acls: authorize (StandardAuthorizer): only superusers may do operations that no ACL allows. A client of a listener
-        without SASL and certificates is ANONYMOUS, as the nodes are, and may do everything. superusers: names that need
-        no ACLs. delegation_tokens: allow delegation tokens (KIP-48), which clients use with SCRAM.
-    oauth_audience: the audience that a token of OAUTHBEARER must have; None is not checked. oauth_issuer: the issuer
-        that it must have; None is not checked. keytab: the broker's keytab, for GSSAPI. krb5_conf: the Kerberos
-        configuration, for GSSAPI. principal: the broker's principal, for GSSAPI, as `kafka/localhost@REALM`.
-        server_pem: private key and certificates of the nodes, in place of the cluster's own. properties: further
-        properties of the listener, without its prefix: `{"ssl.enabled.protocols": "TLSv1.2"}`.
+        acls: authorize (StandardAuthorizer): only superusers may do operations that no ACL allows. A client of a
+            listener without SASL and certificates is ANONYMOUS, as the nodes are, and may do everything.
+        superusers: names that need no ACLs.
+        delegation_tokens: allow delegation tokens (KIP-48), which clients use with SCRAM.
+        oauth_audience: the audience that a token of OAUTHBEARER must have; None is not checked.
+        oauth_issuer: the issuer that it must have; None is not checked.
+        keytab: the broker's keytab, for GSSAPI.
+        krb5_conf: the Kerberos configuration, for GSSAPI.
+        principal: the broker's principal, for GSSAPI, as `kafka/localhost@REALM`.
+        server_pem: private key and certificates of the nodes, in place of the cluster's own.
+        properties: further properties of the listener, without its prefix: `{"ssl.enabled.protocols": "TLSv1.2"}`.
 
     Raises:
         ValueError: the arguments do not go together.

@@ -367,7 +367,9 @@ async def watch_chain(workload: Workload) -> None:
             store = workload.world.state.part(OffsetStore)
             of_chain = any(group.group_id == CHAIN for group in request.message.groups)
             if of_chain and any(store.is_unstable(CHAIN, (where.topic, where.partition)) for where in places):
-                workload.problems.append("OffsetFetch accepted offsets that an open transaction is about to change (KIP-447)")
+                workload.problems.append(
+                    "OffsetFetch accepted offsets that an open transaction is about to change (KIP-447)"
+                )
 
     workload.world.state.interceptors.append(look)
     options = {"assign": places, "group_id": CHAIN, "enable_auto_commit": False}

@@ -32,8 +32,8 @@ class Place(NamedTuple):
     Args:
         offset: the position in bytes.
         size: its number of bytes.
-    form: the encoding of the number: int8, int16, int32, uvarint (unsigned; a compact length is the length plus one) or
-            varint (zigzag).
+        form: the encoding of the number: int8, int16, int32, uvarint (unsigned; a compact length is the length plus
+            one) or varint (zigzag).
         name: the measured field, for example `topics[0].name`.
 
     Example:

@@ -47,7 +47,8 @@ class Lookups:
         """Judge a request to a broker: a few in vain are fine, while the client waits for a lookup."""
         if self._refusals[sent.client, sent.node, what] >= IN_VAIN:
             self._notes.wrong(
-                sent, f"it has refused {IN_VAIN} times as the wrong coordinator of {what}, and the client looked up no other"
+                sent,
+                f"it has refused {IN_VAIN} times as the wrong coordinator of {what}, and the client looked up no other",
             )
 
     def led(self, sent: Sent, place: Place, data: Any) -> None:
