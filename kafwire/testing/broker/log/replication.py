@@ -80,7 +80,7 @@ class Replication:
         return next(iter(in_sync or (able if unclean else [])), NOBODY)
 
     def _catch_up(self, partition: Partition, node: int) -> None:
-        """A follower has all that its leader has, and is in sync, if nothing keeps it."""
+        """Give a follower all records of its leader, and add it to the in-sync replicas, if no fault holds it."""
         if (
             partition.leader in (NOBODY, node)
             or not self.can_lead(partition.leader)
@@ -94,10 +94,10 @@ class Replication:
             partition.partition_epoch += 1
         partition.replicate(node)
 
-    # --- what goes wrong
+    # --- faults
 
     def hold(self, node: int) -> None:
-        """The followers on a broker get nothing new, until `release`; after a while they are not in sync any more."""
+        """Give the followers on a broker no records until `release`; after a while they leave the in-sync replicas."""
         self._held.add(node)
         for partition in self._partitions(node):
             if partition.leader != node:
@@ -113,32 +113,32 @@ class Replication:
                     partition.notify(-1)
 
     def release(self, node: int) -> None:
-        """The followers on a broker get everything again."""
+        """Give the followers on a broker all records again."""
         self._held.discard(node)
         for partition in self._partitions(node):
             self._catch_up(partition, node)
 
     def is_held(self, node: int) -> bool:
-        """Whether the followers on a broker get nothing new."""
+        """True if the followers on a broker get no new records."""
         return node in self._held
 
     def take_offline(self, node: int) -> None:
-        """A broker's disk is full or broken: it gives up all its replicas, and goes on as a broker."""
+        """Take a broker's full or broken disk offline: it gives up all its replicas, and goes on as a broker."""
         self._offline.add(node)
         self.leave(node)
 
     def bring_online(self, node: int) -> None:
-        """A broker can store again."""
+        """Let a broker store records again."""
         self._offline.discard(node)
         if self._state.nodes[node].is_up:
             self.come(node)
 
     def lose_controller(self) -> None:
-        """There is no controller: nobody is elected until `find_controller`."""
+        """Remove the controller: no leader is elected until `find_controller`."""
         self._is_controlled = False
 
     def find_controller(self) -> None:
-        """A controller is there again, and does what was left."""
+        """Start a controller again, which catches up on elections."""
         self._is_controlled = True
         for topic in self._state.topics:
             for partition in topic.partitions:
