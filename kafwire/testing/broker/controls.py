@@ -321,7 +321,7 @@ class Controls:
             seen = list(self.state.requests)
         return "\n".join(map(str, seen[-count:])) or "none"
 
-    # --- what is stored
+    # --- stored data
 
     def create_topic(self, name: str, partitions: int = 1, replicas: int = 1, **configs: Any) -> None:
         """Create a topic.

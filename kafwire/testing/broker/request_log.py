@@ -26,23 +26,23 @@ class SeenRequest:
     version: int
     node: int
     client_id: str | None
-    principal: str  # who asked, as far as that was known then
-    connection: int  # of the client, if it was known then
-    at: float  # seconds since the brokers began
-    message: Any  # the request itself, of `kafwire.protocol`
-    fault: str = ""  # the fault that it met
+    principal: str  # the user of the connection at that time
+    connection: int  # the connection's number
+    at: float  # seconds since the start of the brokers
+    message: Any  # the request, a class of `kafwire.protocol`
+    fault: str = ""  # the fault that was applied to it
     _topics: Topics | None = field(default=None, repr=False)
 
     @property
     def partitions(self) -> list[tuple[str, int | None]]:
-        """The topics and partitions that it names: (topic, None) where it names no partition."""
+        """The topics and partitions of the request; (topic, None) if it names no partition."""
         from kafwire.testing.broker.error_answers import places_of
 
         return places_of(self.api, self.version, self.message, self._name_of)
 
     @property
     def topics(self) -> list[str]:
-        """The topics that it names, each once."""
+        """The topics of the request, each once."""
         return list(dict.fromkeys(topic for topic, _ in self.partitions))
 
     def _name_of(self, topic_id: uuid.UUID) -> str | None:

@@ -254,15 +254,15 @@ class ClusterState:
         self._replies.clear()
         return taken
 
-    # --- who leads and coordinates
+    # --- leaders and coordinators
 
     @property
     def controller_id(self) -> int:
-        """The number of the broker that is the controller; -1: no broker is up."""
+        """The number of the broker that is the controller; -1 if no broker is up."""
         return min((node.number for node in self.nodes.values() if node.is_up), default=-1)
 
     def coordinator(self, key: str) -> int:
-        """The broker that coordinates a group, or a transactional id; -1: nobody."""
+        """The number of the broker that coordinates a group or transactional id; -1: none."""
         moved = self.coordinators.get(key)
         if moved is not None:
             return moved
@@ -270,7 +270,7 @@ class ClusterState:
         return up[java_hash(key) % INTERNAL_PARTITIONS % len(up)] if up else -1
 
     def move_coordinator(self, key: str, node: int) -> None:
-        """From now on `node` coordinates a group or a transactional id; -1: nobody does."""
+        """Make `node` the coordinator of a group or transactional id; -1: it has no coordinator."""
         self.coordinators[key] = node
         self._tell_coordinator_watchers()
 
@@ -279,11 +279,11 @@ class ClusterState:
             watcher()
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Another broker leads a partition, in the next epoch; -1: nobody does."""
+        """Make another broker the leader of a partition, in the next epoch; -1: the partition has no leader."""
         self._partition(topic, partition).lead(node)
 
     def lose_records(self, topic: str, partition: int, node: int, offset: int) -> None:
-        """An unclean election: `node`, which has nothing from `offset` on, leads (KIP-320)."""
+        """Elect `node`, which lacks the records from `offset` on, in an unclean election (KIP-320)."""
         found = self._partition(topic, partition)
         found.replica_ends[node] = min(offset, found.log.end_offset)
         found.lead(node)
@@ -296,14 +296,14 @@ class ClusterState:
 
     @property
     def replication(self) -> Replication:
-        """Who leads and follows."""
+        """The part that elects leaders and moves followers."""
         found: Replication = self.part(Replication)
         return found
 
     def stop(self, number: int, *, clean: bool = True) -> None:
-        """A broker is gone; another replica in sync leads its partitions, if there is one.
+        """Stop a broker; other in-sync replicas lead its partitions where there are any.
 
-        `clean`: it has written down what it remembers of producers, else it learns that from its logs.
+        `clean`: the broker saved the state of producers. After an unclean stop it rebuilds this from its logs.
         """
         self.nodes[number].is_up = False
         self.forget_producers(number, 1 if clean else self.kept_after_crash)
@@ -311,7 +311,7 @@ class ClusterState:
         self._tell_coordinator_watchers()
 
     def start(self, number: int) -> None:
-        """A broker is back; it leads what nobody could lead meanwhile, and follows the rest."""
+        """Start a broker again; it leads partitions that had no leader, and follows the others."""
         node = self.nodes[number]
         node.is_up = True
         node.epoch += 1
@@ -319,14 +319,14 @@ class ClusterState:
         self._tell_coordinator_watchers()
 
     def forget_producers(self, number: int, kept: int) -> None:
-        """A broker restarts, and remembers of each producer so many batches. See `ProducerStates.restart`."""
+        """Make a broker remember only the last `kept` batches of each producer. See `ProducerStates.restart`."""
         for topic in self.topics:
             for partition in topic.partitions:
                 partition.producers.restart(number, kept, partition.log.end_offset)
 
 
 def java_hash(text: str) -> int:
-    """`String.hashCode`, without its sign, as Kafka picks an internal topic's partition by."""
+    """Return `String.hashCode` of a text without its sign, by which Kafka picks an internal topic's partition."""
     value = 0
     for unit in memoryview(text.encode("utf-16-le")).cast("H"):
         value = (31 * value + unit) & 0xFFFFFFFF

@@ -33,7 +33,7 @@ class SimulatedFiles:
     Args:
         seed: decides the losses of a crash, and the failures.
         capacity: bytes of disk space; None: no limit.
-        failure_rate: the probability that a write, flush or change of names fails with EIO.
+        failure_rate: the probability that a write, a flush or the creation of a file fails with EIO.
         lost_flush_rate: the probability that a flush reports success and does nothing.
     """
 

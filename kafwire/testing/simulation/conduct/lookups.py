@@ -38,8 +38,8 @@ class Lookups:
         self._asking: Counter[Hashable] = Counter()  # by client: Metadata requests in flight
         # By client and partition: the newest known leader epoch, and its leader.
         self._told: dict[tuple[Hashable, Place], tuple[int, int]] = {}
-        self._news_s: dict[Hashable, float] = {}  # by client: when its last metadata came, if they were new
-        self._wants_s: dict[Hashable, float] = {}  # by client: when it has to request metadata again
+        self._news_s: dict[Hashable, float] = {}  # by client: the time of the last metadata with changes
+        self._wants_s: dict[Hashable, float] = {}  # by client: the time at which it must request metadata again
 
     # --- the choice of a broker
 
@@ -48,7 +48,7 @@ class Lookups:
         if self._refusals[sent.client, sent.node, what] >= IN_VAIN:
             self._notes.wrong(
                 sent,
-                f"it has refused {IN_VAIN} times as the wrong coordinator of {what}, and the client looked up no other",
+                f"it has refused {IN_VAIN} times as the wrong broker for {what}, and the client looked up no other",
             )
 
     def led(self, sent: Sent, place: Place, data: Any) -> None:
