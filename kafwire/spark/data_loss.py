@@ -1,4 +1,4 @@
-"""Records that a stream or a batch read can no longer have: which partition, what happened, and the error.
+"""Lost records of a stream or a batch read: the partition, the cause, and the error.
 
 Pure. The conditions have the names of Spark's own Kafka source, so that a search for an error finds both.
 """
@@ -26,7 +26,7 @@ class DataLossError(KafkaError):
 
 
 class AvailableNowError(KafkaError):
-    """A partition changed while a query with the trigger AvailableNow was running; a restart of the query mends it."""
+    """A partition changed while a query with the trigger AvailableNow was running; restart the query."""
 
 
 @dataclass(frozen=True, slots=True)

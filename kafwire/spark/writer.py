@@ -32,7 +32,7 @@ _IN_FLIGHT = 64
 
 @dataclass(frozen=True, slots=True)
 class Written(WriterCommitMessage):
-    """What one task wrote: acknowledged records by topic."""
+    """The acknowledged records of one task, by topic."""
 
     records: Mapping[str, int]
 
