@@ -60,7 +60,7 @@ class UnfinishedStart:
 
 
 def open_checkpoint(location: str) -> Folder:
-    """Return the folder of a checkpoint, as `open_folder`. Raises `ConfigError` also if it lacks a checkpoint's files."""
+    """Return the folder of a checkpoint, as `open_folder`; raises `ConfigError` also without a checkpoint's files."""
     folder = open_folder(location)
     if not {"metadata", "offsets", "sources"} & set(folder.names("")):
         raise ConfigError(

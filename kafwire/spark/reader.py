@@ -144,7 +144,7 @@ def _read(
 
 
 def _what_is_left(client: Client, options: ReadOptions, piece: OffsetRange, position: int, end: int) -> tuple[int, int]:
-    """Return the part of [position, end) that the topic still holds. Raises `DataLossError` as `failOnDataLoss` says."""
+    """Return the part of [position, end) that the topic still has. Raises `DataLossError` as `failOnDataLoss` says."""
     place = TopicPartition(piece.topic, piece.partition)
     low, high = client.offsets([place], "earliest")[place], client.offsets([place], "latest")[place]
     if position < low or end > high:

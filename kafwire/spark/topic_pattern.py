@@ -1,7 +1,7 @@
 """The regular expression of `subscribePattern`: Python's syntax, with errors for Java's syntax that differs.
 
-Pure. A query may come from Spark's own source with a Java expression: where the syntaxes differ, the error
-says what to write, so that no expression silently matches other topics.
+Pure. A query may come from Spark's own source with a Java expression: where the syntaxes differ, the error says
+what to write, so that no expression silently matches other topics.
 """
 
 from __future__ import annotations

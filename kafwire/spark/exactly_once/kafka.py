@@ -87,7 +87,7 @@ class KafkaCoordination:
         return self._identity(producer)
 
     async def high_watermark(self) -> int:
-        """See `Coordination`. Fetches the last stable offset too: if it reaches the end, no second request is needed."""
+        """See `Coordination`. Fetches the last stable offset too: if it reaches the end, there is no second request."""
         end, self._stable = self._run(log_ends, self._client._cluster, self._place)
         return end
 

@@ -64,7 +64,7 @@ class Coordination(Protocol):
         """The end of the state partition, up to the first open transaction."""
 
     async def wait(self) -> None:
-        """Pause before the next request for the last stable offset; raises `KafkaTimeoutError` after too long a wait."""
+        """Pause before the last stable offset is requested again; raises `KafkaTimeoutError` after too long a wait."""
 
     async def read(self, end: int) -> Sequence[Record]:
         """The committed records of the state partition before the offset `end`."""
@@ -265,7 +265,7 @@ class Sink:
             )
 
     async def _abort(self, prepared: Iterable[Prepared]) -> None:
-        """Abort transactions of a batch. Those that a decision names are committed by now, and no abort changes that."""
+        """Abort transactions of a batch. Those named by a decision are committed by now, and an abort has no effect."""
         await self._cluster.end([each.handle for each in prepared], commit=False)
 
     async def _sweep(self) -> None:

@@ -1,9 +1,8 @@
-"""A cluster of brokers as one state machine: `(state, request, now) -> responses`. It has no clock, socket or
-randomness.
+"""A cluster of brokers as one state machine without clock, socket or randomness: `(state, request, now) -> responses`.
 
     state.receive(request, now_ms)       # the last request of its connection has its response
     state.advance(now_ms)                # time has passed: at `state.next_due_ms` at the latest
-    for request, answer in state.take_replies(): ...
+    for request, response in state.take_replies(): ...
 
 Driven by sockets (`socket_server.py`), it is the embedded broker. Driven by a simulated network, it is a world for
 tests (`kafwire.testing.simulation`). Handlers are one file per API, in `api/`.

@@ -231,7 +231,7 @@ class _Judge:
             self.find(LOST, what, None, None, transactions=mine, amount=withheld + absent, of=state)
 
     def _committed(self, producer: int, transaction: int) -> bool | None:
-        """Return whether a transaction committed, by its end and its visible records; None if that is unknown."""
+        """Return True if a transaction committed, by its end and its visible records; None if that is unknown."""
         state = self.index.producers[producer]
         outcome = state.outcome[transaction]
         if outcome in (entries.COMMIT, entries.ABORT):

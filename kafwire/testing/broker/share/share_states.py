@@ -31,7 +31,7 @@ class Run(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Of two states of a record, the one with the higher rank stays."""
+        """The rank by which two states of a record are compared; the state with the higher rank stays."""
         return self.deliveries, self.state
 
 
