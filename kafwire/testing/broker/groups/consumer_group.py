@@ -285,7 +285,7 @@ class ConsumerGroup:
     def _assignor(self, members: Members, told: str | None = None) -> str:
         """Return the assignor that most members prefer.
 
-        Among equal votes, the assignor that only the member `told` prefers wins, else `uniform`; so do Kafka's hash tables.
+        Among equal votes, the assignor that only the member `told` prefers wins, else `uniform`, as in Kafka.
         """
         votes = Counter(each.assignor for each in members.values() if each.assignor is not None)
         own = members[told].assignor if told is not None else None
