@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafwire.spark.stream_offsets import Offsets
 
 _VERSION = "v1"
-_NO_OFFSET = "-"  # of a source that had nothing yet
+_NO_OFFSET = "-"  # the offset of a source without records so far
 _HEADER_LINES = 2  # the version, and the batch's metadata
 
 

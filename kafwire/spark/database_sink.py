@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire.spark")
 
-_ROWS = 1000  # of one executemany
+_ROWS = 1000  # rows of one executemany
 _QUERY_ID = "sql.streaming.queryId"
 
 

@@ -33,7 +33,7 @@ class KafwireDataSource(DataSource):
     """The data source `format("kafwire")`: streams, batch reads and batch writes of Kafka topics.
 
     Schema, option names and their meaning are those of Spark's own Kafka source; docs/spark.md lists them.
-    `.schema("value binary")` reads only the columns that it names; nothing else is decoded. Spark creates the object.
+    `.schema("value binary")` reads only the columns that it names; nothing else is decoded. Spark makes it.
 
     Example:
         >>> from kafwire.spark import KafwireDataSource

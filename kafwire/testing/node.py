@@ -59,7 +59,7 @@ def _state_of(pid: int) -> str:
 class Node:
     """One node of a cluster: a broker and controller that can be started, stopped, paused and killed.
 
-    `KafkaCluster` creates it.
+    `KafkaCluster` makes it.
 
     Example:
         >>> node = cluster.node(1)

@@ -22,13 +22,13 @@ class Ports:
 
     listeners: ByNode
     controllers: ByNode
-    proxies: ByNode = field(default_factory=dict)  # of the proxies before the nodes
-    proxied: ByNode = field(default_factory=dict)  # of the nodes behind these
+    proxies: ByNode = field(default_factory=dict)  # ports of the proxies in front of the nodes
+    proxied: ByNode = field(default_factory=dict)  # ports of the nodes behind these proxies
     brokers: ByNode = field(default_factory=dict)  # for the other nodes, behind the proxies between them
-    broker_fronts: ByNode = field(default_factory=dict)  # of the proxies before `brokers`
-    controller_fronts: ByNode = field(default_factory=dict)  # of the proxies before `controllers`
-    secured: Mapping[str, ByNode] = field(default_factory=dict)  # of secured listeners, by their names
-    secured_fronts: Mapping[str, ByNode] = field(default_factory=dict)  # of the proxies before those
+    broker_fronts: ByNode = field(default_factory=dict)  # ports of the proxies in front of `brokers`
+    controller_fronts: ByNode = field(default_factory=dict)  # ports of the proxies in front of `controllers`
+    secured: Mapping[str, ByNode] = field(default_factory=dict)  # ports of secured listeners, by their names
+    secured_fronts: Mapping[str, ByNode] = field(default_factory=dict)  # ports of the proxies in front of these
 
     @property
     def secured_advertised(self) -> Mapping[str, ByNode]:

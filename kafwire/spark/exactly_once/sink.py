@@ -214,7 +214,7 @@ class Sink:
                 for handle, outcome in zip(handles, outcomes, strict=True)
             ]
         if any(outcome is not Outcome.COMMITTED for outcome in outcomes):
-            await self._confirm()  # another driver may have taken over and finished the batch
+            await self._confirm()  # the batch may be done by now: another driver may have taken over
             raise HalfCommittedError(self.name, decision, outcomes)
         await self._mark_done(decision)
 

@@ -86,14 +86,14 @@ class Controls:
     def drop_response(self, api: Apis, *, times: int | None = 1, **whose: Unpack[Whose]) -> Fault:
         """Execute the next requests, and close the connection instead of a response.
 
-        Args and result: as for `EmbeddedKafka.fail_next`.
+        Args and result: as `EmbeddedKafka.fail_next` does.
         """
         return self._script(lambda faults: faults.drop_response(api, times=times, **whose))
 
     def hang_up(self, api: Apis, *, times: int | None = 1, **whose: Unpack[Whose]) -> Fault:
         """Close the connection on the next requests, without executing them.
 
-        Args and result: as for `EmbeddedKafka.fail_next`.
+        Args and result: as `EmbeddedKafka.fail_next` does.
         """
         return self._script(lambda faults: faults.hang_up(api, times=times, **whose))
 
@@ -115,7 +115,7 @@ class Controls:
     def hold(self, api: Apis, **whose: Unpack[Whose]) -> Iterator[Fault]:
         """Hold requests within the context; the broker serves them when the context ends.
 
-        Later requests of the same connections wait too. The arguments are as for `EmbeddedKafka.fail_next`.
+        Later requests of the same connections wait too. Takes arguments as `EmbeddedKafka.fail_next` does.
 
         Returns:
             A context with the fault as its value; `held` of the fault has the requests.

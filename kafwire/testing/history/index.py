@@ -164,7 +164,7 @@ class Index:
         self.live = [view for view in self.views if view.live]
         self.views = [view for view in self.views if view.complete and not view.live]
         for view in self.live:
-            if not view.complete:  # it was killed: its reads until then count
+            if not view.complete:  # the observer was killed: its reads until then count
                 view.end((where, *ends) for where, ends in view.ranges.items())
 
     @property

@@ -29,7 +29,7 @@ class History:
 
     `Writer.invoke` writes records to the file before it returns. Acknowledgements are buffered, up to 4096 of them;
     `flush` and `close` write them too. A SIGKILL loses the buffered ones, so their outcomes are unknown: that weakens
-    the judgement, but never makes it wrong.
+    the judgement, but never falsifies it.
 
     Args:
         path: the file.
@@ -195,7 +195,7 @@ class History:
 
 
 class Writer:
-    """Writes the events of one producer. `History.producer` creates it.
+    """Writes the events of one producer. `History.producer` makes it.
 
     The checker judges the order for each key if one thread at a time invokes and sends. An invoked record without an
     outcome may be in the log or not. `next_sequence` and `next_transaction` are the numbers that the next record and
@@ -373,7 +373,7 @@ class Writer:
 
 
 class View:
-    """Writes the reads of one observer. `History.view` creates it. Without `close` it does not count.
+    """Writes the reads of one observer. `History.view` makes it. Without `close` it does not count.
 
     Example:
         >>> import tempfile

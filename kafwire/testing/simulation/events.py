@@ -52,7 +52,7 @@ LONGEST_THROTTLE_MS = 1_500
 IDENTITIES = ("transactions", "chain", "roaming")  # transactional ids and groups of the workload
 # The APIs of responses that are lost; "" stands for any API.
 LOST = ("", "Produce", "Produce", "Fetch", "EndTxn", "TxnOffsetCommit", "InitProducerId", "AddPartitionsToTxn")
-KEPT = (1, 2, 5)  # of each producer's batches
+KEPT = (1, 2, 5)  # batches per producer that a restarted broker remembers
 MOST_ERRORS = 5
 OF_PARTITIONS = ("no_leader", "lag_followers")  # faults of single partitions
 RECREATED_S = (0.005, 0.09)  # after the leader stored the batch, before its producer retries it

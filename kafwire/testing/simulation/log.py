@@ -81,7 +81,7 @@ class Log:
     epoch: int = 0
     batches: list[Stored] = field(default_factory=list)
     start: int = 0
-    end: int = 0  # where the leader's log ends; batches may end before it
+    end: int = 0  # the end of the leader's log; the last batch may end before it
     replicated: int | None = None  # the high watermark, if followers do not have all records
     stable: int | None = None  # the last stable offset, if open transactions do not decide it
     open: dict[int, int] = field(default_factory=dict)  # the first offset of each producer's open transaction

@@ -62,7 +62,7 @@ class Roamer:
         self._highest: dict[TopicPartition, int] = {}  # the highest offset that it ever reached
         self._aside: set[TopicPartition] = set()  # paused, or not assigned
         self._paused_s: dict[TopicPartition, float] = {}  # by partition: the time of the pause
-        self._armed_s = 0.0  # when it last scripted brokers to close connections
+        self._armed_s = 0.0  # the time at which brokers were last scripted to close connections
         self._unplaced: set[TopicPartition] = set()  # partitions whose start position is not known here
 
     def places(self) -> dict[tuple[str, TopicPartition], int]:
@@ -198,7 +198,7 @@ class Roamer:
                     if position != committed
                     else ""
                 )
-            if position == NOWHERE:  # it committed that offset before the reset
+            if position == NOWHERE:  # the member committed the offset before the reset
                 self._lose(where)
             else:
                 self._move(where, position, "began")

@@ -328,7 +328,7 @@ class Workload:
     async def _decide(self, producer: kafwire.AsyncProducer, error: Exception) -> bool | None:
         if not isinstance(error, _Planned):
             self.counts[f"error {type(error).__name__}"] += 1
-        if hasattr(error, "__notes__"):  # it could not be aborted
+        if hasattr(error, "__notes__"):  # the transaction could not be aborted
             return None
         if not isinstance(error, TransactionTimeoutError):
             return None if getattr(error, "fatal", False) else False

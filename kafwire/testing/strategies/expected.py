@@ -46,7 +46,7 @@ class ExpectedRecord:
 
 @dataclass(frozen=True)
 class EncodedBatch:
-    """One batch as bytes, and its records as a reader must see them. `record_batches` draws it.
+    """One batch as bytes, and its records as a reader must see them. `record_batches` makes it.
 
     `records` may be empty and have gaps in their offsets: compaction leaves both. A reader goes on at `last_offset` +
     1. The record of a control batch is the marker, which readers of data do not show. With `log_append_time` the
@@ -76,7 +76,7 @@ class EncodedBatch:
 
 @dataclass(frozen=True)
 class RecordsBlob:
-    """Batches one after the other, as in a Fetch response and a log segment. `records_blobs` draws it.
+    """Batches one after the other, as in a Fetch response and a log segment. `records_blobs` makes it.
 
     `tail` is the number of bytes at the end that belong to an incomplete batch: brokers cut at a size. `records` has
     the records of all whole batches, control batches included, with rising offsets.

@@ -22,7 +22,7 @@ _CORRELATION_IDS = st.integers(0, 100) | st.integers(-(1 << 31), (1 << 31) - 1)
 
 @dataclass(frozen=True)
 class Frame:
-    r"""A request or a response as bytes on the wire, and its content. `frames` draws it.
+    r"""A request or a response as bytes on the wire, and its content. `frames` makes it.
 
     `data` begins with the size prefix (4 bytes); `payload` has the bytes after it, header and body.
 
@@ -46,7 +46,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Connection:
-    """The requests of one client and their responses: `responses[i]` belongs to `requests[i]`. `connections` draws it.
+    """The requests of one client and their responses: `responses[i]` belongs to `requests[i]`. `connections` makes it.
 
     A Produce request with acks=0 has no response, so None. `sent` and `received` are the two streams, in the pieces in
     which they arrived.

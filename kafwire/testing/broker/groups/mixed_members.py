@@ -149,7 +149,7 @@ def upgraded(state: ClusterState, classic: ClassicGroup) -> ConsumerGroup:
     for member in classic.members.values():
         member.answer_join(Joined(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         member.answer_sync(ErrorCode.REBALANCE_IN_PROGRESS)
-    if classic.protocol_name is None:  # it has never been in a generation: Kafka does not expect that
+    if classic.protocol_name is None:  # the group never had a generation: Kafka does not expect that
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR.message)
     group = ConsumerGroup(state, classic.group_id)
     mixed = MixedMembers(state, group)

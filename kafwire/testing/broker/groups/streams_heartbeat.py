@@ -31,7 +31,7 @@ class Memory:
     configured: ConfiguredTopology | None = None
     shutdown_by: str | None = None  # the member that requested the end of the application
     endpoint_epoch: int = 0
-    offsets: dict[str, Offsets] = field(default_factory=dict)  # of members
+    offsets: dict[str, Offsets] = field(default_factory=dict)  # offsets by member
     end_offsets: dict[str, Offsets] = field(default_factory=dict)
     followed: tuple[int, dict[str, Tasks]] = (-1, {})  # the targets that members follow in an epoch
 

@@ -60,7 +60,7 @@ class Session(Generic[K, A]):
     created_ms: float
     used_ms: float
     epoch: int = 1
-    size: int = 0  # when last used
+    size: int = 0  # the number of partitions at its last use
 
 
 @dataclass(slots=True)

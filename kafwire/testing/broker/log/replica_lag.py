@@ -153,7 +153,7 @@ class ReplicaLag:
     def _give_up(self, partition: Partition, node: int, follower: _Follower) -> None:
         """Remove the follower from the in-sync replicas if it has not caught up in time."""
         most_ms = self._state.config_int("replica.lag.time.max.ms")
-        if not follower.lag.records:  # it has the leader's records of that time ago
+        if not follower.lag.records:  # the follower lags by time only
             follower.caught_up_ms = max(follower.caught_up_ms, self._state.now_ms - follower.lag.ms)
         if (
             self._is_current(partition, node, follower)

@@ -178,7 +178,7 @@ class _Acquisition:
         for offset, each in self._available(batch):
             is_last_try = limits.deliveries > FEW and each.count == limits.deliveries - 1
             if is_last_try and taken:
-                break  # it comes alone, in the next response
+                break  # the next response delivers this record alone
             if most_failed is None and each.count >= limits.throttled_from:
                 most_failed = max(1, len(batch) >> (each.count - limits.throttled_from + 1))
             each.acquire(self._asked.member_id, limits.lock_ends_ms)

@@ -35,13 +35,13 @@ _UNKNOWN = {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APP
 class _Batch:
     """A batch that was sent and not acknowledged. `maybe_stored`: the outcome of one of its requests is unknown."""
 
-    ordinal: int  # how many batches there were before it
+    ordinal: int  # the number of batches before this one
     crc: int
     sent_s: float  # time of the first request
     in_flight: bool = True
     maybe_stored: bool = False
     is_looked_for: bool = False  # the error code leaves the outcome open, see `_LOOKED_FOR`
-    back: int = -1  # when its last request ended, as a number in the order of all events
+    back: int = -1  # the end of its last request, as a number in the order of all events
     refusals: int = 0  # NOT_ENOUGH_REPLICAS in a row
     refused_s: float = -1.0  # time of the last of these; -1: the last outcome was another one
 
