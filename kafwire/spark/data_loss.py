@@ -22,7 +22,7 @@ COULD_NOT_READ_OFFSET_RANGE = "COULD_NOT_READ_OFFSET_RANGE"
 
 
 class DataLossError(KafkaError):
-    """Records that the query asked for are no longer in the topic, or are not there yet."""
+    """Records that the query requested are no longer in the topic, or not yet."""
 
 
 class AvailableNowError(KafkaError):

@@ -146,7 +146,7 @@ class Bound:
     named: Mapping[TopicPartition, int]
 
     def of(self, place: TopicPartition) -> int:
-        """The offset or timestamp asked for at `place`; -2 and -1 are earliest and latest."""
+        """The requested offset or timestamp of `place`; -2 and -1 are earliest and latest."""
         return self.named[place] if self.everywhere is None else self.everywhere
 
 
@@ -207,7 +207,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 def check_reading(given: Mapping[str, str]) -> ReadOptions:
     """Check the options that batch reads and streams share; raises `ConfigError`.
 
-    Spark asks for the schema before it says which of the two the query is.
+    Spark requests the schema before it says which of the two the query is.
     """
     own, kafka = sort_out(given)
     whole = Bound("startingOffsets", by_timestamp=False, everywhere=EARLIEST, named={})

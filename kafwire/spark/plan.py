@@ -77,9 +77,9 @@ def choose_partitions(
 ) -> tuple[TopicPartition, ...]:
     """The partitions that `options` name, in order.
 
-    `counts` holds the partition count of every topic that exists (of the topics asked for, at least); a pattern leaves
-    out those in `internal`. Raises `ConfigError` for a topic or partition that is not there, and, unless `may_be_none`,
-    for a pattern that matches no topic.
+    `counts` holds the partition count of every topic that exists (of the requested topics, at least); a pattern leaves
+    out those in `internal`. Raises `ConfigError` for a topic or partition that does not exist, and, unless
+    `may_be_none`, for a pattern that matches no topic.
     """
     if options.pattern is not None:
         left_out = set(internal)
@@ -127,7 +127,7 @@ def plan(
 
     `narrow` returns the part of a range that filters leave.
 
-    Raises `DataLossError` when offsets asked for are not in the topic and `options.fail_on_data_loss` is set; otherwise
+    Raises `DataLossError` when requested offsets are not in the topic and `options.fail_on_data_loss` is set; otherwise
     the range shrinks to the existing offsets, and the second list names the loss.
     """
     ranges, losses = [], []

@@ -1,6 +1,6 @@
 """Spark's types, Arrow's types and Kafka's columns: the columns that a read declares and a write accepts.
 
-Pure but for pyspark's type classes: no session, no cluster. Arrow types are made only where a task asks for them.
+Pure but for pyspark's type classes: no session, no cluster. Arrow types are made only where a task needs them.
 """
 
 from __future__ import annotations

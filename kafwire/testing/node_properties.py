@@ -69,7 +69,7 @@ def properties_file(properties: Mapping[str, str]) -> str:
 
 
 def append_listeners(properties: dict[str, str], more: Mapping[str, str]) -> None:
-    """Add properties of further listeners; their lists come behind the present ones."""
+    """Add properties of further listeners; their lists come after the present ones."""
     for key, value in more.items():
         properties[key] = f"{properties[key]},{value}" if key in _LISTS else value
 

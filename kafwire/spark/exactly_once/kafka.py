@@ -179,7 +179,7 @@ class KafkaCoordination:
         return time.time_ns() // 1_000_000
 
     def _take_in(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
-        """Count own records, and the transaction's marker behind them, as read if they directly follow the last read.
+        """Count own records, and the transaction's marker after them, as read if they directly follow the last read.
 
         No other driver writes between the records and the marker: its InitProducerId waits for the marker.
         """

@@ -4,7 +4,7 @@ The sink on Spark's driver runs this code on `KafkaCoordination`, and the random
 
 - `fence` is InitProducerId of the sink's coordinator id. A driver that was fenced writes no decision any more.
 - The state topic is read after the fence, to the high watermark at that time, once the last stable offset has reached
-  it: an open transaction of another program hides records behind it.
+  it: an open transaction of another program hides records after it.
 - A decision that is not done is rolled forward before anything else. It is never aborted.
 - A stray is an open transaction that no decision names. The sweep ends strays by EndTxn with the epoch found, and never
   by InitProducerId. Its list is older than the marker record that follows it: a fenced driver cannot write the marker,

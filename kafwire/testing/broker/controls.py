@@ -235,7 +235,7 @@ class Controls:
             node: only requests to this broker.
             client_id: only requests of this client.
             topic: only requests that name this topic.
-            after: only requests behind the one with this number.
+            after: only requests after the one with this number.
 
         Returns:
             The requests.

@@ -289,7 +289,7 @@ class BlackHole(Fault):
 
 @dataclass(frozen=True, slots=True)
 class Throttle(Fault):
-    """From the matched request on, only so many bytes a second get through, each way.
+    """From the matched request on, pass at most `bytes_per_second` bytes a second, each way.
 
     Args:
         bytes_per_second: the limit.

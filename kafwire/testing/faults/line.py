@@ -32,13 +32,13 @@ class Line:
         self._free_at = -math.inf
 
     def put(self, data: bytes, not_before: float = -math.inf) -> None:
-        """Send bytes behind all others; ignored after the end."""
+        """Send bytes after all others; ignored after the end."""
         if data and not self.ended:
             self._pieces.append((not_before, memoryview(data)))
             self.size += len(data)
 
     def end(self, how: End = End.CLOSE) -> None:
-        """End the line behind the bytes in transit."""
+        """End the line after the bytes in transit."""
         if not self.ended:
             self.ended = True
             self._pieces.append((-math.inf, how))

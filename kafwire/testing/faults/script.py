@@ -174,7 +174,7 @@ class FaultScript:
         self._aimed: list[_Aimed] = []
 
     def add(self, rule: Rule) -> None:
-        """Add a rule, behind the present ones."""
+        """Add a rule after the present ones."""
         self._aimed.append(_Aimed(rule, len(self._aimed)))
 
     def decide(self, occasion: Occasion, now: float) -> Decision | None:

@@ -24,7 +24,7 @@ class Damage:
 
     set: the bytes at (place, role) become `data`; cut: the last `amount` bytes are missing; append: `data` follows;
     flip: bit `amount`, counted from the frame's first; delete, insert: one byte, or `data`, at byte `amount`;
-    size: the frame's length is said to be `amount` more than it is, or, with place "absolute", to be `amount`.
+    size: the length prefix says `amount` bytes more than the frame has, or, with place "absolute", `amount`.
     """
 
     op: str

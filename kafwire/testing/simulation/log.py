@@ -45,7 +45,7 @@ class Hangup:
 
 
 class Dropped:
-    """A response lost in transit: the broker serves the requests behind it, but the next response breaks the
+    """A response lost in transit: the broker serves the requests after it, but the next response breaks the
     connection.
     """
 
@@ -100,7 +100,7 @@ class Log:
     on_append: Callable[[], None] = lambda: None
 
     def append(self, data: bytes, *, next_offset: int | None = None) -> None:
-        """Store one encoded batch at the end; `next_offset` leaves a hole behind it."""
+        """Store one encoded batch at the end; `next_offset` leaves a hole after it."""
         batch = decode_batches(data)[0]
         data = _as_leader_writes(data, self.end, self.epoch)
         stored = Stored(self.end, self.end + batch.last_offset - batch.base_offset + 1, data)

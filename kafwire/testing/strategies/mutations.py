@@ -141,7 +141,7 @@ class _Damage:
         return self._draw(st.integers(0, len(self.data)))
 
     def _replace(self, at: int, gone: int, new: bytes) -> None:
-        """Replace bytes, forget the places within them, and move those behind."""
+        """Replace bytes, forget the places within them, and move the later ones."""
         self.data[at : at + gone] = new
         self._places = [
             place._replace(offset=place.offset + len(new) - gone) if place.offset >= at + gone else place

@@ -22,7 +22,7 @@ MOST = 10_000  # partitions in a request, and records that a controller writes f
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Create each topic that may be created; a name that the request repeats has one result, behind the others."""
+    """Create each topic that may be created; a name that the request repeats has one result, after the others."""
     response, message = protocol.CreateTopicsResponse, request.message
     times = Counter(topic.name for topic in message.topics)
     once = [topic for topic in message.topics if times[topic.name] == 1]

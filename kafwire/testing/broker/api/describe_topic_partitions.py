@@ -19,7 +19,7 @@ MOST = 2000  # max.request.partition.size.limit
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Return a page. Requested topics that the client may not describe come behind it."""
+    """Return a page. Requested topics that the client may not describe come after it."""
     response, message = protocol.DescribeTopicPartitionsResponse, request.message
     cursor = message.cursor
     begin = "" if cursor is None else cursor.topic_name

@@ -38,7 +38,7 @@ class ClassicSide:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """A member. `assigned`, `revoking`: its partitions, and the epoch of each from which on it has it."""
+    """A member. `assigned`, `revoking`: its partitions, each with the epoch in which the member got it."""
 
     member_id: str
     instance_id: str | None = None

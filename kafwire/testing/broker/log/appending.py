@@ -30,7 +30,7 @@ def append_batch(
     """Append a producer's batch to one partition, and put the result into `part`.
 
     Returns:
-        The offset behind the batch, which replicas must reach.
+        The offset after the batch, which replicas must reach.
     """
     topic = partition.topic
     if partition.error or partition.leader != request.node:

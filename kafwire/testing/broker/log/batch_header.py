@@ -25,7 +25,7 @@ DELETE_HORIZON = 0x40
 
 @dataclass(slots=True)
 class BatchHeader:
-    """A batch in a log, without its records. `next_offset` is the offset behind its last record."""
+    """A batch in a log, without its records. `next_offset` is the offset after its last record."""
 
     base_offset: int
     next_offset: int

@@ -69,7 +69,7 @@ class PartitionLog(Protocol):
         """Bytes of all stored batches."""
 
     def append(self, data: bytes, headers: Sequence[BatchHeader], *, next_offset: int | None = None) -> None:
-        """Store batches with their offsets; `next_offset` leaves a gap behind them."""
+        """Store batches with their offsets; `next_offset` leaves a gap after them."""
 
     def headers(self, offset: int, end: int | None = None) -> Iterator[BatchHeader]:
         """Yield the batches with a record at `offset` or after it that begin before `end`."""

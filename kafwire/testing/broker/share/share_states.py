@@ -71,7 +71,7 @@ class ShareState:
 def _combined(runs: Iterable[Run], start: int) -> list[Run]:
     """Return runs in order, without overlaps, from `start` on. Where two overlap, the run of higher rank stays.
 
-    As in Kafka, a run joins a neighbor of equal rank, except where that neighbor comes out of an overlap behind it.
+    As in Kafka, a run joins a neighbor of equal rank, except where that neighbor comes out of an overlap after it.
     """
     left = [run._replace(first=max(run.first, start)) for run in runs if run.last >= start]
     heapify(left)

@@ -1,7 +1,7 @@
 """Rules about transactions.
 
 - before version 2 a partition is added before the producer writes to it (KIP-98)
-- no transaction ends while batches of it are in flight, which a broker could store behind its end
+- no transaction ends while batches of it are in flight, which a broker could store after its end
 - after a request without a response, the next transaction has another epoch, so that the broker refuses late requests
 """
 
