@@ -119,7 +119,7 @@ class Job:
         return self.trigger != BATCH
 
     def __str__(self) -> str:
-        """Its steps and its trigger."""
+        """The job's steps and trigger."""
         decoded = [] if self.decode is None else ["Avro" if self.decode.schema is None else "JSON"]
         steps = [self.source.name, *decoded, *["SQL"] * (self.sql is not None)]
         return f"{' -> '.join([*steps, self.sink.name])}, {self.trigger}"

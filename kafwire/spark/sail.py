@@ -30,7 +30,7 @@ class ExportedSchema(StructType):
 
 
 def struct_type(schema: StructType | pa.Schema) -> StructType:
-    """Return the schema that `reader` and `writer` got as Spark's type."""
+    """Return the argument of `reader` or `writer` as Spark's type; Sail passes an Arrow schema."""
     if isinstance(schema, StructType):
         return schema
     from pyspark.sql.pandas.types import from_arrow_schema

@@ -195,7 +195,7 @@ class Conversation:
                 raise TypeError(message)
 
     def condition(self, fault: BlackHole | Throttle, now: float, until: float, *, behind: bool = False) -> None:
-        """Put one line, or both, under a black hole or throttle until then."""
+        """Put one line, or both, under a black hole or throttle until a time."""
         for way, line in (("request", self.to_broker), ("response", self.to_client)):
             if fault.way in (way, "both"):
                 if isinstance(fault, BlackHole):

@@ -87,7 +87,7 @@ class Front:
         self.update()
 
     def condition(self, fault: BlackHole | Throttle, now: float, until: float) -> None:
-        """Put all present and future connections under a black hole or throttle until then."""
+        """Put all present and future connections under a black hole or throttle until a time."""
         if all(end <= now for _, end in self._conditions):
             self._conditions.clear()
         self._conditions.append((fault, until))

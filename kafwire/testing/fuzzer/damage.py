@@ -20,7 +20,7 @@ class NotApplicableError(LookupError):
 
 @dataclass(frozen=True)
 class Damage:
-    """One change.
+    """One change of the bytes of a request.
 
     set: the bytes at (place, role) become `data`; cut: the last `amount` bytes are missing; append: `data` follows;
     flip: bit `amount`, counted from the frame's first; delete, insert: one byte, or `data`, at byte `amount`;

@@ -44,7 +44,7 @@ class _Plain:
     TEXT: ClassVar[bool] = False
 
     def pack(self) -> bytes:
-        """Return its body."""
+        """Return the entry's body."""
         values = [getattr(self, field.name) for field in fields(self)]
         text = _encoded(values.pop()) if self.TEXT else b""
         return self.HEAD.pack(*values) + text
@@ -106,7 +106,7 @@ class Ok:
     offsets: Sequence[int]
 
     def pack(self) -> bytes:
-        """Return its body."""
+        """Return the entry's body."""
         first = self.offsets[0]
         count = len(self.sequences)
         # The records of a batch are consecutive: one offset is enough.
@@ -142,7 +142,7 @@ class Outcome:
     why: str
 
     def pack(self) -> bytes:
-        """Return its body."""
+        """Return the entry's body."""
         count = len(self.sequences)
         head = _OUTCOME.pack(self.producer, self.certain, count)
         return head + struct.pack(f"<{count}I", *self.sequences) + _encoded(self.why)
@@ -245,7 +245,7 @@ class Read:
         return found
 
     def pack(self) -> bytes:
-        """Return its body."""
+        """Return the entry's body."""
         head = _READ.pack(self.view, self.partition, len(self.runs))
         return b"".join((head, *(_RUN.pack(*run) for run in self.runs), self.packed))
 
@@ -267,7 +267,7 @@ class Viewed:
     ranges: Sequence[tuple[int, int, int]]
 
     def pack(self) -> bytes:
-        """Return its body."""
+        """Return the entry's body."""
         return b"".join((_VIEWED.pack(self.view), *(_RANGE.pack(*each) for each in self.ranges)))
 
     @classmethod

@@ -352,7 +352,7 @@ class Node:
             answered(call, task.result())
 
     async def answer(self, connection: int, data: bytes) -> tuple[Call, Answer]:
-        """Return a request and its response: of its first handler that has one, else of the model."""
+        """Return a request and its response, from the first handler that returns one, else from the model."""
         call = self.read(connection, data)
         return call, await self._first(call, None, iter(self._handlers(call)))
 

@@ -66,7 +66,7 @@ class Roamer:
         self._unplaced: set[TopicPartition] = set()  # partitions whose start position is not known here
 
     def places(self) -> dict[tuple[str, TopicPartition], int]:
-        """Return its positions in the partitions that it reads now; -1 where the position is unknown."""
+        """Return the consumer's positions in the partitions that it reads now; -1 where the position is unknown."""
         wanted = ((where, trace) for where, trace in self.traces.items() if where not in self._aside)
         return {(NAME, where): -1 if trace.is_lost else trace.next for where, trace in wanted}
 
@@ -156,7 +156,7 @@ class Roamer:
             self._workload.problems.append(problem)
 
     def _is_calm(self) -> bool:
-        """True if its calls have to end in time."""
+        """True if the consumer's calls must end in time."""
         calm_s = self._world.loop.time() - max(self._world.calm_since_s, self._armed_s)
         are_dead = any(connection.is_dead and not connection.closed for connection in self._world.connections)
         return calm_s > CALM_S and not are_dead and not self._world.state.part(Script).script
@@ -204,7 +204,7 @@ class Roamer:
                 self._move(where, position, "began")
 
     def _committed(self) -> dict[TopicPartition, int]:
-        """Return its group's committed offsets, and check that none is beyond its highest position."""
+        """Return the group's committed offsets, and check that none is beyond the consumer's highest position."""
         found = self._world.state.part(OffsetStore).of(GROUP)
         offsets = {TopicPartition(*place): its.offset for place, its in found.items()}
         for where, offset in offsets.items():

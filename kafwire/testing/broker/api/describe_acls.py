@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Return all bindings that match."""
+    """Return all bindings that match the filter."""
     response = protocol.DescribeAclsResponse
     if not state.authorizer.is_enabled:
         text = "No Authorizer is configured on the broker"

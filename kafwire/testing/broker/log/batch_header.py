@@ -48,7 +48,7 @@ class BatchHeader:
 
     @property
     def is_transactional(self) -> bool:
-        """True if it belongs to a transaction."""
+        """True if the batch belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL) and self.magic >= 2
 
     @property

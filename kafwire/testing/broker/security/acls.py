@@ -219,7 +219,7 @@ class Authorizer:
                 self._state.journal.write("acl", acl.as_key(), True)
 
     def all(self) -> list[Acl]:
-        """Return all bindings."""
+        """Return all bindings of the cluster."""
         return list(self._acls)
 
     def find(self, wanted: AclFilter) -> list[Acl]:

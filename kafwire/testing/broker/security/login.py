@@ -2,7 +2,7 @@
 
     ApiVersions at most once, SaslHandshake, tokens, then anything; SaslHandshake again, when sessions end.
 
-`Connection.is_ready` is True once the client is authenticated; it is `principal` until the connection ends.
+`Connection.is_ready` is True once the client is authenticated; it keeps its `principal` until the connection ends.
 """
 
 from __future__ import annotations

@@ -90,5 +90,5 @@ class InFlightBatch:
                 yield offset, offset, delivery
 
     def is_within(self, first: int, last: int) -> bool:
-        """True if it has only records from `first` to `last`."""
+        """True if the batch has only records from `first` to `last`."""
         return first <= self.first and self.last <= last

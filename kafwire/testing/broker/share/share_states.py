@@ -59,7 +59,7 @@ class ShareState:
             self.save()
 
     def dump(self) -> list[Any]:
-        """Return its form in the journal."""
+        """Return the state as a value of the journal."""
         return [
             self.start,
             self.complete,
