@@ -60,7 +60,7 @@ _NUMBERS = ("time-millis", "time-micros", "timestamp-nanos", "local-timestamp-na
 
 
 def chosen_fields(of: Type, names: Sequence[str], where: str) -> Type:
-    """The record `of` with some of its fields, in the order of `names`; raises `ConfigError`, which names `where`."""
+    """Return the record `of` with the fields `names` in their order. Raises `ConfigError`, which names `where`."""
     if of.kind != "record":
         raise ConfigError(f"{where} is {of}, which has no fields to choose: name the column value")
     fields = {field.name: field for field in of.fields}
@@ -71,7 +71,7 @@ def chosen_fields(of: Type, names: Sequence[str], where: str) -> Type:
 
 
 def readable(of: Type) -> Type:
-    """`of` with logical types that have a type in Spark; defaults are in its units."""
+    """Return `of` with only those logical types that Spark has; defaults are converted to their units."""
     if of.kind == "record":
         return replace(of, fields=tuple(_readable_field(field) for field in of.fields))
     if of.items is not None:
@@ -117,7 +117,7 @@ def spark_type(of: Type, path: str = "value") -> DataType:
 
 
 def _union(of: Type, path: str) -> DataType:
-    """A union of null and one type is that type; of several, a struct with a member for each, as in `from_avro`."""
+    """Return the one type besides null; for several, a struct with a member for each, as in `from_avro`."""
     branches = [branch for branch in of.branches if branch.kind != "null"]
     if not branches:
         return NullType()
@@ -134,7 +134,7 @@ def _readable_field(field: Field) -> Field:
 
 
 def _in_micros(of: Type, default: Any) -> Any:
-    """A default with its milliseconds as microseconds. A default that is no value of its type stays as it is."""
+    """Return a default with milliseconds as microseconds. A default that is no value of its type stays as it is."""
     if of.kind == "union":
         branch = next((branch for branch in of.branches if _is_one(branch, default)), None)
         return default if branch is None else _in_micros(branch, default)

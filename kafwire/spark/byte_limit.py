@@ -1,9 +1,9 @@
-"""How far a trigger may read for `maxBytesPerTrigger`: sizes of records are known by samples of the log alone.
+"""The end of a trigger with `maxBytesPerTrigger`: sizes of records are known only from samples of the log.
 
 Pure: the function that takes samples is an argument. The bytes from a partition's beginning to an offset are the sum of
 its samples, and between two samples the mean of their rates. A gap between two samples is halved if their rates differ
-by much, or if it is longer than an eighth of the range, so that records that grow or shrink on the way are noticed. A
-shorter run of large records between samples of small ones is not. More samples cost one request a broker each time.
+by much, or if it is longer than an eighth of the range, so that records that grow or shrink in between are noticed. A
+shorter run of large records between samples of small ones is not. Each round of samples costs one request per broker.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     TakeSamples = Callable[[Mapping[TopicPartition, tuple[int, int]]], Mapping[TopicPartition, "Sample"]]
 
 _ROUNDS = 12
-# The share of the limit that the gaps between samples may be wrong by, all partitions together.
+# The error that the gaps between samples may cause, as a share of the limit, over all partitions.
 _DOUBT = 0.2
 # Gaps between samples are at most this share of a range.
 _LONGEST_GAP = 1 / 8
-# Steps in which the common share of all partitions is found, as a power of two.
+# The steps of the search for the common share of all partitions, as a power of two.
 _STEPS = 24
 
 
@@ -41,7 +41,7 @@ class Sample:
 
 
 class _Span(NamedTuple):
-    """The offsets [start, end), and the bytes that each of them has on the average."""
+    """The offsets [start, end), and their bytes per offset on average."""
 
     start: int
     end: int
@@ -56,7 +56,7 @@ class _Curve:
         self._spans: list[_Span] = []
 
     def add(self, position: int, sample: Sample) -> None:
-        """Take in a sample at `position`."""
+        """Add a sample at `position`."""
         end = min(self.end, position + max(1, sample.offsets))
         after = [span.start for span in self._spans if span.start > position]
         end = min([end, *after])
@@ -71,7 +71,7 @@ class _Curve:
         return total
 
     def doubtful(self, offset: int, doubt: float) -> list[int]:
-        """Positions before `offset` to sample next, so that what gaps may be wrong by falls below `doubt` bytes."""
+        """Return positions before `offset` to sample next, if gaps may be wrong by more than `doubt` bytes."""
         last = self._spans[-1]
         if offset > last.end:  # no sample lies at the end yet
             middle = (last.end + offset) // 2
@@ -101,9 +101,9 @@ def within_bytes(
     end: Mapping[TopicPartition, int],
     take_samples: TakeSamples,
 ) -> Offsets:
-    """`end`, or the same share of each partition's offsets, so that it is about `limit` bytes from `begin`.
+    """Return `end`, or the same share of each partition's offsets that is about `limit` bytes from `begin`.
 
-    At least one offset of each partition that has any.
+    The range has at least one offset of each partition that has any.
     """
     sizes = backlog(begin, end)
     if not sizes:
@@ -136,7 +136,7 @@ def _add_samples(
 
 
 def _share(limit: int, curves: Mapping[TopicPartition, _Curve]) -> Offsets:
-    """The largest common share of all partitions that has at most `limit` bytes."""
+    """Return the largest common share of all partitions that has at most `limit` bytes."""
 
     def cut(step: int) -> Offsets:
         return {

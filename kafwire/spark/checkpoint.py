@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafwire.spark.stream_offsets import Offsets
 
 _VERSION = "v1"
-_NO_OFFSET = "-"  # of a source that had nothing yet
+_NO_OFFSET = "-"  # the offset of a source without records so far
 _HEADER_LINES = 2  # the version, and the batch's metadata
 
 
@@ -60,7 +60,7 @@ class UnfinishedStart:
 
 
 def open_checkpoint(location: str) -> Folder:
-    """The folder of a checkpoint, as `open_folder`; `ConfigError` also unless it has a checkpoint's files."""
+    """Return the folder of a checkpoint, as `open_folder`; raises `ConfigError` also without a checkpoint's files."""
     folder = open_folder(location)
     if not {"metadata", "offsets", "sources"} & set(folder.names("")):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Records that a stream or a batch read can no longer have: which partition, what happened, and the error.
+"""Lost records of a stream or a batch read: the partition, the cause, and the error.
 
 Pure. The conditions have the names of Spark's own Kafka source, so that a search for an error finds both.
 """
@@ -22,11 +22,11 @@ COULD_NOT_READ_OFFSET_RANGE = "COULD_NOT_READ_OFFSET_RANGE"
 
 
 class DataLossError(KafkaError):
-    """Records that the query asked for are no longer in the topic, or are not there yet."""
+    """Records that the query requested are no longer in the topic, or not yet."""
 
 
 class AvailableNowError(KafkaError):
-    """A partition changed while a query with the trigger AvailableNow was running; a restart of the query mends it."""
+    """A partition changed while a query with the trigger AvailableNow was running; restart the query."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kafwire.spark")
 
-_ROWS = 1000  # of one executemany
+_ROWS = 1000  # rows of one executemany
 _QUERY_ID = "sql.streaming.queryId"
 
 
@@ -37,7 +37,7 @@ def to_database(
 ) -> DatabaseSink:
     """Make a function for `foreachBatch` that stores each batch of a stream in a database exactly once.
 
-    The driver fetches the rows of a batch, a partition after the other, and stores them over one connection and in one
+    The driver fetches the rows of a batch, one partition after another, and stores them over one connection and in one
     transaction, together with the number of the batch in a table of two columns, which is created. A batch that the
     database holds is skipped. The rows pass through the driver: aggregate before, and limit a batch by
     `maxOffsetsPerTrigger`.
@@ -49,8 +49,8 @@ def to_database(
             iterator of the rows, which must not commit.
         query: names the query; None: Spark's id of the query, which lies in its checkpoint. Two queries with one name
             would skip each other's batches, and with Spark Connect a name is required.
-        table: the table that holds the last batch of each query, also with a schema.
-        paramstyle: of the connection's driver, as PEP 249 calls it; None: as the driver says.
+        table: the table that holds the last batch of each query; a schema may precede the name.
+        paramstyle: the placeholder style of the connection's driver (PEP 249); None: ask the driver.
 
     Returns:
         The function.
@@ -83,7 +83,7 @@ class DatabaseSink:
         self._query = query
         self._table, self._paramstyle = table, paramstyle
         self._created: set[str] = set()
-        DatabaseBatches(query or "any", table=table, paramstyle=paramstyle)  # which checks them
+        DatabaseBatches(query or "any", table=table, paramstyle=paramstyle)  # it checks the arguments
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         """Store one batch, unless the database holds it."""

@@ -1,4 +1,4 @@
-"""The committed offsets of a group that a stream starts from, or publishes: it joins nothing and reads nothing."""
+"""The committed offsets of a group, which a stream starts from or publishes, without a membership of the group."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class GroupCommits:
         self._engine.run(self._cluster.close)
 
     def _offsets(self) -> GroupOffsets:
-        """On the engine, where its lock belongs."""
+        """Return the offsets' client, created on the engine's event loop, to which its lock belongs."""
         if self._made is None:
             self._made = GroupOffsets(self._cluster, self._group)
         return self._made

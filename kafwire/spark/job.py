@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Report = Callable[[Mapping[str, Any]], object]
 
-# Formats of files whose streams need a schema, which a batch read finds.
+# Formats of files whose streams need a schema; a batch read infers it.
 _FILES = ("parquet", "orc", "json", "csv", "text")
 # The packages of formats that Spark does not bring, and the settings that their tables need.
 _PACKAGES = {
@@ -38,14 +38,14 @@ _EVENTS_S = 10.0
 
 
 class Stop:
-    """A stop that another thread, or a signal, asks for: the first time after the running batch, then at once."""
+    """A request to stop, by another thread or a signal: the first waits for the running batch, a second does not."""
 
     def __init__(self) -> None:
         self.asked = 0
-        self.at_once: Callable[[], object] | None = None  # ends a call that looks at nothing meanwhile
+        self.at_once: Callable[[], object] | None = None  # ends a call that does not check `asked`
 
     def ask(self) -> None:
-        """Ask once more."""
+        """Request a stop, or an immediate one if a stop was requested before."""
         self.asked += 1
         if self.asked > 1 and self.at_once is not None:
             self.at_once()
@@ -104,7 +104,7 @@ def _source(spark: SparkSession, source: Source, *, is_stream: bool) -> DataFram
 
 
 def _decoded(frame: DataFrame, decode: Decode) -> DataFrame:
-    """The columns of the decoded value in place of the column that has it."""
+    """Return `frame` with the columns of the decoded value in place of the encoded column."""
     if decode.column not in frame.columns:
         raise ConfigError(f"decode.column={decode.column!r}: the source has the columns {', '.join(frame.columns)}")
     value: Any = sf.col(decode.column)
@@ -112,7 +112,7 @@ def _decoded(frame: DataFrame, decode: Decode) -> DataFrame:
         mode = "FAILFAST" if decode.fails else "PERMISSIVE"
         value = sf.from_json(value.cast("string"), decode.schema, {"mode": mode})
     elif not isinstance(frame.schema[decode.column].dataType, StructType):
-        return frame  # of a schema that is no record
+        return frame  # a schema that is no record gives no columns
     decoded = value.alias("_decoded")
     names = [name for name in frame.columns if name != decode.column]
     kept = [f"`{name}`" for name in names]  # a name may have a dot
@@ -147,14 +147,14 @@ def _run_stream(spark: SparkSession, job: Job, frame: DataFrame, report: Report,
     commits = any(name.lower() == "commitgroup" for name in job.source.options)
     listener = listen(spark, report, options=job.source.options if commits else None, query=job.name)
     try:
-        query: Any = _started(job, frame)  # pyspark takes a fraction of a second, and its type says otherwise
+        query: Any = _started(job, frame)  # awaitTermination accepts fractions, although its type is int
         try:
             while not query.awaitTermination(_LOOK_S):  # raises the error of a query that failed
                 if stop.asked:
                     _stop(query, stop)
         finally:
             query.stop()
-            # Spark reports the last batch a while after it.
+            # Spark reports the last batch some time after it.
             listener.wait_for_end(str(query.runId), _EVENTS_S)
     finally:
         spark.streams.removeListener(listener)

@@ -48,7 +48,7 @@ class Source:
     path: str | None
     columns: tuple[str, ...] | None
     schema: str | None
-    options: Mapping[str, str] = field(repr=False)  # passwords are among it
+    options: Mapping[str, str] = field(repr=False)  # includes passwords
 
     @property
     def is_topic(self) -> bool:
@@ -64,7 +64,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """Columns out of the source's column `column`. With `fails`, bad records fail the query.
+    """The columns decoded from the source's column `column`. With `fails`, bad records fail the query.
 
     `schema` are the columns of JSON text in Spark's DDL; None for Avro, which the source decodes by its own options.
     """
@@ -83,7 +83,7 @@ class Sink:
     path: str | None
     partition_by: tuple[str, ...]
     mode: str
-    options: Mapping[str, str] = field(repr=False)  # passwords are among it
+    options: Mapping[str, str] = field(repr=False)  # includes passwords
 
     @property
     def is_topic(self) -> bool:
@@ -119,14 +119,14 @@ class Job:
         return self.trigger != BATCH
 
     def __str__(self) -> str:
-        """Its steps and its trigger."""
+        """The job's steps and trigger."""
         decoded = [] if self.decode is None else ["Avro" if self.decode.schema is None else "JSON"]
         steps = [self.source.name, *decoded, *["SQL"] * (self.sql is not None)]
         return f"{' -> '.join([*steps, self.sink.name])}, {self.trigger}"
 
 
 def read_job(text: str, environment: Mapping[str, str], name: str = "kafwire job") -> Job:
-    """Check a job file; raises `ConfigError`. `name` is the job's unless the file names it."""
+    """Check a job file; raises `ConfigError`. `name` is the default for the job's name."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -162,7 +162,7 @@ def read_job(text: str, environment: Mapping[str, str], name: str = "kafwire job
 
 
 class _Table:
-    """One table of the file: its keys are known, and each value has the type that is asked for."""
+    """One table of the file. Unknown keys, and values of another type, raise `ConfigError`."""
 
     def __init__(self, name: str, values: Mapping[str, Any]) -> None:
         self._name, self._values = name, values
@@ -191,14 +191,14 @@ class _Table:
         return tuple(one.strip() for one in value)
 
     def one_of(self, key: str, allowed: tuple[str, ...]) -> str:
-        """The first of `allowed` is the default."""
+        """Return a value of `allowed`; its first element is the default."""
         value = self.text(key) or allowed[0]
         if value not in allowed:
             raise ConfigError(f"{self._path(key)}={value!r}: allowed: {', '.join(allowed)}")
         return value
 
     def settings(self, key: str) -> dict[str, str]:
-        """A table of names and plain values, as Spark's options: text. Dotted keys are TOML's nested tables."""
+        """Return a table of names and plain values as text, as for Spark. Dotted keys are TOML's nested tables."""
         value = self._values.get(key, {})
         if not isinstance(value, dict):
             raise ConfigError(f"{self._path(key)}={value!r}: a table of options is needed, [{self._path(key)}]")
@@ -257,7 +257,7 @@ def _source(given: _Table, kafka: Mapping[str, str]) -> Source:
 
 
 def _decode(given: _Table, source: Source) -> tuple[Source, Decode]:
-    """The step, and the source with the options that it needs."""
+    """Return the decoding step, and the source with the options that it needs."""
     if ("json" in given) == ("registry" in given):
         raise ConfigError("table [decode] needs either decode.json, for JSON, or decode.registry, for Avro")
     if "registry" in given:
@@ -338,7 +338,7 @@ def _interval(trigger: str) -> float | None:
 
 
 def _check(job: Job, *, kafka_is_given: bool) -> None:
-    """Combinations that cannot run, or have no effect."""
+    """Raise `ConfigError` for combinations of keys that cannot run or have no effect."""
     if job.is_stream and job.checkpoint is None:
         raise ConfigError(
             f"key checkpoint is missing in the job file: a stream (trigger={job.trigger!r}) keeps its offsets there; "
@@ -385,7 +385,7 @@ def _check_topics(job: Job) -> None:
 
 
 def _filled(value: Any, environment: Mapping[str, str], where: str) -> Any:
-    """`value` with the environment's variables in place of `${NAME}`."""
+    """Return `value` with `${NAME}` replaced by environment variables."""
     if isinstance(value, dict):
         return {key: _filled(one, environment, f"{where}.{key}" if where else key) for key, one in value.items()}
     if isinstance(value, list):

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 _BARS = 16
 _WIDTH = 40
-_MOST = 2000  # batches that are kept
+_MOST = 2000  # batches kept
 
 
 class JobReport:
-    """The batches of a job, as `listen` reports them; a batch job has one. `seconds` are those of the whole run.
+    """The batches of a job, as `listen` reports them; a batch job has one. `seconds` is the duration of the whole run.
 
-    `batches` are those of the plots: beyond a limit, two that follow each other become one, so that a job may run on.
+    `batches` are the batches of the plots. Above a limit, neighbours are merged, so that a job may run without end.
     """
 
     def __init__(self) -> None:
@@ -28,19 +28,19 @@ class JobReport:
         self._busy = self._longest = 0.0
 
     def add(self, batch: Mapping[str, Any]) -> None:
-        """Take in a batch."""
+        """Add a batch."""
         self._count += 1
         self._rows += batch["rows"]
         self._busy += batch["seconds"]
         self._longest = max(self._longest, batch["seconds"])
         self.batches.append(batch)
         if len(self.batches) > _MOST:
-            last = self.batches.pop()  # which is shown as it is
+            last = self.batches.pop()  # the last batch is not merged
             pairs = zip(self.batches[::2], self.batches[1::2], strict=True)
             self.batches = [*(_both(first, second) for first, second in pairs), last]
 
     def summary(self) -> list[tuple[str, str]]:
-        """Names and values of the table at the end."""
+        """Return the names and values of the table at the end."""
         lines = [
             ("batches", f"{self._count:,}"),
             ("rows", f"{self._rows:,}"),
@@ -58,7 +58,7 @@ class JobReport:
         return lines
 
     def text_plot(self) -> list[str]:
-        """A bar for each batch, or for the mean of several that follow each other; nothing without rows."""
+        """Return a bar for each batch, or for the mean of several neighbours; no bars without rows."""
         rates = [(batch["batch"], batch["rows"], batch["seconds"]) for batch in self.batches if batch["seconds"] > 0]
         size = max(1, -(-len(rates) // _BARS))
         groups = [rates[first : first + size] for first in range(0, len(rates), size)]
@@ -77,7 +77,7 @@ class JobReport:
 
 
 def batch_line(batch: Mapping[str, Any]) -> str:
-    """The line of progress after a batch."""
+    """Return the line of progress after a batch."""
     rate = batch["rows_per_second"]
     speed = "" if rate is None else f", {rate:,.0f}/s"
     topics = "".join(
@@ -89,7 +89,7 @@ def batch_line(batch: Mapping[str, Any]) -> str:
 
 
 def draw(report: JobReport, path: str, title: str) -> None:
-    """Write the throughput of each batch, and the backlog after it, as a picture. `ImportError`: no matplotlib."""
+    """Draw the throughput of each batch, and the backlog after it. Raises `ImportError` without matplotlib."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
@@ -125,7 +125,7 @@ def _span(group: Sequence[tuple[Any, Any, Any]]) -> str:
 
 
 def _both(first: Mapping[str, Any], second: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Two batches as one, with the number of the first and the lag of the second."""
+    """Merge two batches: the number of the first, the lag of the second."""
     rows, seconds = first["rows"] + second["rows"], first["seconds"] + second["seconds"]
     rate = rows / seconds if seconds > 0 else None
     return {**second, "batch": first["batch"], "rows": rows, "seconds": seconds, "rows_per_second": rate}

@@ -1,4 +1,4 @@
-"""`listen`: how far the streams of a session are behind, after each batch; the last batch for `commitGroup`.
+"""`listen`: reports the lag of a session's streams after each batch, and commits the last batch for `commitGroup`.
 
 `stream_progress` computes; this module gets Spark's events and calls the hook. Spark calls listeners one event after
 the other in a thread of its own, after the batch's commit.
@@ -48,7 +48,7 @@ def listen(
     Each batch is a line of the log `kafwire.spark` at INFO, and a call of `hook`, if there is one, with a dict:
     `query` (its name, else its id), `run_id`, `batch`, `seconds`, `rows`, `rows_per_second`, and `topics`, which has
     for each topic `backlog` (unread offsets), `lag` (those of the partition with most), `rate` and `arrival_rate`
-    (offsets per second) and `seconds_behind`. None stands for a number that Spark's reports do not tell.
+    (offsets per second) and `seconds_behind`. None stands for a number that Spark's reports lack.
 
     Args:
         spark: the session.
@@ -81,7 +81,7 @@ class LastBatch:
     """Commits the end of a query's last batch for `commitGroup`."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """Check the options; nothing is connected yet."""
+        """Check the options; no connection is opened yet."""
         self._options: StreamOptions = stream_options(options)
         if self._options.commit_group is None:
             raise ConfigError(

@@ -118,7 +118,7 @@ class ClusterLookup:
             self._commits(group).commit(offsets)
 
     def samples(self, at: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, Sample]:
-        """See `Lookup`. One scan of all partitions; records and partitions that are gone weigh nothing."""
+        """See `Lookup`. One scan of all partitions; deleted records and partitions count as 0 bytes."""
         try:
             return self._sampled(at, at)
         except BrokerError as error:
@@ -153,7 +153,7 @@ class ClusterLookup:
                 size = payload(pa.table(batch)) if len(batch) else 0
                 found[place] = Sample(min(batch.next_offset, ends[place]) - at[place][0], before.size + size)
                 if len(found) == len(left):
-                    break  # large records: the first of them are a sample
+                    break  # large records: the first ones suffice as a sample
         return found
 
     def close(self) -> None:
@@ -203,7 +203,7 @@ class ClusterLookup:
 
 
 def payload(table: pa.Table) -> int:
-    """The bytes of keys, values and headers, without what Arrow adds."""
+    """Return the bytes of keys, values and headers, without Arrow's overhead."""
     import pyarrow.compute as pc
 
     headers = pc.list_flatten(table["headers"])
@@ -217,7 +217,7 @@ def named_topics(options: ReadOptions) -> tuple[str, ...]:
 
 
 def describe(client: Client, wanted: Sequence[str]) -> tuple[dict[str, int], set[str]]:
-    """Partition counts of the topics that exist, of all of them if none is named, and which are internal."""
+    """Return the partition counts of existing topics (all topics if none is named), and the internal topics."""
     counts: dict[str, int] = {}
     internal: set[str] = set()
     if wanted:
@@ -252,5 +252,5 @@ def matches(
 
 
 def client_options(options: ReadOptions) -> dict[str, Any]:
-    """Those of a scan's options that any client takes."""
+    """Return the options of a scan that any client accepts."""
     return {name: value for name, value in options.client.items() if name in client_names()}

@@ -1,6 +1,6 @@
-"""The JSON that Spark's Kafka source speaks: `{"topic": [0, 1]}` and `{"topic": {"0": 23, "1": -1}}`.
+"""The JSON of Spark's Kafka source: `{"topic": [0, 1]}` and `{"topic": {"0": 23, "1": -1}}`.
 
-Pure: text in, mappings of `TopicPartition` out, or `ConfigError` that shows the shape wanted. No pyspark here.
+Pure: text in, mappings of `TopicPartition` out, or a `ConfigError` with the expected shape. No pyspark here.
 """
 
 from __future__ import annotations

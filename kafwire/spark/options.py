@@ -1,7 +1,7 @@
-"""What users write in `.option(...)`, checked on the driver and frozen; names and meaning are Spark's own.
+"""The options of `.option(...)`, checked on the driver and frozen; names and meaning are those of Spark's own source.
 
 Pure: a mapping of strings in, one frozen dataclass out, or `ConfigError` that names the option, the value and what to
-do. Spark hands option names over in lower case, so they are compared in lower case and shown in their usual spelling.
+do. Spark passes option names in lower case, so they are compared in lower case and shown in their usual spelling.
 No pyspark, no client here. `kafka.*` options are checked by the dataclass of the client that takes them.
 """
 
@@ -30,7 +30,7 @@ log = logging.getLogger("kafwire.spark")
 _RACKS = '{"worker-1": "rack-a", "worker-2": "rack-b"}'
 GROUP = "group:"  # before the id of the group whose committed offsets a stream starts from
 STRATEGIES = ("assign", "subscribe", "subscribePattern")
-# With the reason why a stream refuses them.
+# The values are the reasons for which a stream refuses the options.
 BATCH_ONLY = {
     "endingTimestamp": "a stream has no end",
     "endingOffsetsByTimestamp": "a stream has no end",
@@ -65,7 +65,7 @@ _STREAMING = (
 # A batch read ignores these silently, as Spark's own does.
 _POLLING = ("fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs")
 _WRITE = ("topic", "delivery", "sink", "stateTopic")
-# Options of Spark's own, which it hands to the sink of a stream too.
+# Spark's own options, which it passes to the sink of a stream too.
 _QUERY = (
     "checkpointLocation",
     "queryName",
@@ -146,7 +146,7 @@ class Bound:
     named: Mapping[TopicPartition, int]
 
     def of(self, place: TopicPartition) -> int:
-        """The offset or timestamp asked for at `place`; -2 and -1 are earliest and latest."""
+        """The requested offset or timestamp of `place`; -2 and -1 are earliest and latest."""
         return self.named[place] if self.everywhere is None else self.everywhere
 
 
@@ -155,10 +155,10 @@ class ReadOptions:
     """A read. Exactly one of `assign`, `topics`, `pattern` is not None; `client` goes to `kafwire.scan`.
 
     `columns` are chosen by name, a field of the value as `value.<field>`; `value` says how values are decoded. `racks`
-    are those of hosts that run tasks.
+    maps hosts that run tasks to racks.
     """
 
-    client: Mapping[str, Any] = field(repr=False)  # passwords are among it
+    client: Mapping[str, Any] = field(repr=False)  # includes passwords
     assign: tuple[TopicPartition, ...] | None
     topics: tuple[str, ...] | None
     pattern: str | None
@@ -182,7 +182,7 @@ class WriteOptions:
     With transactions, `sink` names the writer, and `state_topic` keeps its decisions; both are None without.
     """
 
-    client: Mapping[str, Any] = field(repr=False)  # passwords are among it
+    client: Mapping[str, Any] = field(repr=False)  # includes passwords
     topic: str | None
     sink: str | None = None
     state_topic: str | None = None
@@ -207,7 +207,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
 def check_reading(given: Mapping[str, str]) -> ReadOptions:
     """Check the options that batch reads and streams share; raises `ConfigError`.
 
-    Spark asks for the schema before it says which of the two the query is.
+    Spark requests the schema before it says which of the two the query is.
     """
     own, kafka = sort_out(given)
     whole = Bound("startingOffsets", by_timestamp=False, everywhere=EARLIEST, named={})
@@ -351,13 +351,13 @@ def _client(
         options = from_config(config, passed)
     except ConfigError as error:
         raise ConfigError(f"kafka.* options: {error}") from None
-    # Spark hands them on to the workers as it hands on the options themselves.
+    # Spark sends them to the workers, as it does the options themselves.
     return {name: value.reveal() if isinstance(value, Secret) else value for name, value in options.items()}
 
 
 def bound(own: Mapping[str, str], side: str, default: int) -> Bound:
-    """The end `side` ("starting", "ending") of a read, as its three options say; `default` without one."""
-    # The most particular wins when several are given, in Spark's order.
+    """The end `side` ("starting", "ending") of a read, from its three options; `default` without one."""
+    # The most specific option wins when several are given, in Spark's order.
     option = f"{side}Timestamp"
     if option in own:
         return Bound(option, by_timestamp=True, everywhere=_milliseconds(option, own[option]), named={})

@@ -1,7 +1,7 @@
-"""Which offsets a batch read covers, and how they fall into Spark tasks.
+"""The offsets of a batch read, divided into Spark tasks.
 
-Pure: options and what the cluster said in, exact ranges `[start, end)` out. Nothing here asks a broker; `reader` does,
-once, on the driver. Every range is decided before a task runs, so that retried tasks read the same records.
+Pure: options and the cluster's responses in, exact ranges `[start, end)` out. `reader` asks the brokers, once, on the
+driver. Every range is decided before a task runs, so that retried tasks read the same records.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the cluster answered. A timestamp after the last record has no entry in `start_matches` or `end_matches`."""
+    """The cluster's responses. A timestamp after the last record has no entry in `start_matches` or `end_matches`."""
 
     earliest: Mapping[TopicPartition, int]
     latest: Mapping[TopicPartition, int]
@@ -65,7 +65,7 @@ def is_wanted(options: ReadOptions, topic: str, *, is_internal: bool = False) ->
 
 
 def present(options: ReadOptions, counts: Mapping[str, int]) -> tuple[TopicPartition, ...]:
-    """Those partitions that `options` name and that exist, in order."""
+    """Return the partitions that `options` name and that exist, in order."""
     if options.assign is not None:
         return tuple(place for place in options.assign if place.partition < counts.get(place.topic, 0))
     topics = [topic for topic in sorted(counts) if is_wanted(options, topic)]
@@ -77,9 +77,9 @@ def choose_partitions(
 ) -> tuple[TopicPartition, ...]:
     """The partitions that `options` name, in order.
 
-    `counts` holds the partition count of every topic that exists (of the topics asked for, at least); a pattern leaves
-    out those in `internal`. Raises `ConfigError` for a topic or partition that is not there, and, unless `may_be_none`,
-    for a pattern that matches no topic.
+    `counts` holds the partition count of every topic that exists (of the requested topics, at least); a pattern leaves
+    out those in `internal`. Raises `ConfigError` for a topic or partition that does not exist, and, unless
+    `may_be_none`, for a pattern that matches no topic.
     """
     if options.pattern is not None:
         left_out = set(internal)
@@ -103,7 +103,7 @@ def choose_partitions(
 
 
 def check_named(bound: Bound, places: Sequence[TopicPartition]) -> None:
-    """Raise `ConfigError` unless `bound` speaks of exactly `places`."""
+    """Raise `ConfigError` unless `bound` names exactly `places`."""
     if bound.everywhere is not None:
         return
     missing = [place for place in places if place not in bound.named]
@@ -123,12 +123,12 @@ def plan(
     now: Situation,
     narrow: Callable[[OffsetRange], OffsetRange] | None = None,
 ) -> tuple[list[OffsetRange], list[str]]:
-    """The ranges of a batch read, one or more per partition that has something to read, and what was lost.
+    """Return the ranges of a batch read, one or more per partition with records to read, and the losses.
 
     `narrow` returns the part of a range that filters leave.
 
-    Raises `DataLossError` when offsets asked for are not in the topic and `options.fail_on_data_loss` is set; otherwise
-    the range shrinks to what is there and the second list says so.
+    Raises `DataLossError` when requested offsets are not in the topic and `options.fail_on_data_loss` is set; otherwise
+    the range shrinks to the existing offsets, and the second list names the loss.
     """
     ranges, losses = [], []
     for place in places:
@@ -157,7 +157,7 @@ def split(ranges: Sequence[OffsetRange], min_partitions: int | None, max_records
 
     First no piece holds more than `max_records` offsets; then, if there are fewer than `min_partitions` pieces, the
     large ones are cut again in proportion to their size. The count reached is about `min_partitions`: each share is
-    rounded for itself.
+    rounded separately.
     """
     pieces = [piece for piece in ranges if piece.size > 0]
     if max_records is not None:
@@ -165,7 +165,7 @@ def split(ranges: Sequence[OffsetRange], min_partitions: int | None, max_records
     if min_partitions is None or len(pieces) >= min_partitions:
         return pieces
     total = sum(piece.size for piece in pieces)
-    # Pieces too small for a second task keep one and leave the reckoning, or the large ones would get too few.
+    # Pieces too small for a second task are left out of the sum; otherwise the large ones would get too few.
     large = [piece for piece in pieces if _share(piece.size, total, min_partitions) > 1]
     large_total = sum(piece.size for piece in large)
     wanted = max(min_partitions - (len(pieces) - len(large)), 1)
@@ -191,7 +191,7 @@ def _cut(piece: OffsetRange, parts: int) -> list[OffsetRange]:
 
 
 def _start(options: ReadOptions, place: TopicPartition, now: Situation) -> int | None:
-    """The first offset, or None when the partition has nothing as late as the timestamp asked for."""
+    """Return the first offset, or None if the partition has no record at or after the timestamp."""
     asked = options.start.of(place)
     if not options.start.by_timestamp:
         return now.earliest[place] if asked == EARLIEST else asked

@@ -1,7 +1,7 @@
-"""What a Python worker process keeps between tasks: its clients and producers, made after the fork.
+"""Clients and producers that a Python worker process keeps between tasks; they are created after the fork.
 
-Spark forks its workers from a daemon and uses them again for later tasks. A client belongs to the process that made it,
-so the process id is part of the key, and what a parent made is never touched here.
+Spark forks its workers from a daemon and reuses them for later tasks. A client belongs to the process that created it,
+so the process id is part of the key, and objects of a parent process are never used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from kafwire import Client, Producer
 
-# A client that no task uses for so long is closed, with its connections.
+# A client that no task uses for this time is closed, with its connections.
 IDLE_S = 300.0
 _CLOSE_S = 5.0
 # The rack of a host, in the environment of its executors: brokers name replicas of the same rack to read from.
@@ -38,9 +38,9 @@ def _in_thread(seconds: float, function: Callable[[], None]) -> None:
 
 
 class IdlePool:
-    """Clients by their options, each used by one task or several, and closed once it was idle for `idle_s`.
+    """Clients by their options, each used by one or several tasks, and closed after `idle_s` seconds without use.
 
-    `call_later(seconds, function)` has `function` called by another thread, `now()` gives seconds.
+    `call_later(seconds, function)` calls `function` in another thread; `now()` returns seconds.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class IdlePool:
         self._call_later = call_later
         self._lock = threading.Lock()
         self._entries: dict[tuple[object, ...], _Entry] = {}
-        self._watching_pid: int | None = None  # a timer runs in this process; a fork has none
+        self._watching_pid: int | None = None  # the process whose timer runs; a fork has no timer
 
     @contextlib.contextmanager
     def use(self, key: tuple[object, ...], make: Callable[[], Client]) -> Iterator[Client]:
-        """The client of `key`; it stays open for as long as the block runs."""
+        """Return the client of `key`; it stays open for as long as the block runs."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -73,14 +73,14 @@ class IdlePool:
                 self._watch(self._idle_s)
 
     def drop(self, key: tuple[object, ...]) -> None:
-        """Close the client of `key`, and make another one for the next use."""
+        """Close the client of `key`; the next use creates another one."""
         with self._lock:
             entry = self._entries.pop(key, None)
         if entry is not None:
             entry.client.close()
 
     def close_idle(self) -> None:
-        """Close clients that were idle for long enough; look again when the next one may be."""
+        """Close clients that were idle for `idle_s`, and set a timer for the next ones."""
         with self._lock:
             self._watching_pid = None
             now = self._now()
@@ -110,7 +110,7 @@ _clients = IdlePool(IDLE_S)
 
 
 def client(options: Mapping[str, Any]) -> contextlib.AbstractContextManager[Client]:
-    """This process's client for `options`, for one block; its connections serve one task after the other."""
+    """Return this process's client for `options`, for one block; later tasks use the same connections."""
     import kafwire
 
     def make() -> Client:
@@ -122,7 +122,7 @@ def client(options: Mapping[str, Any]) -> contextlib.AbstractContextManager[Clie
 
 @contextlib.contextmanager
 def transactional_producer(options: Mapping[str, Any], **transaction: Any) -> Iterator[Producer]:
-    """A producer with a transactional id, for one block; all ids of this process use the connections of one client.
+    """Return a producer with a transactional id, for one block; all ids of this process share one client.
 
     Without an error the block closes the producer. After an error the connections are closed too.
     """
@@ -142,7 +142,7 @@ def transactional_producer(options: Mapping[str, Any], **transaction: Any) -> It
 
 
 def producer(options: Mapping[str, Any]) -> Producer:
-    """This process's producer for `options`."""
+    """Return this process's producer for `options`."""
     import kafwire
 
     key = _key(options)
@@ -153,7 +153,7 @@ def producer(options: Mapping[str, Any]) -> Producer:
 
 
 def rack(by_host: Mapping[str, str]) -> str | None:
-    """The rack of this process's host: by the host's name, in whole or up to a dot, else as the environment has it."""
+    """Return the rack of this host, by its full or short name in `by_host`, else from the environment."""
     host = socket.gethostname()
     found = by_host.get(host) or by_host.get(host.partition(".")[0])
     return found or os.environ.get(RACK_VARIABLE) or None
@@ -161,7 +161,7 @@ def rack(by_host: Mapping[str, str]) -> str | None:
 
 @contextlib.contextmanager
 def naming_this_host() -> Iterator[None]:
-    """Have errors of a client that is made say where: the files that options name are looked for on each node."""
+    """Add the host to errors of a new client: each node looks for the files that options name."""
     try:
         yield
     except ConfigError as error:
@@ -169,10 +169,10 @@ def naming_this_host() -> Iterator[None]:
 
 
 def forget_producer(options: Mapping[str, Any]) -> None:
-    """Close this process's producer for `options` after a failure, with all it holds; the next task makes another."""
+    """Close this process's producer for `options` after a failure, and drop its records; the next task creates one."""
     found = _producers.pop(_key(options), None)
     if found is not None:
-        # The task fails already, by an error that says more than one from here could.
+        # The task has failed already, with a better error.
         with contextlib.suppress(Exception):
             found.close(0.0)
 

@@ -46,7 +46,7 @@ _NO_END = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """One condition on the topic or the number of a partition: `is_true(found, value)`, or its opposite."""
+    """One condition on a partition's topic or number; `is_negated` inverts it."""
 
     column: str
     compared: type[Filter]
@@ -80,7 +80,7 @@ class PushedFilters:
         return self.since_ms is not None and self.until_ms is not None and self.since_ms >= self.until_ms
 
     def narrowed(self, piece: OffsetRange) -> OffsetRange:
-        """The part of a range that can pass; empty if there is none."""
+        """Return the part of a range that can pass; empty if there is none."""
         if self.excludes_all or not all(test.admits(piece) for test in self.tests):
             return replace(piece, end=piece.start)
         return replace(piece, start=max(piece.start, self.first), end=min(piece.end, self.stop))
@@ -98,7 +98,7 @@ def push(filters: Iterable[Filter]) -> tuple[PushedFilters, list[Filter]]:
 
 
 def _pushed(before: PushedFilters, given: Filter) -> PushedFilters | None:
-    """`before` with one more filter; None if a read cannot apply it."""
+    """Return `before` with one more filter; None if a read cannot apply it."""
     column = _column(given)
     is_negated = isinstance(given, Not)
     inner = given.child if isinstance(given, Not) else given
@@ -128,7 +128,7 @@ def _by_offset(before: PushedFilters, given: Filter, values: tuple[int, ...]) ->
 
 def _by_time(before: PushedFilters, given: Filter, values: tuple[dt.datetime, ...]) -> PushedFilters | None:
     if any(value.tzinfo is None for value in values):
-        return None  # no point in time
+        return None  # a time without a zone
     low, high = (each // _MILLISECOND for each in (min(values) - _EPOCH, max(values) - _EPOCH))
     since, until = before.since_ms, before.until_ms
     if isinstance(given, (*_EQUAL, In, GreaterThan, GreaterThanOrEqual)) and low > 0:
@@ -139,14 +139,14 @@ def _by_time(before: PushedFilters, given: Filter, values: tuple[dt.datetime, ..
 
 
 def _column(given: Filter) -> str:
-    """The column that a filter is about; empty for a field of one."""
+    """Return the column of a filter; empty for a field inside a column."""
     inner: Any = given.child if isinstance(given, Not) else given
     path: tuple[str, ...] = getattr(inner, "attribute", ())
     return path[0] if len(path) == 1 else ""
 
 
 def _values(given: Filter, kind: type | None) -> tuple[Any, ...] | None:
-    """The values of a comparison; None if it is none, or has others than `kind`."""
+    """Return the values of a comparison; None if it is no comparison, or a value is not of type `kind`."""
     if kind is None or type(given) not in (*_COMPARED, In):
         return None
     value: Any = getattr(given, "value", None)

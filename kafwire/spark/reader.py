@@ -46,7 +46,7 @@ class KafwireReader(DataSourceReader):
     """Reads what `options` name, in the columns of `schema`."""
 
     def __init__(self, options: ReadOptions, schema: StructType, decoding: ValueDecoding | None = None) -> None:
-        """Keep them; nothing is asked of the cluster yet."""
+        """Keep the arguments; no request is sent yet."""
         self.options = options
         self.schema = schema
         self.decoding = decoding
@@ -61,7 +61,7 @@ class KafwireReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one range, in batches of a few megabytes."""
-        # Spark puts one partition without a value where there is nothing to read.
+        # Spark passes one partition with the value None if there is nothing to read.
         piece = partition.value
         if piece is None:
             return iter(())
@@ -88,7 +88,7 @@ def read_range(
     decoding: ValueDecoding | None = None,
     window: Timestamps | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The records of one range in the columns of `schema`, read in a worker over a client that later tasks use too.
+    """Yield the records of one range in the columns of `schema`, in a worker, over a client that later tasks use too.
 
     With `window`, only those whose timestamps lie in it. The next batch is decoded while the JVM takes the last one.
     """
@@ -144,7 +144,7 @@ def _read(
 
 
 def _what_is_left(client: Client, options: ReadOptions, piece: OffsetRange, position: int, end: int) -> tuple[int, int]:
-    """The part of [position, end) that the topic still holds; `DataLossError` if that is not to be put up with."""
+    """Return the part of [position, end) that the topic still has. Raises `DataLossError` as `failOnDataLoss` says."""
     place = TopicPartition(piece.topic, piece.partition)
     low, high = client.offsets([place], "earliest")[place], client.offsets([place], "latest")[place]
     if position < low or end > high:
@@ -168,7 +168,7 @@ def _report(options: ReadOptions, loss: Loss) -> None:
 
 
 def find_ranges(options: ReadOptions, pushed: PushedFilters) -> tuple[list[OffsetRange], list[str]]:
-    """Ask the cluster what there is, and plan; returns the ranges and what was lost."""
+    """Look up topics and offsets, and plan; returns the ranges and the losses."""
     import kafwire
 
     with processes.naming_this_host():
@@ -193,7 +193,7 @@ def find_ranges(options: ReadOptions, pushed: PushedFilters) -> tuple[list[Offse
 
 
 def _narrowed(pushed: PushedFilters, since: dict[TopicPartition, int], piece: OffsetRange) -> OffsetRange:
-    """The part of a range that the filters leave. A partition without an offset in `since` has no record as late."""
+    """Return the part of a range that the filters leave. Partitions not in `since` have no record as late."""
     piece = pushed.narrowed(piece)
     if pushed.since_ms is None:
         return piece

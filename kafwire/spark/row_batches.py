@@ -1,4 +1,4 @@
-"""Batches of a scan as the record batches that Spark has declared, decoded where the options say so."""
+"""Converts batches of a scan to the record batches that Spark expects, with decoded values if the options say so."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class RowBatches:
 
     @property
     def scan_columns(self) -> list[str]:
-        """The columns that a scan has to decode: the declared ones, and what decoding of values needs."""
+        """The columns that a scan has to decode: the declared ones, and those that decoding of values needs."""
         names = dict.fromkeys(SCAN_NAMES[name] for name in self._schema.names if name in SCAN_NAMES)
         if self._decoder is not None:
             names |= dict.fromkeys(("value", "offset"))
         return list(names)
 
     def of(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows of a chunk, in one batch or several."""
+        """Yield the rows of a chunk, in one batch or several."""
         if self._decoder is None:
             yield to_spark(rows, self._schema)
             return
@@ -73,14 +73,14 @@ class RowBatches:
 
 
 def to_spark(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`rows`, whose columns have the types of `schema` already, with its very fields."""
+    """Return `rows` with exactly the fields of `schema`; the columns have its types already."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays([_column(rows, name) for name in rows.schema.names], schema=schema)
 
 
 def _column(rows: pa.RecordBatch, name: str) -> pa.Array:
-    """A record without headers has null there, as in Spark's own source."""
+    """Return a column. Headers of a record without any are null, as in Spark's own source."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -92,7 +92,7 @@ def _column(rows: pa.RecordBatch, name: str) -> pa.Array:
 
 
 def _dead_letters(part: Part, values: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The cause, the schema id and the bytes of bad values; null for the others."""
+    """Return the cause, the schema id and the bytes of bad values; null for the others."""
     import pyarrow as pa
 
     found: list[dict[str, object] | None] = [None] * (part.stop - part.first)

@@ -1,4 +1,4 @@
-"""An iterator whose next item a thread makes while the caller works on the last one."""
+"""An iterator that computes its next item in a thread while the caller works on the last one."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 def run_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
-    """Yield `items` in order; at most one is made ahead.
+    """Yield `items` in order; at most one item is computed ahead.
 
     Spark's worker waits in a write to the JVM after each batch, without the GIL, and decoding needs no GIL either. An
-    error of `items` is raised in its turn. A caller that stops early waits for the item that is being made, since a
+    error of `items` is raised in its turn. A caller that stops early waits for the item that is being computed, since a
     generator that runs cannot be closed.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="kafwire-spark") as thread:
@@ -23,7 +23,7 @@ def run_ahead(items: Generator[T, None, None]) -> Generator[T, None, None]:
                 following = thread.submit(_next, items)
                 yield found[0]
         finally:
-            # In the same thread, behind the item that is being made.
+            # In the same thread, after the item that is being computed.
             thread.submit(items.close).result()
 
 

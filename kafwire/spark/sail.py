@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ExportedSchema(StructType):
-    """A `StructType` that Sail reads as an Arrow schema; Spark's equal for Spark."""
+    """A `StructType` that Sail reads as an Arrow schema; for Spark it equals a plain `StructType`."""
 
     @classmethod
     def typeName(cls) -> str:  # noqa: N802 - Spark's name
@@ -30,7 +30,7 @@ class ExportedSchema(StructType):
 
 
 def struct_type(schema: StructType | pa.Schema) -> StructType:
-    """The schema that `reader` and `writer` got, as Spark gives it."""
+    """Return the argument of `reader` or `writer` as Spark's type; Sail passes an Arrow schema."""
     if isinstance(schema, StructType):
         return schema
     from pyspark.sql.pandas.types import from_arrow_schema

@@ -1,6 +1,6 @@
-"""Spark's types, Arrow's types and Kafka's columns: what a read declares, what a write accepts.
+"""Spark's types, Arrow's types and Kafka's columns: the columns that a read declares and a write accepts.
 
-Pure but for pyspark's type classes: no session, no cluster. Arrow types are made only where a task asks for them.
+Pure but for pyspark's type classes: no session, no cluster. Arrow types are made only where a task needs them.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _COLUMNS: dict[str, DataType] = {
     "timestampType": IntegerType(),
     "headers": _HEADERS,
 }
-# Spark trusts NOT NULL without looking, and falls over a null later.
+# Spark trusts NOT NULL without a check, and fails later on a null.
 _MAY_BE_NULL = ("key", "value", "timestamp", "timestampType", "headers", BAD_RECORD)
 _NO_COLUMNS: Mapping[str, StructField] = MappingProxyType({})
-# What `kafwire.scan` calls them.
+# The columns' names in `kafwire.scan`.
 SCAN_NAMES = {name: "timestamp_type" if name == "timestampType" else name for name in _COLUMNS}
-# How a scan has to lay out its batches for Spark.
+# The layout of a scan's batches that Spark needs.
 SCAN_LAYOUT: dict[str, Any] = {
     "names": {"timestamp_type": "timestampType"},
     "timestamp_unit": "us",
@@ -81,12 +81,12 @@ def read_schema(options: ReadOptions, decoded: Mapping[str, StructField] = _NO_C
 
 
 def top_columns(columns: Sequence[str]) -> list[str]:
-    """The source's columns among names that may have a field of the value behind a dot, each once."""
+    """Return the source's columns of `columns`, each once; `value.<field>` is the column `value`."""
     return list(dict.fromkeys("value" if name.startswith("value.") else name for name in columns))
 
 
 def value_fields(columns: Sequence[str] | None) -> list[str] | None:
-    """The fields of the value that are named; None for all of them. Raises `ConfigError` for both at once."""
+    """Return the named fields of the value; None: all of them. Raises `ConfigError` for both at once."""
     if columns is None:
         return None
     fields = [name.removeprefix("value.") for name in columns if name.startswith("value.")]
@@ -157,7 +157,7 @@ def _has_not_null(of: DataType) -> bool:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark compares batches with, which has to be equal in every detail."""
+    """Return the Arrow schema with which Spark compares batches; every detail must be equal."""
     import pyarrow as pa
 
     return pa.schema(list(arrow_type(schema)))
@@ -186,9 +186,9 @@ def arrow_type(of: DataType) -> Any:
 
 
 def check_write_schema(schema: StructType, topic: str | None) -> list[str]:
-    """The columns of `schema` that are written, in a fixed order; raises `ConfigError` for what cannot be.
+    """The columns of `schema` that are written, in a fixed order; raises `ConfigError` for one that cannot be written.
 
-    Columns with other names are left alone, as in Spark's own sink.
+    Columns with other names are ignored, as in Spark's own sink.
     """
     names = schema.fieldNames()
     written = [name for name in _WRITABLE if name in names and not (name == "topic" and topic is not None)]
@@ -209,5 +209,5 @@ def check_write_schema(schema: StructType, topic: str | None) -> list[str]:
 
 
 def _same(found: DataType, expected: DataType) -> bool:
-    """Equal but for nullability, which says nothing about how to read or write."""
+    """Return True if the types are equal; nullability does not matter here."""
     return found.simpleString() == expected.simpleString() and type(found) is type(expected)

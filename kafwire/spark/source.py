@@ -1,4 +1,4 @@
-"""The data source that Spark sees: options checked, schema declared, reader and writer made.
+"""The data source that Spark calls: it checks options, declares the schema, and creates readers and writers.
 
 It travels between the driver and its helper processes as a pickle, so it holds text and dataclasses, never a client.
 """
@@ -91,7 +91,7 @@ class KafwireDataSource(DataSource):
 
         options = read_options(self.options)
         schema = struct_type(schema)
-        # Spark refuses each query of a class that takes filters while its configuration turns that off.
+        # Spark refuses all queries of a class with `pushFilters` unless its configuration enables pushdown.
         made = FilteringReader if options.push_filters else KafwireReader
         return made(options, schema, _decoding(options, schema))
 
@@ -120,7 +120,7 @@ class KafwireDataSource(DataSource):
 
         Args:
             schema: the columns.
-            overwrite: whether the mode is "overwrite"; a topic can only be appended to.
+            overwrite: True if the mode is "overwrite"; a topic can only be appended to.
 
         Returns:
             The writer.
@@ -145,7 +145,7 @@ class KafwireDataSource(DataSource):
 
         Args:
             schema: the columns.
-            overwrite: whether the output mode is "complete": each batch then appends the whole result, as with
+            overwrite: True if the output mode is "complete": each batch then appends the whole result, as with
                 Spark's own sink.
 
         Returns:
@@ -166,7 +166,7 @@ class KafwireDataSource(DataSource):
 
 
 def _decoding(options: ReadOptions, schema: StructType) -> ValueDecoding | None:
-    """The decoding of a read with a schema, which is checked."""
+    """Return the decoding of a read with this schema, and check the schema."""
     decoding = decoding_of(options, schema)
     check_read_schema(schema, {} if decoding is None else decoding.columns())
     return decoding

@@ -1,9 +1,9 @@
-"""The offsets of a stream: where it starts, how far each batch goes, and which ranges a batch has.
+"""The offsets of a stream: its start, the end of each batch, and the ranges of a batch.
 
 Pure but for the `Lookup` that asks the cluster, and no pyspark: time and waiting are arguments. One planner serves one
 run of a query. It remembers what Spark does not keep: the resolved start, the ends that AvailableNow pinned, and the
-ids of topics. Offsets as Spark keeps them have no place for an id, so a recreated topic is certain within a run, and is
-seen by its offsets after a restart.
+ids of topics. Spark's offsets hold no topic id, so a recreated topic is detected for certain within a run, and only by
+its offsets after a restart.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StreamPlanner:
         now_ms: Callable[[], float],
         sleep: Callable[[float], object],
     ) -> None:
-        """Ask nothing yet. `sleep` waits for some seconds before a doubtful response is asked for again."""
+        """Send no request yet. `sleep` waits for some seconds before a doubtful lookup is repeated."""
         self._options = options
         self._lookup = lookup
         self._now_ms = now_ms
@@ -50,7 +50,7 @@ class StreamPlanner:
         self._delay = MinimumDelay(options.limits)
         self._start: Offsets | None = None
         self._wrong_start = ""  # why the options' start does not fit the partitions that exist
-        self._is_asked = False  # `latest` was called: batch 0, if there is one to replay, is behind
+        self._is_asked = False  # `latest` was called, so a replay of batch 0 is over
         self._pins_start = False
         self._is_available_now = False
         self._pinned: Offsets | None = None
@@ -62,7 +62,7 @@ class StreamPlanner:
         self._restarts: dict[TopicPartition, tuple[int, int]] = {}
 
     def start(self) -> Offsets:
-        """Where the stream starts. Spark asks twice in the first batch: the second time gets the same offsets."""
+        """Return the stream's start. Spark calls this twice in the first batch, and gets the same offsets."""
         if self._start is None:
             self._start = self._find_start()
             self._pins_start = self._options.start_moves
@@ -73,13 +73,13 @@ class StreamPlanner:
         self._is_available_now = True
 
     def latest(self, start: Offsets, *, has_limits: bool) -> Offsets:
-        """The end of the batch that begins at `start`; without `has_limits` all that is there (the trigger Once).
+        """Return the end of the batch that begins at `start`; without `has_limits` (trigger Once) the latest offsets.
 
-        The first batch of a stream whose start moves, as that of `latest` does, is empty: Spark writes its end to the
-        checkpoint, and has the start from there after a crash. The only batch of the trigger Once reads at once.
+        If the stream's start moves, as that of `latest` does, the first batch is empty: Spark writes its end to the
+        checkpoint, and has the start from there after a crash. The only batch of the trigger Once reads records.
 
-        Raises `ConfigError` for a start that names other partitions than those of the stream: a stream that begins
-        comes here before its first batch, and one that replays batch 0 does not.
+        Raises `ConfigError` for a start that names other partitions than those of the stream. A new stream calls this
+        before its first batch; one that replays batch 0 does not.
         """
         if self._wrong_start:
             raise ConfigError(self._wrong_start)
@@ -93,11 +93,11 @@ class StreamPlanner:
         return self._limited(start, latest) if has_limits and self._options.limits.are_any else latest
 
     def reported(self) -> Offsets | None:
-        """The ends as the last `latest` found them, before limits; None before it, or without partitions."""
+        """Return the ends that the last `latest` found, before limits; None before it, or without partitions."""
         return self._latest or None
 
     def ranges(self, start: Offsets, end: Offsets) -> list[OffsetRange]:
-        """The ranges of the batch from `start` to `end`, one or more per partition that has something to read."""
+        """Return the ranges of the batch from `start` to `end`, one or more per partition with records to read."""
         if not self._is_asked and self._start is not None and start == self._start:
             start = self._replayed_start(start, end)
         self._pins_start = False
@@ -179,7 +179,7 @@ class StreamPlanner:
         return latest
 
     def _settled(self, known: Offsets) -> tuple[dict[str, Topic], Offsets]:
-        """Topics and their latest offsets; asked for again while they contradict `known`, as a stale broker's would."""
+        """Return topics and their latest offsets; repeats the lookup while they contradict `known`: stale ones do."""
         attempts = self._options.attempts
         while True:
             topics = self._lookup.topics()
@@ -192,7 +192,7 @@ class StreamPlanner:
             self._sleep(self._options.retry_interval_ms / 1000)
 
     def _still_there(self, known: Offsets) -> Offsets:
-        """The latest offsets of partitions whose topics are those of this run: a recreated one has lost the others."""
+        """Return the latest offsets of partitions whose topic has this run's id: a recreated one lost its records."""
         topics, latest = self._settled(known)
         return {
             place: offset
@@ -218,12 +218,12 @@ class StreamPlanner:
         return "; ".join(said[:5])
 
     def _meet(self, name: str, topic: Topic, start: Offsets, latest: Offsets) -> None:
-        """Learn a topic's id; a new id of a topic that is being read is a loss."""
+        """Note a topic's id; a new id of a topic that the stream reads is a loss."""
         known = self._ids.setdefault(name, topic.topic_id)
         if topic.topic_id == known:
             return
         places = [place for place in start if place.topic == name and place in latest]
-        if topic.topic_id in self._former_ids:  # a broker that has not heard of the new topic yet
+        if topic.topic_id in self._former_ids:  # this broker does not know the new topic yet
             latest |= {place: start[place] for place in places}
             return
         if places:
@@ -249,7 +249,7 @@ class StreamPlanner:
         return end if limits.max_bytes is None else within_bytes(limits.max_bytes, begin, end, self._lookup.samples)
 
     def _replayed_start(self, start: Offsets, end: Offsets) -> Offsets:
-        """The start of batch 0 when it is replayed: Spark does not keep the start, and it may have moved since.
+        """Return the start of batch 0 when it is replayed: Spark does not keep the start, and it may have moved since.
 
         A partition that now starts after the batch's end has nothing to read. That is this source's own empty first
         batch; or the first batch of Spark's own source, if another format wrote the checkpoint.
@@ -277,7 +277,7 @@ class StreamPlanner:
             log.warning("data loss, as failOnDataLoss is false the stream goes on: %s", loss)
 
     def _publish(self, completed: Offsets) -> None:
-        """Commit completed offsets for `commitGroup`. The stream goes on if that fails: Spark has its own."""
+        """Commit completed offsets for `commitGroup`. The stream goes on if that fails: Spark's checkpoint has them."""
         group = self._options.commit_group
         if group is None or completed in (self._start, self._published):
             return

@@ -1,4 +1,4 @@
-"""How far a stream is behind, from the progress that Spark reports for each batch.
+"""The lag of a stream, computed from the progress that Spark reports for each batch.
 
 Pure: the JSON of `StreamingQueryProgress` in, numbers out. Spark has no metrics of Python sources, but reports
 `endOffset`, where a batch ends, and `latestOffset`, where the partitions ended when the batch was planned. All numbers
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from kafwire.spark.stream_offsets import Offsets
     from kafwire.types import TopicPartition
 
-# Ends that are kept of each partition; beyond, those that lie near each other in time are dropped.
+# Ends kept per partition; above this number, ends that are close in time are dropped.
 _MOST_ENDS = 512
 
 
 @dataclass(frozen=True, slots=True)
 class TopicProgress:
-    """One topic of a stream. None is a number that the reports do not tell.
+    """One topic of a stream. None: Spark's reports lack the number.
 
-    `backlog` are the unread offsets of all partitions and `lag` those of the partition with most of them, holes of
+    `backlog` are the unread offsets of all partitions and `lag` those of the partition with the most, holes of
     compaction and transactions included. `rate` are the offsets that the batch read per second of its duration, and
-    `arrival_rate` those that came per second since the batch before. `seconds_behind`: so long ago the topic ended
-    where the batch ends, in the partition that is furthest behind.
+    `arrival_rate` those that arrived per second since the batch before. `seconds_behind`: the time since the topic's
+    end was the batch's end, in the partition that is furthest behind.
     """
 
     topic: str
@@ -57,7 +57,7 @@ class BatchProgress:
     ends: Mapping[TopicPartition, int]
 
     def as_metrics(self) -> dict[str, Any]:
-        """The numbers as plain values, as hooks get them."""
+        """Return the numbers as plain values, for hooks."""
         return {
             "query": self.query,
             "run_id": self.run_id,
@@ -85,7 +85,7 @@ class ProgressHistory:
         self._ends: dict[TopicPartition, list[tuple[float, int]]] = {}
 
     def add(self, report: Mapping[str, Any]) -> BatchProgress:
-        """Take in the report of a batch."""
+        """Add the report of a batch, and return its progress."""
         at_s = dt.datetime.fromisoformat(report["timestamp"]).timestamp()
         seconds = report.get("batchDuration", 0) / 1000
         sources = report.get("sources", ())
@@ -119,7 +119,7 @@ class ProgressHistory:
         arrived: Mapping[TopicPartition, float | None],
     ) -> TopicProgress:
         places = [place for place in end if place.topic == topic]
-        # Another source may have read on while this one was planned: never less than nothing.
+        # Another source may have read further while this one was planned: the backlog is never negative.
         unread = [max(0, latest.get(place, end[place]) - end[place]) for place in places]
         read = [end[place] - begin[place] for place in places if place in begin]
         rates = [arrived.get(place) for place in places]
@@ -149,7 +149,7 @@ class ProgressHistory:
         return None if before is None else (offset - before[1]) / (at_s - before[0])
 
     def _behind(self, place: TopicPartition, at_s: float, offset: int) -> float | None:
-        """The seconds since the partition ended at `offset`, between two notes in proportion; older notes are dropped.
+        """The seconds since the partition ended at `offset`, interpolated between two notes; older notes are dropped.
 
         None if the partition was longer in the first note already.
         """
@@ -167,7 +167,7 @@ class ProgressHistory:
 
 
 def _thinned(ends: list[tuple[float, int]]) -> list[tuple[float, int]]:
-    """At most half as many, evenly in time; the first and the last are among them."""
+    """Return at most half of the ends, evenly spaced in time, with the first and the last."""
     (first, _), (last, _) = ends[0], ends[-1]
     least = (last - first) / (_MOST_ENDS // 2 - 1)
     kept = ends[:1]

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from kafwire.spark.stream_options import StreamOptions
     from kafwire.spark.value_decoding import ValueDecoding
 
-# Spark has no read limit that says what the options of this source can. Any limit but `ReadAllAvailable` stands for all
-# of them, and `ReadAllAvailable`, which then comes with the trigger Once alone, for none.
+# Spark's read limits cannot express the options of this source. Any limit except `ReadAllAvailable` means: apply the
+# options. `ReadAllAvailable`, which then comes only with the trigger Once, means: apply none.
 _BY_OPTIONS = 2**63 - 1
 
 
@@ -37,22 +37,22 @@ class KafwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the stream that `options` name, in the columns of `schema`."""
 
     def __init__(self, options: StreamOptions, schema: StructType, decoding: ValueDecoding | None = None) -> None:
-        """Keep them; nothing is asked of the cluster yet."""
+        """Keep the arguments; no request is sent yet."""
         self.options = options
         self.schema = schema
         self.decoding = decoding
         self._made: StreamPlanner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the planner, which holds connections."""
+        """Return the state without the planner, which holds connections."""
         return {**self.__dict__, "_made": None}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return a mark that says: as the options limit it."""
+        """Return a limit that means: apply the options."""
         return ReadMaxRows(_BY_OPTIONS)
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
-        """Return where the stream starts."""
+        """Return the stream's start."""
         return to_json(self._planner.start())
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name

@@ -1,7 +1,7 @@
-"""The regular expression of `subscribePattern`: Python's, with errors that name what Java's writes in another way.
+"""The regular expression of `subscribePattern`: Python's syntax, with errors for Java's syntax that differs.
 
-Pure. A query moves over from Spark's own source with an expression of Java: where the two languages differ, the error
-says what to write, and never means another set of topics.
+Pure. A query may come from Spark's own source with a Java expression: where the syntaxes differ, the error says
+what to write, so that no expression silently matches other topics.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _JAVA = {
 
 
 def topic_pattern(text: str) -> str:
-    """The expression, checked; raises `ConfigError`."""
+    """Return the expression after a check; raises `ConfigError`."""
     pattern = text.strip()
     if not pattern:
         raise ConfigError("option subscribePattern is empty: give a regular expression")
@@ -54,7 +54,7 @@ def topic_pattern(text: str) -> str:
 
 def _has_nested_class(pattern: str) -> bool:
     """True if an unescaped [ stands inside of a class, as in [a-c[x-z]]."""
-    opened = -1  # where the class begins, behind a ^
+    opened = -1  # the position where the class begins, after a ^
     at = 0
     while at < len(pattern):
         character = pattern[at]
@@ -65,7 +65,7 @@ def _has_nested_class(pattern: str) -> bool:
             opened = at
         elif opened >= 0 and character == "[":
             return True
-        elif character == "]" and at > opened + 1:  # the first character of a class is one of it
+        elif character == "]" and at > opened + 1:  # a ] that comes first belongs to the class
             opened = -1
         at += 1
     return False

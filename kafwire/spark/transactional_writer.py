@@ -1,7 +1,7 @@
 """The writers of exactly-once streams and atomic batches: tasks leave transactions open, the driver commits them all.
 
-Spark makes a new stream writer for the commit of each batch. What the planned writer knows reaches it in the messages
-of the tasks alone.
+Spark makes a new stream writer for the commit of each batch. It gets the state of the planned writer from the messages
+of the tasks only.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _RUN = uuid.uuid4().hex[:12]
 
 @dataclass(frozen=True, slots=True)
 class Ready(WriterCommitMessage):
-    """The end of one task: its open transaction, or None without rows. `planned` is the sink's identity by the plan."""
+    """The end of one task: its open transaction, or None without rows. `planned` is the sink's identity in the plan."""
 
     query: str
     planned: Identity
@@ -47,7 +47,7 @@ class Ready(WriterCommitMessage):
 
 
 class TransactionalWriter:
-    """The part that batches and streams share."""
+    """The common part of the writers of batches and streams."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[str]) -> None:
         """Keep both; the sink is taken over when Spark pickles the writer for the tasks."""
@@ -100,7 +100,7 @@ class AtomicWriter(TransactionalWriter, DataSourceArrowWriter):
     """Writes a batch: all rows become visible together, or none does."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[str]) -> None:
-        """Name the write: its decision belongs to no other."""
+        """Name the write: no other write shares its decision."""
         super().__init__(options, columns)
         self.query = f"{RUN}{uuid.uuid4().hex}"
         self.run = self.query.removeprefix(RUN)[:12]

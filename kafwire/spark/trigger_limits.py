@@ -1,4 +1,4 @@
-"""How far one trigger of a stream reads: the limits of `maxOffsetsPerTrigger` and its kin.
+"""The limits of one trigger of a stream: `maxOffsetsPerTrigger` and related options.
 
 Pure: offsets and the time in, offsets out. Every limit leaves at least one offset to each partition that has any, as
 Spark's own source does: no partition starves, and a stream always comes to the end of a topic that does not grow.
@@ -54,13 +54,13 @@ class MinimumDelay:
 
 
 def backlog(begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> Offsets:
-    """The offsets from `begin` to `end`, of each partition that has any."""
+    """Return the number of offsets from `begin` to `end`, for each partition that has any."""
     sizes = {place: offset - begin[place] for place, offset in end.items() if place in begin}
     return {place: size for place, size in sizes.items() if size > 0}
 
 
 def within(limits: Limits, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> Offsets:
-    """The end of a trigger that may read from `begin` to `end`, by the limits of offsets.
+    """Return the end of a trigger that may read from `begin` to `end`, by the limits of offsets.
 
     `maxOffsetsPerTriggerByTopic` cuts each topic, then `maxOffsetsPerTrigger` cuts the rest of all topics.
     """
@@ -71,7 +71,7 @@ def within(limits: Limits, begin: Mapping[TopicPartition, int], end: Mapping[Top
 
 
 def proportional(limit: int, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> Offsets:
-    """`limit` offsets dealt out in proportion to what each partition has; at least one to each that has any.
+    """Divide `limit` offsets in proportion to the partitions' backlogs; each partition with any gets at least one.
 
     A partition whose end is not after its beginning keeps its end: the loss is reported elsewhere.
     """

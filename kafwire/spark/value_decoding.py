@@ -1,4 +1,4 @@
-"""How values become columns: the reader's schema, fixed when a read is planned, and the decoder of a worker.
+"""The decoding of values into columns: the reader's schema, fixed when a read is planned, and the decoder of a worker.
 
 A `ValueDecoding` is made on the driver and travels to the workers as a pickle. Spark keeps the id of a registered
 schema in the metadata of the column, so that a query that is planned has the schema that `load()` found.
@@ -91,7 +91,7 @@ class ValueDecoding:
 def decoding_of(options: ReadOptions, schema: StructType | None = None) -> ValueDecoding | None:
     """The decoding that a read needs; None if the columns that it reads are not decoded.
 
-    `schema` is the one that Spark gives, None while Spark asks for it. Raises as `plan_decoding`.
+    `schema` is the one that Spark gives, None while Spark requests it. Raises as `plan_decoding`.
     """
     chosen = None if options.columns is None else top_columns(options.columns)
     if schema is not None:
@@ -183,7 +183,7 @@ def _check_json(of: DataType, path: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Decoded rows `first` to `stop` of a chunk, in columns of the very types that Spark declares."""
+    """Decoded rows `first` to `stop` of a chunk, in columns of exactly the types that Spark declares."""
 
     first: int
     stop: int

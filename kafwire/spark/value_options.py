@@ -46,7 +46,7 @@ class ValueFormat:
     schema: str | None
     subject: str | None
     bad: str
-    registry: Mapping[str, Any] = field(repr=False)  # a password is among it
+    registry: Mapping[str, Any] = field(repr=False)  # includes a password
 
     @property
     def is_avro(self) -> bool:
@@ -125,7 +125,7 @@ def _registry(own: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _choice(own: Mapping[str, str], option: str, allowed: Mapping[str, str | None]) -> str | None:
-    """The meaning of a word; the first of `allowed` is the default."""
+    """Return the meaning of a word; the first of `allowed` is the default."""
     word = own.get(option, next(iter(allowed))).strip().lower()
     if word not in allowed:
         raise ConfigError(f"option {option}={own[option]!r}: allowed: {', '.join(_spelled(allowed))}")

@@ -32,7 +32,7 @@ _IN_FLIGHT = 64
 
 @dataclass(frozen=True, slots=True)
 class Written(WriterCommitMessage):
-    """What one task wrote: acknowledged records by topic."""
+    """The acknowledged records of one task, by topic."""
 
     records: Mapping[str, int]
 
@@ -65,7 +65,7 @@ class AcknowledgedRows:
                 producer.flush()
             settle(0)
         except BaseException as error:
-            # What the producer still holds must not be sent by a later task of this process.
+            # A later task of this process must not send the records that the producer still holds.
             processes.forget_producer(self.options.client)
             if isinstance(error, KafkaError):
                 where = f"topic {self.options.topic}" if self.options.topic is not None else "the topics of its rows"

@@ -1,9 +1,8 @@
 """The public test kit: Kafka clusters for tests, demos and benchmarks, and faults for their clients.
 
-`EmbeddedKafka` is one in this process, `KafkaCluster` starts Apache Kafka's own nodes on free ports of this machine;
-`kafwire.testing.pytest_plugin` offers both as fixtures. `kafwire.testing.faults` puts proxies before any brokers,
-`kafwire.testing.history` judges what clients were told and what is in the log. Nothing here is imported by
-`import kafwire`.
+`EmbeddedKafka` is a cluster in this process. `KafkaCluster` starts Apache Kafka's own nodes on free ports of this
+machine. `kafwire.testing.pytest_plugin` has both as fixtures. `kafwire.testing.faults` puts proxies before any brokers.
+`kafwire.testing.history` compares the results of clients with the log. `import kafwire` imports none of this.
 """
 
 from typing import TYPE_CHECKING

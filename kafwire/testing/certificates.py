@@ -18,7 +18,7 @@ HOSTS = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class Certificates:
-    """Where a cluster's certificates and keys are. Keys are PKCS#8 without a password.
+    """The files of a cluster's certificates and keys. Keys are PKCS#8 without a password.
 
     Example:
         >>> secured.security.certificates.ca_pem.read_text().splitlines()[0]
@@ -29,12 +29,12 @@ class Certificates:
 
     @property
     def ca_pem(self) -> Path:
-        """The CA's certificate: what clients trust."""
+        """The CA's certificate, which clients trust."""
         return self.folder / "ca.pem"
 
     @property
     def ca_key(self) -> Path:
-        """The CA's private key, for tests that make more certificates."""
+        """The CA's private key, for tests that issue more certificates."""
         return self.folder / "ca-key.pem"
 
     @property
@@ -54,11 +54,11 @@ class Certificates:
 
     @property
     def client_pem(self) -> Path:
-        """Private key and certificate of that client, in one file, as Java wants them."""
+        """Private key and certificate of that client, in one file, as Java needs them."""
         return self.folder / "client.pem"
 
     def ca(self) -> "trustme.CA":
-        """The CA, to make more certificates with.
+        """Return the CA, to issue more certificates.
 
         Returns:
             trustme's CA.
@@ -74,7 +74,7 @@ class Certificates:
 
 
 def make_certificates(folder: Path, hosts: Iterable[str] = ()) -> Certificates:
-    """Make a CA and its certificates in a folder; the nodes' is for `HOSTS`, and for these names and addresses too.
+    """Create a CA and its certificates in a folder; that of the nodes is for `HOSTS`, and for `hosts` too.
 
     Raises `SetupError` without the package cryptography.
     """

@@ -1,4 +1,4 @@
-"""Files of client options for the users of a secured cluster, which tools take by their paths: no password is typed."""
+"""Files of client options for the users of a secured cluster: tools take a file's path, so no password is typed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ _WITH_PASSWORD = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def written_options(security: ClusterSecurity) -> str:
-    """Write a file for each listener, user, mechanism and dialect; what was written, in lines to copy from."""
+    """Write a file for each listener, user, mechanism and dialect. Return lines to copy, with the files' paths."""
     return "\n".join(line for listener in security.listeners for line in _lines(security, listener))
 
 
@@ -41,7 +41,7 @@ def _lines(security: ClusterSecurity, listener: Security) -> Iterator[str]:
 def _write(
     security: ClusterSecurity, listener: Security, user: str | None, mechanism: str | None, dialect: Dialect
 ) -> Path:
-    number = list(listener.users).index(user) + 1 if user is not None else 0  # a name may be no name of a file
+    number = list(listener.users).index(user) + 1 if user is not None else 0  # a user's name may be no valid file name
     parts = [listener.name, mechanism, f"user-{number}" if number else None, dialect]
     path = security.folder / ("-".join(part for part in parts if part).lower() + ".properties")
     options = security.client_options(user, mechanism, listener=listener, dialect=dialect)

@@ -1,4 +1,4 @@
-"""How clients of a secured listener are configured, in their own spelling. Pure."""
+"""The options of clients of a secured listener, in each client's spelling. Pure."""
 
 from pathlib import Path
 from typing import Literal
@@ -26,12 +26,12 @@ def client_options(
     dialect: Dialect,
     token_file: Path | None = None,
 ) -> dict[str, str]:
-    """The options of a client of this listener.
+    """Return the options of a client of this listener.
 
-    kafwire's and librdkafka's get a token of OAUTHBEARER from a function, which is not among them; Java's reads
-    `token_file`. A ticket of GSSAPI is taken from the user's cache.
+    With OAUTHBEARER, kafwire and librdkafka get a token from a function, which is not in the result; Java reads
+    `token_file`. With GSSAPI, clients take a ticket from the user's cache.
 
-    Raises `ValueError` for a mechanism or user that the listener lacks, or a dialect that is unknown.
+    Raises `ValueError` for a mechanism or user that the listener lacks, or an unknown dialect.
     """
     if dialect not in DIALECTS:
         raise ValueError(f"dialect is one of {', '.join(DIALECTS)}, not {dialect!r}")

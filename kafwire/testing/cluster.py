@@ -4,8 +4,8 @@
         producer = kafwire.Producer(cluster.bootstrap)
         cluster.node(2).kill()
 
-With `proxies=True` a `FaultProxy` stands before each node, and clients of `cluster.bootstrap` meet the faults it is
-told to play; the nodes themselves, and clients of `cluster.direct`, go past it.
+With `proxies=True` a `FaultProxy` stands before each node, and clients of `cluster.bootstrap` meet its faults. The
+nodes themselves, and clients of `cluster.direct`, bypass it.
 
 With `security=` the nodes have secured listeners besides the plain one, and `cluster.bootstrap` is the first of them:
 
@@ -14,7 +14,7 @@ With `security=` the nodes have secured listeners besides the plain one, and `cl
 
 `python -m kafwire.testing.cluster start` runs one until Ctrl-C and prints its bootstrap servers in the first line.
 
-Data lives in a temporary folder that is removed at the end. No node outlives the process that made it, however that
+Data lives in a temporary folder that is removed at the end. No node outlives the process that started it, however that
 process ends (`guard.py`).
 """
 
@@ -53,8 +53,8 @@ _PORT_TAKEN = ("Address already in use", "java.net.BindException")
 class KafkaCluster:
     """Apache Kafka on free ports of this machine. A context manager.
 
-    Topics are not created by asking for them. Logs are kept forever, groups form without delay, and internal topics
-    have one partition and as many replicas as there are nodes.
+    A request for a missing topic does not create it. Logs are kept forever, groups form without delay, and internal
+    topics have one partition and as many replicas as there are nodes.
 
     Args:
         nodes: 1 to 3.
@@ -72,14 +72,13 @@ class KafkaCluster:
         partitions: put a proxy between the nodes too, so that `part` can cut nodes off from each other while clients
             still reach them. Linux only.
         security: the secured listeners of the nodes, one or several `Security`; a text is a protocol, "SASL_SSL". The
-            plain listener stays, for the nodes and `direct`. Proxies then stand before the secured listeners: one that
-            speaks TLS shows its proxy bytes only, so rules for APIs find nothing there; those for `CONNECT`, and
-            `play`, do.
+            plain listener stays, for the nodes and `direct`. Proxies then stand before the secured listeners: a proxy
+            cannot decode TLS, so rules for APIs match nothing there; rules for `CONNECT`, and `play`, work.
 
     Raises:
         ValueError: `nodes` is not 1 to 3.
-        SetupError: when it starts: there is no Java, or no jars of Kafka.
-        ClusterError: when it starts: a node did not start.
+        SetupError: at the start: there is no Java, or no jars of Kafka.
+        ClusterError: at the start: a node did not start.
 
     Example:
         >>> from kafwire.testing import KafkaCluster
@@ -128,14 +127,14 @@ class KafkaCluster:
 
     @property
     def version(self) -> str:
-        """The release of Apache Kafka that nodes are started with."""
+        """The release of Apache Kafka that starts run."""
         return self._launcher.version
 
     @property
     def bootstrap(self) -> str:
-        """`host:port[,host:port]` of all nodes, running or not: where clients begin.
+        """`host:port[,host:port]` of all nodes, running or not, for clients.
 
-        It is the first secured listener if there are any, and the proxies if they stand before it.
+        It names the first secured listener if there is one, and the proxies before it if there are any.
         """
         if self._security is not None:
             return self._security.bootstrap_of()
@@ -145,14 +144,14 @@ class KafkaCluster:
         """Return `host:port[,host:port]` of one of several secured listeners.
 
         Args:
-            listener: its name, or the `Security` that it was made from.
+            listener: its name, or its `Security`.
 
         Returns:
             The addresses; of the proxies before it if there are any.
 
         Raises:
             KeyError: there is no such listener.
-            ClusterError: there is none at all.
+            ClusterError: there is no secured listener.
         """
         return self.security.bootstrap_of(listener)
 
@@ -179,9 +178,9 @@ class KafkaCluster:
         `org.apache.kafka.sasl.oauthbearer.allowed.urls`.
 
         Args:
-            user: who the client is; None is the listener's first user.
-            mechanism: of SASL; None is the listener's first.
-            listener: which listener, if there are several; None is the first.
+            user: the client's user; None is the listener's first user.
+            mechanism: the SASL mechanism; None is the listener's first.
+            listener: its name, or its `Security`; None is the first.
             dialect: "kafwire", "librdkafka" or "java".
 
         Returns:
@@ -206,7 +205,7 @@ class KafkaCluster:
 
     @property
     def proxied(self) -> bool:
-        """Whether proxies stand before the nodes."""
+        """True if proxies stand before the nodes."""
         return bool(self._proxies.before)
 
     @property
@@ -218,7 +217,7 @@ class KafkaCluster:
         """Return the proxy before one of several secured listeners.
 
         Args:
-            listener: its name, or the `Security` that it was made from.
+            listener: its name, or its `Security`.
 
         Returns:
             The proxy.
@@ -245,7 +244,7 @@ class KafkaCluster:
 
         Args:
             one: the node's id.
-            others: the ids of the nodes that it is cut off from; none named: all.
+            others: the ids of the nodes that it is cut off from; by default all.
 
         Raises:
             ClusterError: the cluster was made without `partitions`.
@@ -253,7 +252,7 @@ class KafkaCluster:
         self._proxies.part(one, others or [node.id for node in self.nodes if node.id != one])
 
     def use_version(self, version: str) -> None:
-        """Start nodes with another version from now on, on the data that they have.
+        """Start nodes with another version from now on, on their present data.
 
         Args:
             version: a release of Apache Kafka.
@@ -298,7 +297,7 @@ class KafkaCluster:
             self._folder = None
 
     def stop(self) -> None:
-        """Stop all nodes in order (SIGTERM), then do what `close` does."""
+        """Stop all nodes cleanly (SIGTERM), then close the cluster as `close` does."""
         for node in self.nodes:
             node.signal(signal.SIGCONT)
             node.signal(signal.SIGTERM)
@@ -307,7 +306,7 @@ class KafkaCluster:
         self.close()
 
     def describe(self) -> str:
-        """Return what another process needs for `attach`.
+        """Return a description of the cluster for `attach` in another process.
 
         Returns:
             JSON, without passwords: `attach` finds those in the cluster's folder, which only its owner may read.
@@ -323,12 +322,12 @@ class KafkaCluster:
 
     @classmethod
     def attach(cls, description: str) -> "KafkaCluster":
-        """Return the running cluster of another process: to talk to, to read, to signal.
+        """Return the running cluster of another process, for its clients, its logs and signals.
 
-        Proxies stay with the other process, and so does starting nodes. Closing this cluster ends nothing.
+        Only the other process has the proxies and can start nodes. Closing this cluster ends nothing.
 
         Args:
-            description: what `describe` returned there.
+            description: the result of `describe` there.
 
         Returns:
             The cluster.
@@ -347,7 +346,7 @@ class KafkaCluster:
         """Return the ends of all nodes' logs, each under a heading.
 
         Args:
-            lines: how many lines of each.
+            lines: the number of lines of each.
 
         Returns:
             The text.
@@ -425,7 +424,7 @@ class KafkaCluster:
 
 
 def prepare(version: str = DEFAULT_VERSION) -> None:
-    """Make once per user what lets nodes of this version start in a third of the time: about 15 s."""
+    """Create the archive that starts nodes of this version in a third of the time: once per user, about 15 s."""
     archive = class_archive(version)
     if archive.exists():
         return

@@ -1,4 +1,4 @@
-"""The command line of `kafwire.testing.cluster`: run a cluster, or get ready to."""
+"""The command line of `kafwire.testing.cluster`: run a cluster, fetch jars, or prepare quick starts."""
 
 import argparse
 import signal
@@ -15,7 +15,7 @@ from kafwire.testing.security import MECHANISMS, Security
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m kafwire.testing.cluster start`: run a cluster until Ctrl-C or SIGTERM."""
+    """Run a cluster until Ctrl-C or SIGTERM: `python -m kafwire.testing.cluster start`."""
     parser = argparse.ArgumentParser(prog="python -m kafwire.testing.cluster", description=main.__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     start = commands.add_parser("start", help="run a cluster; its bootstrap servers are the first line printed")
@@ -74,7 +74,7 @@ def _run(cluster: KafkaCluster, *, secured: bool) -> int:
 
     try:
         with cluster:
-            # Until here Ctrl-C interrupts the start, as usual; from here it asks for an orderly stop.
+            # Until here Ctrl-C interrupts the start, as usual; from here on it asks for a clean stop.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, end)
             print(cluster.bootstrap, flush=True)

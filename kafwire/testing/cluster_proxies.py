@@ -10,15 +10,15 @@ from kafwire.testing.security import Security
 
 __all__ = ["ClusterProxies"]
 
-_CONTROLLER = 100  # what stands before a node's controller is known by the node's id and this
+_CONTROLLER = 100  # added to a node's id, it is the id of the proxy before the node's controller
 _PLAIN = "PROXIED"
 
 
 class ClusterProxies:
-    """Those that a cluster was asked for; none of them before `start_before` and `start_between`."""
+    """The proxies of one cluster; none before `start_before` and `start_between`."""
 
     def __init__(self, rules: Sequence[Rule], seed: int | None) -> None:
-        """`seed` is that of each proxy; None draws one, which stays for later starts."""
+        """`seed` is the seed of each proxy; None draws one, which later starts keep."""
         self.before: dict[str, FaultProxy] = {}  # by the listener's name
         self._between: FaultProxy | None = None
         self._rules = rules
@@ -26,18 +26,18 @@ class ClusterProxies:
 
     @property
     def first(self) -> FaultProxy:
-        """The one before the nodes, for most clients. Raises `ClusterError` if there is none."""
+        """The first proxy before the nodes, for most clients. Raises `ClusterError` if there is none."""
         if not self.before:
-            message = "no proxy stands before these nodes: KafkaCluster(..., proxies=True) puts one there"
+            message = "no proxy stands before these nodes: start them with KafkaCluster(..., proxies=True)"
             raise ClusterError(message)
         return next(iter(self.before.values()))
 
     def start_before(self, ports: Ports, listeners: Sequence[Security]) -> None:
-        """Stand before the nodes: one proxy for each secured listener, or one before plain ones."""
+        """Start the proxies before the nodes: one for each secured listener, or one before the plain ones."""
         behind = {_PLAIN: (ports.proxied, ports.proxies, True)}
         if listeners:
             behind = {
-                # TLS shows no frames, and looking for some would end at the first bytes.
+                # The proxy cannot find frames in TLS: the first bytes would end its search.
                 each.name: (ports.secured[each.name], ports.secured_fronts[each.name], not each.has_tls)
                 for each in listeners
             }
@@ -50,7 +50,7 @@ class ClusterProxies:
             _start(proxy, "the proxies cannot listen")
 
     def start_between(self, ports: Ports, nodes: Sequence[Node]) -> None:
-        """Stand between the nodes; `nodes` tells who they are once they run."""
+        """Start the proxies between the nodes; `nodes` has the process ids once they run."""
         targets = {node: f"{HOST}:{port}" for node, port in ports.brokers.items()}
         targets |= {_CONTROLLER + node: f"{HOST}:{port}" for node, port in ports.controllers.items()}
         fronts = {_CONTROLLER + node: port for node, port in ports.controller_fronts.items()}
@@ -62,9 +62,9 @@ class ClusterProxies:
         _start(self._between, "the proxies between nodes cannot listen")
 
     def part(self, one: int, others: Sequence[int]) -> None:
-        """Cut a node off from others, both ways. Raises `ClusterError` if nothing stands between nodes."""
+        """Cut a node off from others, both ways. Raises `ClusterError` without proxies between nodes."""
         if self._between is None:
-            message = "nothing stands between these nodes: KafkaCluster(..., partitions=True) does"
+            message = "no proxy stands between these nodes: start them with KafkaCluster(..., partitions=True)"
             raise ClusterError(message)
         for other in others:
             for target, source in ((one, other), (other, one)):
@@ -77,13 +77,13 @@ class ClusterProxies:
             self._between.heal()
 
     def tell(self, node_id: int, is_up: bool) -> None:
-        """Have a port that nobody is behind refuse connections, as the node's own would."""
+        """Let the proxies of a stopped node refuse connections, as its own port would."""
         for proxy in self.before.values():
             if proxy.running:
                 (proxy.serve if is_up else proxy.shut)(node_id)
 
     def close(self) -> None:
-        """Close all proxies. What was seen and played can still be asked of those before the nodes."""
+        """Close all proxies. The events and requests of those before the nodes stay readable."""
         for proxy in (*self.before.values(), self._between):
             if proxy is not None:
                 proxy.close()

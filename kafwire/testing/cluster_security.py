@@ -1,4 +1,4 @@
-"""What a running cluster with secured listeners has for its clients: certificates, users, tokens, options."""
+"""The security of a running cluster for its clients: certificates, users, tokens, options."""
 
 import json
 import secrets
@@ -25,14 +25,14 @@ _PATHS = ("keytab", "krb5_conf", "server_pem")
 
 @dataclass(frozen=True)
 class ClusterSecurity:
-    """The secured listeners of a running cluster, the first of which `cluster.bootstrap` names.
+    """The secured listeners of a running cluster. `cluster.bootstrap` names the first.
 
     Args:
-        folder: where certificates, keys and tokens are.
+        folder: the folder of certificates, keys and tokens.
         listeners: the listeners.
-        ports: what they are advertised as: by the listener's name, the port of each node.
+        ports: the advertised ports: by the listener's name, the port of each node.
         nodes: the ports of the nodes themselves, which differ where proxies stand before them.
-        token_key: what signs delegation tokens.
+        token_key: the key that signs delegation tokens.
     """
 
     folder: Path
@@ -49,7 +49,7 @@ class ClusterSecurity:
         ports: Mapping[str, Mapping[int, int]],
         nodes: Mapping[str, Mapping[int, int]],
     ) -> Self:
-        """Make all that the nodes are to be started with, in a new folder."""
+        """Create all files for the start of the nodes, in a new folder."""
         folder.mkdir(mode=0o700)
         make_certificates(folder)
         if any("OAUTHBEARER" in listener.mechanisms for listener in listeners):
@@ -67,7 +67,7 @@ class ClusterSecurity:
 
     @property
     def files(self) -> BrokerFiles:
-        """What brokers read."""
+        """The files that brokers read."""
         return BrokerFiles(self.certificates.server_pem, self.certificates.ca_pem, TokenIssuer(self.folder).jwks)
 
     @property
@@ -77,7 +77,7 @@ class ClusterSecurity:
 
     @property
     def client_jvm_options(self) -> list[str]:
-        """What the JVM of a Java client needs to read its token of OAUTHBEARER from a file."""
+        """The JVM options with which a Java client reads its token of OAUTHBEARER from a file."""
         prefix = "-Dorg.apache.kafka.sasl.oauthbearer.allowed"
         return [f"{prefix}.urls={self._token_file.as_uri()}", f"{prefix}.files={self._token_file}"]
 
@@ -86,10 +86,10 @@ class ClusterSecurity:
         return self.folder / "token.jwt"
 
     def listener(self, wanted: Security | str | None = None) -> Security:
-        """Return a listener by its name or by what it was made from; None is the first.
+        """Return a listener by its name or its `Security`; None is the first.
 
         Args:
-            wanted: which one.
+            wanted: its name, or its `Security`.
 
         Returns:
             The listener.
@@ -107,7 +107,7 @@ class ClusterSecurity:
         """Return `host:port[,host:port]` of a listener, of the proxies before it if there are any.
 
         Args:
-            listener: which one; None is the first.
+            listener: its name, or its `Security`; None is the first.
 
         Returns:
             The addresses.
@@ -124,9 +124,9 @@ class ClusterSecurity:
         """Return a token of OAUTHBEARER that the brokers accept.
 
         Args:
-            subject: whose it is: the user's name.
-            listener: whose audience and issuer it has; None takes the first that has OAUTHBEARER.
-            lifetime_s: how long it is valid.
+            subject: the user's name.
+            listener: the listener of its audience and issuer; None is the first that has OAUTHBEARER.
+            lifetime_s: the seconds for which it is valid.
             claims: further claims, which override.
 
         Returns:
@@ -153,9 +153,9 @@ class ClusterSecurity:
         """Return the options of a client; see `KafkaCluster.client_options`.
 
         Args:
-            user: the name; None is the listener's first.
-            mechanism: of SASL; None is the listener's first.
-            listener: which one; None is the first.
+            user: the user's name; None is the listener's first.
+            mechanism: the SASL mechanism; None is the listener's first.
+            listener: its name, or its `Security`; None is the first.
             dialect: "kafwire", "librdkafka" or "java".
 
         Returns:
@@ -182,21 +182,21 @@ class ClusterSecurity:
         )
 
     def node_properties(self, node_id: int) -> dict[str, str]:
-        """The properties of one node's listeners, without secrets."""
+        """Return the properties of one node's listeners, without secrets."""
         ports = {name: of_nodes[node_id - 1] for name, of_nodes in self.nodes.items()}
         advertised = {name: of_nodes[node_id - 1] for name, of_nodes in self.ports.items()}
         return listener_properties(self.listeners, ports, advertised, self.files)
 
     def secret_properties(self) -> dict[str, str]:
-        """Those that no other process is shown."""
+        """Return the properties that no other process may see."""
         return secret_properties(self.listeners, self.token_key.reveal())
 
     def jvm_options(self) -> list[str]:
-        """What the nodes' JVMs need."""
+        """Return the JVM options of the nodes."""
         return jvm_options(self.listeners, self.files)
 
     def create_users(self, nodes: Sequence[Node], timeout: float) -> None:
-        """Create the users of SCRAM, and wait until all nodes know them, which are up."""
+        """Create the SCRAM users, and wait until all nodes, which must run, know them."""
         scram = [listener for listener in self.listeners if listener.has_scram]
         users: dict[str, dict[str, str]] = {}
         for listener in scram:
@@ -213,7 +213,7 @@ class ClusterSecurity:
                     wait_for_scram_user(port, user, mechanisms[-1], tls, timeout)
 
     def _save(self) -> None:
-        """Keep what `load` needs, passwords too, where nobody else may read."""
+        """Save the data for `load`, passwords included, in a file that only its owner may read."""
         told = {
             "listeners": [_told(listener) for listener in self.listeners],
             "ports": dict(self.ports),
@@ -224,7 +224,7 @@ class ClusterSecurity:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """The security of a cluster that another process of this user runs."""
+        """Return the security of a cluster that another process of this user runs."""
         told = json.loads((folder / _FILE).read_bytes())
         listeners = tuple(_from_told(each) for each in told["listeners"])
         return cls(folder, listeners, told["ports"], told["nodes"], Secret(told["token_key"]))

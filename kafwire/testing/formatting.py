@@ -1,4 +1,4 @@
-"""What Kafka's storage tool gives a node: made once for each version and set of options, then copied."""
+"""The formatted data folder of a node: made by Kafka's storage tool once for each version and options, then copied."""
 
 import base64
 import shutil
@@ -50,7 +50,7 @@ def _run_storage_tool(node: Node, launcher: Launcher, options: Sequence[str], ti
 
 
 def _kafka_uuid() -> str:
-    """A random id as Kafka writes it: 16 bytes in URL-safe base64, not starting with a dash (it is an argument)."""
+    """Return a random id in Kafka's form: 16 bytes in URL-safe base64, without a leading dash (it is an argument)."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):

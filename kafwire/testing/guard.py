@@ -1,4 +1,4 @@
-"""No node outlives the process that made it: a small process holds the other end of a pipe, and ends what is left."""
+"""The end of a cluster's nodes with their parent: a small process on a pipe kills them when the parent has ended."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ if folder:
 
 
 class Guard:
-    """Kills process groups that were started and did not end, and removes `folder`, when this process has ended."""
+    """Kills process groups that were started and did not end, and removes `folder`, after this process has ended."""
 
     def __init__(self, folder: Path) -> None:
         self._process = subprocess.Popen(
@@ -35,15 +35,15 @@ class Guard:
         self._tell(f"folder {folder}")
 
     def started(self, group: int) -> None:
-        """A process group is there."""
+        """Note that a process group started."""
         self._tell(f"started {group}")
 
     def ended(self, group: int) -> None:
-        """A process group is gone."""
+        """Note that a process group ended."""
         self._tell(f"ended {group}")
 
     def close(self) -> None:
-        """Have it do its work now."""
+        """Let the guard kill the groups and remove the folder now."""
         if self._process.stdin is not None:
             self._process.stdin.close()
             self._process.wait()

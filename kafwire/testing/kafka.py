@@ -1,8 +1,8 @@
 """Apache Kafka's jars, fetched once per user and version.
 
-Ivy ships inside pyspark's own jars and knows the public Maven repository, so no Maven and no address is needed here.
+Ivy ships inside pyspark's own jars and knows the public Maven repository, so the module needs no Maven and no address.
 The jars land in a cache folder: `$KAFWIRE_CACHE`, else `$XDG_CACHE_HOME/kafwire`, else `~/.cache/kafwire`. A folder of
-jars appears there complete or not at all, so any number of processes may resolve at once.
+jars appears there complete or not at all, so any number of processes may call `resolve` at once.
 """
 
 import fcntl
@@ -23,9 +23,9 @@ OLDEST_VERSION = "3.9.1"
 _OLDEST_JAVA = 17
 _RESOLVE_TIMEOUT_SECONDS = 900
 
-# kafka-tools (Java's performance tools) comes without its dependencies: they are Connect's, with a web server.
-# A broker logs nothing without an slf4j binding. 3.9 is compiled against log4j 1, which log4j-1.2-api answers for; its
-# own choice, reload4j, would be a second binding.
+# kafka-tools (Java's performance tools) comes without its dependencies: they are Connect's, with a web server. A broker
+# logs nothing without an slf4j binding. 3.9 is compiled against log4j 1, which log4j-1.2-api replaces; its own choice,
+# reload4j, would be a second binding.
 _IVY_FILE = """<ivy-module version="2.0">
   <info organisation="kafwire" module="kafka-{version}"/>
   <configurations><conf name="default"/></configurations>
@@ -55,11 +55,11 @@ LOG4J2_CONFIGURATION = """<Configuration status="error">
 
 
 class SetupError(RuntimeError):
-    """What a real broker needs is missing on this machine; the message says what, and what brings it."""
+    """This machine lacks a part that a real broker needs. The message names it, and a way to install it."""
 
 
 def cache_folder() -> Path:
-    """The folder for what is fetched or compiled once per user; made if it is not there."""
+    """Return the folder for files that are fetched or compiled once per user; it is created if needed."""
     chosen = os.environ.get("KAFWIRE_CACHE")
     folder = Path(chosen) if chosen else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafwire"
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,9 +68,9 @@ def cache_folder() -> Path:
 
 @cache
 def java(tool: str = "java") -> str:
-    """Path of a JDK tool, from `$JAVA_HOME` or the `PATH`.
+    """Return the path of a JDK tool, from `$JAVA_HOME` or the `PATH`.
 
-    Raises `SetupError` if it is not there, or older than Java 17.
+    Raises `SetupError` if it is missing, or older than Java 17.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(tool, path=str(Path(home) / "bin")) if home else None
@@ -91,20 +91,20 @@ def java(tool: str = "java") -> str:
 
 @cache
 def java_identity() -> str:
-    """What tells this Java from another: its path and what it says of its version."""
+    """Return a text that identifies this Java: its path and its version."""
     answer = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True)
     return f"{java()}\n{answer.stderr}{answer.stdout}"
 
 
 def resolve(version: str = DEFAULT_VERSION) -> Path:
-    """The folder with the jars of Kafka `version`, its tools and its logging; fetched on first use (about 30 s)."""
+    """Return the folder of jars of Kafka `version` with tools and logging; fetched on first use (about 30 s)."""
     description = _IVY_FILE.format(version=version)
     recipe = hashlib.sha256(description.encode()).hexdigest()[:8]
     target = cache_folder() / f"kafka-{version}-{recipe}"
     if target.is_dir():
         return target
     with (cache_folder() / "resolve.lock").open("w") as lock:
-        # Ivy's cache is not made for two writers; whoever waited here finds the work done.
+        # Ivy's cache allows one writer. A process that waited here finds the work done.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.is_dir():
             _retrieve(version, description, target)
@@ -112,12 +112,12 @@ def resolve(version: str = DEFAULT_VERSION) -> Path:
 
 
 def class_path(version: str = DEFAULT_VERSION) -> str:
-    """The class path, for `java -cp`, of Kafka `version`."""
+    """Return the class path, for `java -cp`, of Kafka `version`."""
     return str(resolve(version) / "*")
 
 
 def kept(version: str, kind: str, *made_from: str) -> Path:
-    """Where something that is made once from the jars of Kafka `version` and by this Java is kept."""
+    """Return the path of a cached result that depends on the jars of Kafka `version` and on this Java."""
     digest = hashlib.sha256("\0".join((java_identity(), *made_from)).encode()).hexdigest()[:12]
     folder = resolve(version)
     return folder.with_name(f"{folder.name}-{kind}-{digest}")

@@ -1,4 +1,4 @@
-"""Programs of Kafka's jars, each in a process of its own that does not outlive this one."""
+"""Launcher of programs from Kafka's jars, each in its own process, which does not outlive this one."""
 
 import subprocess
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ from kafwire.testing.kafka import LOG4J2_CONFIGURATION, class_path, java, kept
 
 
 class Launcher:
-    """Launches the programs of one cluster.
+    """The launcher of one cluster's programs.
 
-    `version` is Kafka's, `heap` Java's `-Xmx`; `quick` has Java compile quickly.
+    `version` is Kafka's, `heap` Java's `-Xmx`; `quick` makes Java compile quickly.
     """
 
     def __init__(self, version: str, *, heap: str, jvm_options: Sequence[str], quick: bool) -> None:
@@ -25,14 +25,14 @@ class Launcher:
         self._guard: Guard | None = None
 
     def use_version(self, version: str) -> None:
-        """Launch programs of another version from now on; raises `SetupError` where it cannot be had."""
+        """Launch programs of another version from now on; raises `SetupError` if it cannot be fetched."""
         self._class_path = class_path(version)
         self.version = version
 
     def open(self, folder: Path, jvm_options: Sequence[str] = ()) -> None:
-        """Be ready to launch nodes, with these options of the JVM too.
+        """Prepare for launches, with these options of the JVM too.
 
-        `folder` goes when this process has ended, and all that was launched with it.
+        When this process ends, the guard kills all launched programs and removes `folder`.
         """
         self._own_options = list(jvm_options)
         self._logging = folder / "log4j2.xml"
@@ -53,7 +53,7 @@ class Launcher:
             *arguments,
         ]
         with log_file.open("ab") as log:
-            # A session of its own: Ctrl-C reaches this process only, which then stops the node in order.
+            # In its own session: Ctrl-C reaches only this process, which then stops the node cleanly.
             process = subprocess.Popen(
                 command,
                 cwd=log_file.parent,
@@ -80,17 +80,17 @@ class Launcher:
         ]
 
     def ended(self, pid: int) -> None:
-        """What was launched has ended, and its process is waited for."""
+        """Note that a launched process has ended and was waited for."""
         if self._guard is not None:
             self._guard.ended(pid)
 
     def close(self) -> None:
-        """Launch nothing more."""
+        """Close the guard: no launch follows."""
         if self._guard is not None:
             self._guard.close()
             self._guard = None
 
 
 def class_archive(version: str) -> Path:
-    """Where the archive of the classes that a node loads is (JEP 350), if `cluster.prepare` has made it."""
+    """Return the path of the archive of a node's classes (JEP 350), which `cluster.prepare` creates."""
     return kept(version, "classes")

@@ -1,4 +1,4 @@
-"""The broker properties that secured listeners need. Pure; `Secured` names the files that they point to."""
+"""The broker properties of secured listeners. Pure; `BrokerFiles` names the files that they point to."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ __all__ = ["BrokerFiles", "jaas_entry", "jvm_options", "listener_properties", "s
 _MODULES = "org.apache.kafka.common.security"
 _OAUTH = f"{_MODULES}.oauthbearer"
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-# The certificate's subject is CN=client,OU=...,O=...: its user is client, by which ACLs are read more easily.
+# The certificate's subject is CN=client,OU=...,O=...: its user is client, which keeps ACLs readable.
 _PRINCIPAL_RULES = "RULE:^CN=([^,]+).*$/$1/,DEFAULT"
 
 
 @dataclass(frozen=True)
 class BrokerFiles:
-    """What brokers read: private key and certificates, the CAs of clients, the public keys of tokens."""
+    """The files that brokers read: private key and certificates, the CAs of clients, the public keys of tokens."""
 
     server_pem: Path
     ca_pem: Path
@@ -29,9 +29,9 @@ class BrokerFiles:
 def listener_properties(
     listeners: Sequence[Security], ports: Mapping[str, int], advertised: Mapping[str, int], files: BrokerFiles
 ) -> dict[str, str]:
-    """What makes the listeners of one node, without secrets; ports by the listener's name.
+    """Return the properties of one node's listeners, without secrets; ports are by the listener's name.
 
-    `listeners`, `advertised.listeners` and `listener.security.protocol.map` are to be appended to the node's own.
+    `listeners`, `advertised.listeners` and `listener.security.protocol.map` must be appended to the node's own.
     """
     own = {
         "listeners": ",".join(f"{each.name}://{HOST}:{ports[each.name]}" for each in listeners),
@@ -48,7 +48,7 @@ def listener_properties(
 
 
 def secret_properties(listeners: Iterable[Security], token_key: str) -> dict[str, str]:
-    """What no other process is shown: the passwords of PLAIN, and the key that signs delegation tokens."""
+    """Return the properties that no other process may see: PLAIN passwords, and the key of delegation tokens."""
     own: dict[str, str] = {}
     for each in listeners:
         if "PLAIN" in each.mechanisms:
@@ -60,11 +60,12 @@ def secret_properties(listeners: Iterable[Security], token_key: str) -> dict[str
 
 
 def jvm_options(listeners: Iterable[Security], files: BrokerFiles) -> list[str]:
-    """The options that the JVM of a node with these listeners needs."""
+    """Return the JVM options of a node with these listeners."""
     options: list[str] = []
     for each in listeners:
         if "OAUTHBEARER" in each.mechanisms:
-            # From 4.0 on a broker reads tokens' keys from no address, and from 4.1 from no file, that is not named so.
+            # A broker reads tokens' keys from an address (from 4.0 on) or a file (from 4.1 on) only if these options
+            # name it.
             options.append(f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={files.jwks.as_uri()}")
             options.append(f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.files={files.jwks}")
         if each.krb5_conf is not None:
@@ -73,7 +74,7 @@ def jvm_options(listeners: Iterable[Security], files: BrokerFiles) -> list[str]:
 
 
 def jaas_entry(module: str, options: Mapping[str, str]) -> str:
-    """A JAAS configuration of one login module, with any text as names and values of its options."""
+    """Return a JAAS configuration of one login module; names and values of its options may be any text."""
     told = "".join(f" {_quoted(key)}={_quoted(value)}" for key, value in options.items())
     return f"{module} required{told};"
 
@@ -101,7 +102,7 @@ def _of_listener(listener: Security, files: BrokerFiles) -> dict[str, str]:
         prefix = f"{mechanism.lower()}."
         match mechanism:
             case "SCRAM-SHA-256" | "SCRAM-SHA-512":
-                # `tokenauth` is for clients; a broker takes delegation tokens for SCRAM by itself.
+                # `tokenauth` is for clients; a broker accepts delegation tokens for SCRAM by itself.
                 own[f"{prefix}sasl.jaas.config"] = jaas_entry(f"{_MODULES}.scram.ScramLoginModule", {})
             case "OAUTHBEARER":
                 own[f"{prefix}sasl.jaas.config"] = jaas_entry(f"{_OAUTH}.OAuthBearerLoginModule", {})
@@ -118,7 +119,7 @@ def _of_listener(listener: Security, files: BrokerFiles) -> dict[str, str]:
                     "storeKey": "true",
                     "keyTab": str(listener.keytab),
                     "principal": listener.principal,
-                    # The broker only accepts: it needs no ticket of its own, and starts without the KDC.
+                    # The broker only accepts connections: it needs no ticket, and starts without the KDC.
                     "isInitiator": "false",
                 }
                 own[f"{prefix}sasl.jaas.config"] = jaas_entry("com.sun.security.auth.module.Krb5LoginModule", login)
@@ -131,7 +132,7 @@ def _text(value: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text as Java's StreamTokenizer reads it between quotation marks; a line's end would end it."""
+    """Return a text in quotation marks for Java's StreamTokenizer, with line ends escaped, as these would end it."""
     for character, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
         text = text.replace(character, escaped)
     return f'"{text}"'

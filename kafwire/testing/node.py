@@ -23,22 +23,22 @@ class ClusterError(RuntimeError):
 
 
 class AttachedProcess:
-    """A node's process that another process has started (Linux)."""
+    """A node's process that another process started (Linux)."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._handle = os.pidfd_open(pid)
 
     def poll(self) -> int | None:
-        """None while it runs; nobody but its parent learns how it ended."""
+        """Return None while it runs, else -1; only its parent gets the exit code."""
         return -1 if select.select([self._handle], [], [], 0)[0] else None
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send a signal to the process."""
         signal.pidfd_send_signal(self._handle, number)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until it has ended."""
+        """Wait until the process has ended."""
         if not select.select([self._handle], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired([], timeout or 0.0)
         return -1
@@ -48,7 +48,7 @@ class AttachedProcess:
 
 
 def _state_of(pid: int) -> str:
-    """The state of a process, as ps writes it; nothing if there is none."""
+    """Return the state of a process as ps prints it; "" if there is none."""
     if Path("/proc/self/stat").exists():
         with suppress(OSError):
             return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2]
@@ -81,8 +81,10 @@ class Node:
         pid: int | None = None,
         secrets: Mapping[str, str] | None = None,
     ) -> None:
-        """`on_change` is told the id of a node that starts (True) or has ended; `pid` runs it already, as a child of
-        another process. `secrets` are properties that stand in the node's own file only.
+        """Create a node; its process may run already.
+
+        `on_change` is called with the node's id and True when it starts, False when it has ended. `pid` is a running
+        process of the node that another process started. `secrets` are properties for the node's own file only.
         """
         self.id = node_id
         self.port = port
@@ -99,13 +101,13 @@ class Node:
             self._process = AttachedProcess(pid)
 
     def write_configuration(self) -> None:
-        """Have the node started with its `properties` as they are now."""
+        """Write the configuration file for the next start from the present `properties`."""
         self.configuration.touch(mode=0o600)
         self.configuration.write_text(properties_file(self.properties | self._secrets))
 
     @property
     def address(self) -> str:
-        """`host:port` of the node's own plain listener, behind no proxy."""
+        """`host:port` of the node's own plain listener, without a proxy."""
         return f"{HOST}:{self.port}"
 
     @property
@@ -114,7 +116,7 @@ class Node:
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def start(self, *, wait: bool = True, timeout: float = 60.0) -> None:
-        """Start the node on its port, with the data it has.
+        """Start the node on its port, with its present data.
 
         Args:
             wait: wait until it serves requests.
@@ -131,7 +133,7 @@ class Node:
             self.wait_ready(timeout)
 
     def wait_ready(self, timeout: float = 60.0) -> None:
-        """Wait until the node answers requests and the cluster knows it as alive.
+        """Wait until the node serves requests and the cluster knows it as alive.
 
         Args:
             timeout: seconds to wait.
@@ -148,7 +150,7 @@ class Node:
             time.sleep(POLL_SECONDS)
 
     def stop(self, timeout: float = 60.0) -> None:
-        """Stop the node in order (SIGTERM).
+        """Stop the node cleanly (SIGTERM).
 
         Args:
             timeout: seconds after which it is killed.
@@ -169,7 +171,7 @@ class Node:
         self.on_end()
 
     def pause(self) -> None:
-        """Freeze the node (SIGSTOP). Its sockets stay open, and nothing is answered once this has returned.
+        """Freeze the node (SIGSTOP). Its sockets stay open, and it sends no response after this call.
 
         Example:
             >>> cluster.node(1).pause()
@@ -180,7 +182,7 @@ class Node:
             return
         try:  # its threads stop one after the other
             os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        except ChildProcessError:  # another process has started it: only the system's list of processes tells
+        except ChildProcessError:  # another process started it, so only the system's list of processes has its state
             while _state_of(self.pid)[:1] not in {"T", "Z", ""}:
                 time.sleep(0.01)
 
@@ -200,7 +202,7 @@ class Node:
         """Return the last lines of the log.
 
         Args:
-            lines: how many.
+            lines: the number of lines.
 
         Returns:
             The text.
@@ -211,13 +213,13 @@ class Node:
         """Send the node a signal, if it runs.
 
         Args:
-            number: the signal's.
+            number: the signal's number.
         """
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
 
     def on_end(self) -> None:
-        """Take in that the node has ended, or is about to: waits for that."""
+        """Wait for the node's end, which has come or is near, and note it."""
         if self._process is not None:
             self._process.wait()
             self._on_change(self.id, False)
@@ -225,10 +227,10 @@ class Node:
             self._process = None
 
     def explain(self, what: str) -> str:
-        """Return what is wrong with the node, with the end of its log.
+        """Return a description of a problem, with the end of the node's log.
 
         Args:
-            what: what is wrong.
+            what: the problem.
 
         Returns:
             The text.

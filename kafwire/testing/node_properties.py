@@ -1,4 +1,4 @@
-"""The properties that a node of a test cluster has, unless they are given others."""
+"""The default properties of a node of a test cluster."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ _BACKSLASH = 0x5C
 
 
 def default_properties(node_id: int, nodes: int, ports: Ports) -> dict[str, str]:
-    """Those of one of so many nodes: broker and controller, quick to notice what becomes of others, no data lost."""
+    """Return the properties of a node: broker and controller, quick to see other nodes fail, without loss of data."""
     port, controller = ports.listeners[node_id], ports.controllers[node_id]
     properties = {
         "process.roles": "broker,controller",
@@ -39,12 +39,12 @@ def default_properties(node_id: int, nodes: int, ports: Ports) -> dict[str, str]
         "share.coordinator.state.topic.min.isr": str(min(nodes, 2)),
     }
     if ports.proxies:
-        # A listener of its own: what it advertises is for its clients only, and the nodes find each other without.
+        # A separate listener: only its clients see its address, and the nodes find each other without it.
         properties["listeners"] += f",PROXIED://{HOST}:{ports.proxied[node_id]}"
         properties["advertised.listeners"] += f",PROXIED://{HOST}:{ports.proxies[node_id]}"
         properties["listener.security.protocol.map"] += ",PROXIED:PLAINTEXT"
     if ports.brokers:
-        # Nodes find each other, and controllers, by what stands between them; clients do not use these listeners.
+        # Nodes and controllers find each other through the proxies between them; clients do not use these listeners.
         properties["controller.quorum.voters"] = _voters(ports.controller_fronts)
         properties["listeners"] += f",INNER://{HOST}:{ports.brokers[node_id]}"
         properties["advertised.listeners"] += f",INNER://{HOST}:{ports.broker_fronts[node_id]}"
@@ -59,17 +59,17 @@ def _voters(controllers: ByNode) -> str:
 
 
 def property_texts(properties: Mapping[str, object]) -> dict[str, str]:
-    """Properties with their values as Kafka reads them."""
+    """Return properties with their values as Kafka reads them."""
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in properties.items()}
 
 
 def properties_file(properties: Mapping[str, str]) -> str:
-    """The text of a file of these properties, as Java reads it: in ASCII, with everything else escaped."""
+    """Return the text of a file of these properties for Java: in ASCII, with all other characters escaped."""
     return "".join(f"{key}={_escaped(value)}\n" for key, value in properties.items())
 
 
 def append_listeners(properties: dict[str, str], more: Mapping[str, str]) -> None:
-    """Add properties of further listeners, whose lists come behind those that are there."""
+    """Add properties of further listeners; their lists come after the present ones."""
     for key, value in more.items():
         properties[key] = f"{properties[key]},{value}" if key in _LISTS else value
 

@@ -1,4 +1,4 @@
-"""Ports of a cluster's nodes on this machine, and which brokers answer there."""
+"""Ports of a cluster's nodes on this machine, and the brokers alive behind a port."""
 
 import random
 import socket
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 HOST = "127.0.0.1"
 
-# Below the range that Linux and macOS take ports of outgoing connections from, so that a node finds its port free
-# again when it is restarted.
+# Below the range of ports that Linux and macOS use for outgoing connections, so that a restarted node finds its port
+# free.
 _PORTS = range(15000, 32000)
 
 ByNode = Mapping[int, int]
@@ -18,28 +18,28 @@ ByNode = Mapping[int, int]
 
 @dataclass(frozen=True)
 class Ports:
-    """The ports of all nodes, each kind by the node's id; a kind that is empty is not used."""
+    """The ports of all nodes, each kind by the node's id; an unused kind is empty."""
 
     listeners: ByNode
     controllers: ByNode
-    proxies: ByNode = field(default_factory=dict)  # of what stands before the nodes
-    proxied: ByNode = field(default_factory=dict)  # of the nodes behind that
-    brokers: ByNode = field(default_factory=dict)  # for the other nodes, behind what stands between them
-    broker_fronts: ByNode = field(default_factory=dict)  # of what stands before `brokers`
-    controller_fronts: ByNode = field(default_factory=dict)  # and before `controllers`
-    secured: Mapping[str, ByNode] = field(default_factory=dict)  # of secured listeners, by their names
-    secured_fronts: Mapping[str, ByNode] = field(default_factory=dict)  # of what stands before those
+    proxies: ByNode = field(default_factory=dict)  # ports of the proxies in front of the nodes
+    proxied: ByNode = field(default_factory=dict)  # ports of the nodes behind these proxies
+    brokers: ByNode = field(default_factory=dict)  # for the other nodes, behind the proxies between them
+    broker_fronts: ByNode = field(default_factory=dict)  # ports of the proxies in front of `brokers`
+    controller_fronts: ByNode = field(default_factory=dict)  # ports of the proxies in front of `controllers`
+    secured: Mapping[str, ByNode] = field(default_factory=dict)  # ports of secured listeners, by their names
+    secured_fronts: Mapping[str, ByNode] = field(default_factory=dict)  # ports of the proxies in front of these
 
     @property
     def secured_advertised(self) -> Mapping[str, ByNode]:
-        """Where clients find the secured listeners."""
+        """The ports at which clients find the secured listeners."""
         return self.secured_fronts or self.secured
 
 
 def choose_ports(nodes: int, *, proxies: bool, partitions: bool, secured: Sequence[str] = ()) -> Ports:
-    """Free ports for so many nodes, for proxies before them, and for those between them; `secured` names listeners.
+    """Return free ports for nodes, for proxies before and between them; `secured` names secured listeners.
 
-    Proxies stand before the secured listeners, if there are any, and else before the plain one.
+    Proxies stand before the secured listeners if there are any, else before the plain one.
     """
     kinds = ["listeners", "controllers"]
     kinds += ["proxies", "proxied"] if proxies and not secured else []
@@ -56,13 +56,13 @@ def choose_ports(nodes: int, *, proxies: bool, partitions: bool, secured: Sequen
 
 
 def host_and_port(host: str, port: int) -> str:
-    """`host:port`, with brackets around an IPv6 address."""
+    """Return `host:port`, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @contextmanager
 def free_ports(count: int) -> Iterator[list[int]]:
-    """Ports that nobody listens on; held until the block ends, so that they differ."""
+    """Yield ports without a listener; they are held until the block ends, so that they differ."""
     chooser = random.SystemRandom()
     ports: list[int] = []
     with ExitStack() as held:
@@ -78,10 +78,10 @@ def free_ports(count: int) -> Iterator[list[int]]:
 
 
 def alive_brokers(port: int) -> set[int]:
-    """The ids of the brokers that the node at `port` knows as alive; empty while it does not answer.
+    """Return the ids of the brokers that the node at `port` knows as alive; empty while it does not respond.
 
-    A real Metadata request (version 4, no topics). A node answers ApiVersions before it takes part in the cluster, and
-    creating a topic then fails; a broker is in this list once it is unfenced.
+    The function sends a real Metadata request (version 4, no topics). A node responds to ApiVersions before it joins
+    the cluster, and creating a topic then fails. A broker is in this list once it is unfenced.
     """
     request = struct.pack(">hhih", 3, 4, 1, -1) + struct.pack(">i?", 0, False)
     try:

@@ -4,15 +4,15 @@
 
 - `kafka`: an `EmbeddedKafka` for this test; `@pytest.mark.kafka(nodes=3, ...)` has its arguments;
 - `kafka_simulation`: a `ClusterWorld` for this test, with the marker's `nodes` and a seed from the test's name;
-- `kafka_cluster`: `cluster`, where there is what it needs, else the test is skipped;
+- `kafka_cluster`: `cluster`, or a skipped test if Java or Kafka's jars are missing;
 - `cluster`: one node of the newest supported Kafka, for the whole session, and for all processes of pytest-xdist;
-- `cluster_431`: the same of the one before the newest;
-- `cluster_391`: the same of the oldest;
+- `cluster_431`: the same with the Kafka before the newest;
+- `cluster_391`: the same with the oldest supported Kafka;
 - `make_cluster(nodes=3, ...)`: a cluster for this test, with the arguments of `KafkaCluster`;
 - `topic_name`: a name that no other test uses.
 
-A failed test shows the last requests that its embedded brokers have received, and the end of the logs of the clusters
-that it used; with `proxies`, the faults that were played and their seed, too.
+The report of a failed test has the last requests to its embedded brokers, and the end of the logs of its clusters; with
+`proxies`, also the played faults and their seed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _REQUESTS = 60
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Declare the marker."""
     config.addinivalue_line("markers", "kafka(**arguments): the arguments of the EmbeddedKafka of this test")
 
 
@@ -62,7 +62,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[EmbeddedKafka]:
 
 @pytest.fixture
 def kafka_simulation(request: pytest.FixtureRequest) -> Iterator[ClusterWorld]:
-    """A Kafka cluster, the network to it and the time of its clients, simulated in this thread."""
+    """A Kafka cluster, its network and its clients' time, simulated in this thread."""
     from kafwire.testing.simulation.cluster import ClusterWorld
 
     nodes = int(_arguments(request).get("nodes", 1))
@@ -72,7 +72,7 @@ def kafka_simulation(request: pytest.FixtureRequest) -> Iterator[ClusterWorld]:
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> KafkaCluster:
-    """`cluster`; the test is skipped where there is no Java, or Kafka's jars are neither there nor to be had."""
+    """`cluster`; the test is skipped if Java is missing, or if Kafka's jars are neither here nor can be fetched."""
     from kafwire.testing.kafka import SetupError, java
 
     try:
@@ -84,7 +84,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> KafkaCluster:
 
 
 class ClusterFactory:
-    """Starts clusters with the arguments of `KafkaCluster` and closes them all at the end of the test."""
+    """Starts clusters with the arguments of `KafkaCluster`, and closes them all at the end of the test."""
 
     def __init__(self) -> None:
         self.clusters: list[KafkaCluster] = []
@@ -99,7 +99,7 @@ class ClusterFactory:
         return cluster
 
     def close(self) -> None:
-        """Close what was started."""
+        """Close all clusters."""
         while self.clusters:
             self.clusters.pop().close()
 
@@ -127,7 +127,7 @@ def cluster_391(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaClust
 
 @contextmanager
 def _shared(version: str, factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """A cluster of this process, or the one that another process of pytest-xdist started."""
+    """Yield a cluster of this process, or the one that another process of pytest-xdist started."""
     from kafwire.testing.cluster import KafkaCluster
 
     if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -152,7 +152,7 @@ def _shared(version: str, factory: pytest.TempPathFactory) -> Iterator[KafkaClus
         finally:
             with _alone(description.with_suffix(".lock")):
                 description.unlink()
-            fcntl.flock(users, fcntl.LOCK_EX)  # until no other process uses it; one that dies uses nothing
+            fcntl.flock(users, fcntl.LOCK_EX)  # until no other process uses it; a dead process releases its lock
             running.close()
 
 
@@ -182,7 +182,7 @@ def topic_name(request: pytest.FixtureRequest) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add what the test's brokers have seen to the report of its failure."""
+    """Add the requests, logs and faults of the test's brokers to the report of its failure."""
     report = yield
     if report.failed and isinstance(item, pytest.Function):
         for value in item.funcargs.values():
@@ -192,7 +192,7 @@ def pytest_runtest_makereport(
 
 
 def _sections(value: object) -> list[tuple[str, str]]:
-    """What a report says of a fixture. What is not imported is none of its kinds."""
+    """Return the sections of a report for a fixture. A class that is not imported cannot be its class."""
     embedded = sys.modules.get("kafwire.testing.broker.embedded")
     cluster = sys.modules.get("kafwire.testing.cluster")
     if embedded is not None and isinstance(value, embedded.EmbeddedKafka):

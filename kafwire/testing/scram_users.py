@@ -1,4 +1,4 @@
-"""SCRAM users of a running cluster, made by its own protocol: the storage tool would show passwords in `ps`."""
+"""SCRAM users of a running cluster, created by Kafka's protocol: the storage tool would show passwords in `ps`."""
 
 import hashlib
 import os
@@ -34,7 +34,7 @@ R = TypeVar("R", bound=Response)
 
 
 def exchange(connection: socket.socket, message: Request[R], version: int) -> R:
-    """Send a request on a blocking socket, and return its answer. Raises `OSError` if the broker hangs up."""
+    """Send a request on a blocking socket. Return the response. Raises `OSError` if the broker disconnects."""
     request = encode_request(message, version, 1, None)
     connection.sendall(struct.pack(">i", len(request)) + request)
     with connection.makefile("rb") as stream:
@@ -46,14 +46,14 @@ def exchange(connection: socket.socket, message: Request[R], version: int) -> R:
 
 
 def create_scram_users(port: int, users: Mapping[str, Mapping[str, str]], timeout: float) -> None:
-    """Give users their passwords, by the plain listener at `port`; `users` has passwords by mechanism and name.
+    """Set users' passwords through the plain listener at `port`; `users` has passwords by mechanism and name.
 
-    A password is salted as Kafka does it: as raw UTF-8, without SASLprep (see its ScramFormatter).
+    A password is salted as in Kafka: as raw UTF-8, without SASLprep (see its ScramFormatter).
 
     Raises `ClusterError` if the cluster refuses, or has no controller within `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
-    for mechanism, passwords in users.items():  # a request may change each user once
+    for mechanism, passwords in users.items():  # one request may change each user only once
         request = AlterUserScramCredentialsRequest(deletions=[], upsertions=_salted(passwords, mechanism))
         while refused := _refused(port, request):
             if time.monotonic() > deadline:
@@ -86,9 +86,9 @@ def _refused(
 
 
 def wait_for_scram_user(port: int, user: str, mechanism: str, tls: ssl.SSLContext | None, timeout: float) -> None:
-    """Wait until the node with this secured listener knows the user; the controller tells the nodes after it agreed.
+    """Wait until the node with this secured listener knows the user; it learns it after the controller's response.
 
-    Raises `ClusterError` if it does not within `timeout` seconds.
+    Raises `ClusterError` if it does not know the user within `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
     while not _is_known(port, user, mechanism, tls):
@@ -98,7 +98,7 @@ def wait_for_scram_user(port: int, user: str, mechanism: str, tls: ssl.SSLContex
 
 
 def _is_known(port: int, user: str, mechanism: str, tls: ssl.SSLContext | None) -> bool:
-    """Begin to authenticate, without a password: a broker answers with the user's salt, or refuses."""
+    """Start an authentication without a password: the broker responds with the user's salt, or refuses."""
     name = user.replace("=", "=3D").replace(",", "=2C")
     try:
         with socket.create_connection((HOST, port), timeout=_TIMEOUT_S) as raw:
@@ -112,7 +112,7 @@ def _is_known(port: int, user: str, mechanism: str, tls: ssl.SSLContext | None) 
 
 
 def unverified(client_pem: Path) -> ssl.SSLContext:
-    """TLS to a node that this process has started, whose certificate may be a bad one on purpose."""
+    """Return a TLS context for a node of this process, whose certificate may be invalid on purpose."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

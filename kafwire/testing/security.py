@@ -1,4 +1,4 @@
-"""`Security`: what a test cluster asks of the clients of one listener. Pure."""
+"""`Security`: the security of one listener of a test cluster. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ __all__ = ["MECHANISMS", "Security", "as_listeners", "users_of"]
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 _DEFAULT_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _PROTOCOLS = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_TAKEN = ("PLAINTEXT", "CONTROLLER", "INNER", "PROXIED")  # listeners that a test cluster's nodes have anyway
+_TAKEN = ("PLAINTEXT", "CONTROLLER", "INNER", "PROXIED")  # listeners that the nodes of every test cluster have
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 USERS = {"admin": "admin-secret", "alice": "alice-secret"}
@@ -21,26 +21,25 @@ USERS = {"admin": "admin-secret", "alice": "alice-secret"}
 
 @dataclass(frozen=True)
 class Security:
-    """One secured listener of each node of a `KafkaCluster`, besides the plain one that nodes use among themselves.
+    """One secured listener of each node of a `KafkaCluster`, besides the plain listener between nodes.
 
     Args:
         protocol: "SSL", "SASL_PLAINTEXT" or "SASL_SSL".
-        mechanisms: what clients may authenticate with: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI. With
-            none named, a SASL listener has PLAIN and both of SCRAM.
-        users: passwords, any text, by name, which is ASCII with SCRAM (Kafka reads no other). SCRAM users are the
-            cluster's: two listeners may not give one name two passwords.
+        mechanisms: the SASL mechanisms for clients: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI. By
+            default, a SASL listener has PLAIN and both SCRAM mechanisms.
+        users: passwords, any text, by name. With SCRAM, names are ASCII, as Kafka requires. SCRAM users belong to the
+            cluster: two listeners may not give one name two passwords.
         name: the listener's name; by default the protocol's, with `_MTLS` where clients need a certificate.
         client_auth: "required": a client needs a certificate of the cluster's CA (mTLS).
-        host: what the listener is known as. The certificate is for localhost, 127.0.0.1 and ::1. None: localhost with
+        host: the listener's advertised host. The certificate is for localhost, 127.0.0.1 and ::1. None: localhost with
             GSSAPI, which needs a name, else 127.0.0.1.
-        connections_max_reauth_ms: how long a client's authentication lasts (KIP-368); 0 is for ever.
-        acls: authorize (StandardAuthorizer): what no ACL allows is denied to all but the superusers. A client of a
-            listener that asks for neither SASL nor a certificate is the same ANONYMOUS as the nodes are, and may do
-            everything.
+        connections_max_reauth_ms: the lifetime of a client's authentication (KIP-368); 0 is for ever.
+        acls: authorize (StandardAuthorizer): only superusers may do operations that no ACL allows. A client of a
+            listener without SASL and certificates is ANONYMOUS, as the nodes are, and may do everything.
         superusers: names that need no ACLs.
-        delegation_tokens: let clients have delegation tokens (KIP-48); they are used with SCRAM.
-        oauth_audience: what a token of OAUTHBEARER must be for; None is not checked.
-        oauth_issuer: whose it must be; None is not checked.
+        delegation_tokens: allow delegation tokens (KIP-48), which clients use with SCRAM.
+        oauth_audience: the audience that a token of OAUTHBEARER must have; None is not checked.
+        oauth_issuer: the issuer that it must have; None is not checked.
         keytab: the broker's keytab, for GSSAPI.
         krb5_conf: the Kerberos configuration, for GSSAPI.
         principal: the broker's principal, for GSSAPI, as `kafka/localhost@REALM`.
@@ -48,7 +47,7 @@ class Security:
         properties: further properties of the listener, without its prefix: `{"ssl.enabled.protocols": "TLSv1.2"}`.
 
     Raises:
-        ValueError: these do not go together.
+        ValueError: the arguments do not go together.
 
     Example:
         >>> from kafwire.testing import Security
@@ -94,7 +93,7 @@ class Security:
             raise ValueError("GSSAPI needs keytab, krb5_conf and principal")
         if self.delegation_tokens and not any(mechanism.startswith("SCRAM-") for mechanism in mechanisms):
             raise ValueError("delegation tokens are used with SCRAM: name one in mechanisms")
-        # Kafka's brokers read a SCRAM user's name by a pattern that has no other characters.
+        # Kafka's brokers parse a SCRAM user's name by a pattern without other characters.
         wrong = [user for user in self.users if not user.isascii()]
         if wrong and any(mechanism.startswith("SCRAM-") for mechanism in mechanisms):
             raise ValueError(f"Kafka takes only ASCII in the names of SCRAM users, not {wrong[0]!r}")
@@ -114,17 +113,17 @@ class Security:
 
     @property
     def has_tls(self) -> bool:
-        """Whether the listener speaks TLS."""
+        """True if the listener uses TLS."""
         return self.protocol != "SASL_PLAINTEXT"
 
     @property
     def has_sasl(self) -> bool:
-        """Whether its clients authenticate by SASL."""
+        """True if clients authenticate by SASL."""
         return self.protocol != "SSL"
 
     @property
     def has_scram(self) -> bool:
-        """Whether one of its mechanisms is SCRAM."""
+        """True if one of the mechanisms is SCRAM."""
         return any(mechanism.startswith("SCRAM-") for mechanism in self.mechanisms)
 
     def password(self, user: str) -> str:
@@ -148,7 +147,7 @@ class Security:
 
 
 def as_listeners(security: Security | str | Sequence[Security | str] | None) -> tuple[Security, ...]:
-    """The listeners that were asked for, one or several; a text is a protocol.
+    """Return one or several listeners as a tuple; a text is a protocol.
 
     Raises `ValueError` if two have one name, or one user has two passwords.
     """
@@ -163,7 +162,7 @@ def as_listeners(security: Security | str | Sequence[Security | str] | None) -> 
 
 
 def users_of(listeners: Iterable[Security]) -> dict[str, Secret]:
-    """The users of all listeners. Raises `ValueError` if one has two passwords."""
+    """Return the users of all listeners. Raises `ValueError` if one has two passwords."""
     users: dict[str, Secret] = {}
     for listener in listeners:
         for user, password in listener.users.items():

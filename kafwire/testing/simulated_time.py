@@ -1,4 +1,4 @@
-"""`run_in_simulated_time`: an asyncio loop whose time jumps to what is due next, for tests that wait for nothing."""
+"""`run_in_simulated_time`: an asyncio loop whose time jumps to the next timer, so that tests never wait."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _T = TypeVar("_T")
 
 
 def run_in_simulated_time(main: Callable[[SimulatedClock], Coroutine[Any, Any, _T]]) -> _T:
-    """Run a coroutine to its end; whatever it sleeps takes no time.
+    """Run a coroutine to its end; its sleeps take no real time.
 
-    Time passes when all tasks wait. What runs in an executor runs at once. There are no sockets: streams on a
-    `MemorySource`, and other code of your own, run in it.
+    Time passes when all tasks wait. A function for an executor runs at once. The loop has no sockets: streams on a
+    `MemorySource` run in it, and your own code.
 
     Args:
-        main: takes the clock (`clock.monotonic()`, `clock.time_ns()`), and returns the coroutine.
+        main: a function that takes the clock (`clock.monotonic()`, `clock.time_ns()`), and returns the coroutine.
 
     Returns:
-        What the coroutine returns.
+        The coroutine's result.
 
     Raises:
-        AssertionError: everybody waits, and nothing is due; or an error reached nobody.
+        AssertionError: all tasks wait and no timer is due; or an error reached no caller.
 
     Example:
         >>> import asyncio

@@ -15,14 +15,14 @@ _KEY_BITS = 2048
 
 
 class TokenIssuer:
-    """Signs tokens with the key in a folder, whose public half is in `jwks.json` there."""
+    """Signs tokens with the key in a folder; its public half is in `jwks.json` there."""
 
     def __init__(self, folder: Path) -> None:
         self.jwks = folder / "jwks.json"
         self._key = folder / "token-key.pem"
 
     def sign(self, claims: Mapping[str, object], *, key_pem: bytes | None = None) -> str:
-        """A JWT with these claims; `key_pem` signs in place of the issuer's own key."""
+        """Return a JWT with these claims; `key_pem` signs in place of the issuer's own key."""
         from cryptography.hazmat.primitives import hashes, serialization
         from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
@@ -36,7 +36,7 @@ class TokenIssuer:
     def token(
         self, subject: str, *, audience: str | None, issuer: str | None, lifetime_s: float, **claims: object
     ) -> str:
-        """A token of a subject that is valid from now on; further claims override."""
+        """Return a token of a subject that is valid from now on; `claims` override its claims."""
         now = int(time.time())
         told: dict[str, object] = {"sub": subject, "iat": now, "exp": int(now + lifetime_s), "scope": "kafka"}
         told |= {name: value for name, value in (("aud", audience), ("iss", issuer)) if value is not None}
@@ -44,7 +44,7 @@ class TokenIssuer:
 
 
 def make_issuer(folder: Path) -> TokenIssuer:
-    """Make a key in a folder, and write its public half for brokers."""
+    """Create a key in a folder, and write its public half for brokers."""
     from cryptography.hazmat.primitives import serialization as forms
     from cryptography.hazmat.primitives.asymmetric import rsa
 

@@ -36,7 +36,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A batch of a query that is to be committed; done: every transaction of it is."""
+    """The decision to commit a batch of a query. `is_done`: every transaction of the batch is committed."""
 
     query: str
     batch: int
@@ -45,7 +45,7 @@ class Decision:
 
     @property
     def done(self) -> Decision:
-        """The same decision, carried out."""
+        """The same decision as done, without its transactions."""
         return replace(self, prepared=(), is_done=True)
 
 

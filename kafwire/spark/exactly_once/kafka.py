@@ -1,4 +1,4 @@
-"""`Coordination` on a Kafka cluster. Its methods are coroutines without a pause: `completed` runs them in the caller.
+"""`Coordination` on a Kafka cluster. Its coroutines never suspend: `completed` runs them in the caller.
 
 One object serves a process of the driver from batch to batch, and keeps its connections and the part of the state topic
 that it has read.
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
 
-# A decision is written within milliseconds. A driver that was killed in between holds readers for so long at most.
+# A decision is written within milliseconds. A driver that was killed meanwhile blocks readers for at most this time.
 _COORDINATOR_TIMEOUT_MS = 10_000
 _LOOK_AGAIN_S = 0.02
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED)
@@ -38,7 +38,7 @@ _REPLICAS = 3
 
 
 def completed(coroutine: Coroutine[Any, Any, _T]) -> _T:
-    """Run a coroutine that never pauses."""
+    """Run a coroutine that never suspends."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -60,7 +60,7 @@ class KafkaCoordination:
         self._client_options = {name: value for name, value in options.client.items() if name in client_names()}
         self._opened: kafwire.Client | None = None  # its connections serve all of the sink's requests
         self._is_checked = False
-        self._stable: int | None = None  # a last stable offset that was not looked at
+        self._stable: int | None = None  # a last stable offset that was fetched and not used yet
         self._coordinator: kafwire.Producer | None = None
         self._next = 0  # the first offset that was not read
         self._state: dict[bytes, bytes] = {}
@@ -87,7 +87,7 @@ class KafkaCoordination:
         return self._identity(producer)
 
     async def high_watermark(self) -> int:
-        """See `Coordination`. Asks for the last stable offset too: one that reaches the end needs no second request."""
+        """See `Coordination`. Fetches the last stable offset too: if it reaches the end, there is no second request."""
         end, self._stable = self._run(log_ends, self._client._cluster, self._place)
         return end
 
@@ -179,7 +179,7 @@ class KafkaCoordination:
         return time.time_ns() // 1_000_000
 
     def _take_in(self, records: Sequence[Record], offsets: Sequence[int]) -> None:
-        """Count own records, and the transaction's marker behind them, as read if they directly follow the last read.
+        """Count own records, and the transaction's marker after them, as read if they directly follow the last read.
 
         No other driver writes between the records and the marker: its InitProducerId waits for the marker.
         """
@@ -292,7 +292,7 @@ class KafkaCoordination:
 
 
 def _is_fenced(error: BaseException | None) -> bool:
-    """Return whether another producer with the coordinator's id is the cause of an error."""
+    """Return True if another producer with the coordinator's id caused an error."""
     while error is not None:
         if isinstance(error, BrokerError) and error.code in _FENCED:
             return True

@@ -49,7 +49,7 @@ class Described:
     timeout_ms: int = 0
 
     def is_open(self, handle: TransactionHandle) -> bool:
-        """Return whether the transaction of `handle` is open."""
+        """Return True if the transaction of `handle` is open."""
         return (self.state, self.producer_id, self.epoch) == (ONGOING, handle.producer_id, handle.producer_epoch)
 
     def left_ms(self, now_ms: int) -> int:

@@ -3,8 +3,8 @@
 The sink on Spark's driver runs this code on `KafkaCoordination`, and the random model runs it on simulated brokers.
 
 - `fence` is InitProducerId of the sink's coordinator id. A driver that was fenced writes no decision any more.
-- The state topic is read after the fence, to the high watermark of then, once the last stable offset has reached it: an
-  open transaction of another program hides records behind it.
+- The state topic is read after the fence, to the high watermark at that time, once the last stable offset has reached
+  it: an open transaction of another program hides records after it.
 - A decision that is not done is rolled forward before anything else. It is never aborted.
 - A stray is an open transaction that no decision names. The sweep ends strays by EndTxn with the epoch found, and never
   by InitProducerId. Its list is older than the marker record that follows it: a fenced driver cannot write the marker,
@@ -64,7 +64,7 @@ class Coordination(Protocol):
         """The end of the state partition, up to the first open transaction."""
 
     async def wait(self) -> None:
-        """Pause before the next look at the last stable offset; raises `KafkaTimeoutError` once it took too long."""
+        """Pause before the last stable offset is requested again; raises `KafkaTimeoutError` after too long a wait."""
 
     async def read(self, end: int) -> Sequence[Record]:
         """The committed records of the state partition before the offset `end`."""
@@ -96,7 +96,7 @@ class Plan:
     done: Mapping[str, int]
 
     def is_done(self, query: str, batch: int) -> bool:
-        """Return whether the batch was committed before. Raises `BatchAbortedError` if later ones were."""
+        """Return True if the batch was committed before. Raises `BatchAbortedError` if later ones were."""
         last = self.done.get(query, -1)
         if batch < last:
             raise BatchAbortedError(
@@ -110,7 +110,7 @@ class Sink:
     """One sink on one driver. `margin_ms`: a transaction that has less time left is not committed."""
 
     def __init__(self, name: str, cluster: Coordination, margin_ms: int) -> None:
-        """Ask nothing yet."""
+        """Send no request yet."""
         self.name = name
         self._cluster = cluster
         self._margin_ms = margin_ms
@@ -151,7 +151,7 @@ class Sink:
             )
 
     async def abort(self, query: str, batch: int, prepared: Sequence[Prepared]) -> bool:
-        """End a batch whose commit failed, or was never tried. True: it turned out to be committed."""
+        """Abort a batch whose commit failed or was never tried. Returns True if the batch is committed after all."""
         if not prepared:
             return False
         await self._take_over()
@@ -159,7 +159,7 @@ class Sink:
         return self._is_decided(query, batch)
 
     async def half_committed(self) -> list[HalfCommittedError]:
-        """Take over by hand; returns the decisions that cannot be carried out, instead of raising the first."""
+        """Take over for a recovery; returns the decisions that cannot be carried out, instead of raising the first."""
         await self._fence_and_read()
         failures = []
         for decision in list(self._decisions.values()):
@@ -214,7 +214,7 @@ class Sink:
                 for handle, outcome in zip(handles, outcomes, strict=True)
             ]
         if any(outcome is not Outcome.COMMITTED for outcome in outcomes):
-            await self._confirm()  # the batch may be done since, by a driver that took over
+            await self._confirm()  # the batch may be done by now: another driver may have taken over
             raise HalfCommittedError(self.name, decision, outcomes)
         await self._mark_done(decision)
 
@@ -265,7 +265,7 @@ class Sink:
             )
 
     async def _abort(self, prepared: Iterable[Prepared]) -> None:
-        """Abort own transactions. Those that a decision names are committed by now, and no abort changes that."""
+        """Abort transactions of a batch. Those named by a decision are committed by now, and an abort has no effect."""
         await self._cluster.end([each.handle for each in prepared], commit=False)
 
     async def _sweep(self) -> None:
@@ -283,7 +283,7 @@ class Sink:
         await self._cluster.end(strays, commit=False)
 
     async def _confirm(self) -> None:
-        """Write a record without meaning, which a fenced driver cannot."""
+        """Write a record that has no effect; a fenced driver cannot write it."""
         await self._write([(f"{self.name}//0".encode(), None)])
 
     async def _remove_runs(self, query: str | None) -> None:
@@ -299,9 +299,9 @@ class Sink:
 
 
 def follows(fenced: Identity, planned: Identity) -> bool:
-    """Return whether one InitProducerId leads from `planned` to `fenced`.
+    """Return True if one InitProducerId leads from `planned` to `fenced`.
 
-    After the last epoch comes another producer id.
+    The identity after the last epoch has another producer id.
     """
     if planned.epoch >= _LAST_EPOCH:
         return fenced.epoch == 0 and fenced.producer_id != planned.producer_id

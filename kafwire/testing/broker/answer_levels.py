@@ -1,7 +1,7 @@
-"""Where answers have their error codes, and which elements of a request they answer: a table of what messages declare.
+"""The error codes of responses and the request elements that they belong to: a table of facts about messages.
 
-An answer has an error code at its top, or in elements of arrays that mirror arrays of the request: topics, partitions,
-groups. What has the same name on both sides is not in the table.
+A response has an error code at its top, or in elements of arrays that mirror arrays of the request: topics, partitions,
+groups. Fields with the same name on both sides are not in the table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafwire.protocol.spec import Field, Struct
 
 TOPIC, PARTITION = "topic", "partition"
-ELEMENT = ""  # in `names`: the request's element itself, which is a string or a number
+ELEMENT = ""  # in `names`: the request's element itself, a string or a number
 TOPIC_RESOURCE = 2  # the type of a topic among the resources that have configs
 _TOPIC_NAMES = ("name", "topic", "topic_name", "resource_name")
 _PARTITION_NAMES = ("partition_index", "partition", "index")
@@ -26,10 +26,10 @@ _PARTITION_NAMES = ("partition_index", "partition", "index")
 
 @dataclass(frozen=True)
 class Level:
-    """An array of an answer.
+    """An array of a response.
 
-    `asked`: the arrays of the request that it mirrors; none: its elements are known only when there is an answer.
-    `names`: fields that are called otherwise in the request. `blank`: values of an error's element that are not the
+    `asked`: the arrays of the request that it mirrors; none: only the response itself has its elements.
+    `names`: fields that have another name in the request. `blank`: values of an error's element that are not the
     defaults.
     """
 
@@ -43,7 +43,7 @@ class Level:
 
 
 def _partitions(asked: str = "partitions", answers: str = "partitions", index: str = "", /, **blank: Any) -> Level:
-    """Partitions; `index`: the name of a partition's number in the answer where the request has numbers alone."""
+    """A level of partitions; `index`: the response's name of a partition, where the request has a number alone."""
     return Level(answers, (asked,), PARTITION, {index: ELEMENT} if index else {}, blank)
 
 
@@ -62,7 +62,7 @@ _ADDED = Level(
     "results_by_partition", ("partitions",), PARTITION, {"partition_index": ELEMENT}, code="partition_error_code"
 )
 
-# By API, the outermost array with an error code in it or below; of several the first one that a version has.
+# By API, the outermost array with an error code in it or below. Of several, the first that a version has counts.
 LEVELS: Mapping[str, tuple[Level, ...]] = MappingProxyType(
     {
         "AddPartitionsToTxn": (
@@ -72,7 +72,7 @@ LEVELS: Mapping[str, tuple[Level, ...]] = MappingProxyType(
         "AlterClientQuotas": (_named("entries", "entries"),),
         "AlterConfigs": (Level("responses", ("resources",), TOPIC),),
         "AlterPartitionReassignments": (_topics(_partitions(), "responses"),),
-        # The request has topics inside the log directories that they are to move to.
+        # The request has topics inside the log directories to which they move.
         "AlterReplicaLogDirs": (Level("results", (), TOPIC, inner=Level("partitions", (), PARTITION)),),
         "AlterShareGroupOffsets": (_topics(_partitions(), "responses"),),
         "AlterUserScramCredentials": (Level("results", ("deletions", "upsertions"), names={"user": "name"}),),
@@ -146,7 +146,7 @@ LEVELS: Mapping[str, tuple[Level, ...]] = MappingProxyType(
         ),
     }
 )
-# Values of an answer with an error at its top that are not the defaults.
+# Values of a response with an error at its top that are not the defaults.
 BLANK: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "FindCoordinator": {"node_id": -1, "port": -1},
@@ -164,7 +164,7 @@ _SESSION_ERRORS = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
-# APIs whose clients look at the top for these errors only, and at the elements for all others.
+# APIs whose clients check the top for these errors only, and the elements for all others.
 _AT_TOP: Mapping[str, frozenset[ErrorCode]] = MappingProxyType(
     {
         "Fetch": _SESSION_ERRORS,
@@ -173,24 +173,24 @@ _AT_TOP: Mapping[str, frozenset[ErrorCode]] = MappingProxyType(
         "Metadata": frozenset({ErrorCode.REBOOTSTRAP_REQUIRED}),
     }
 )
-# APIs whose clients look for these errors at the partitions, and for all others further out.
+# APIs whose clients check the partitions for these errors, and outer levels for all others.
 _AT_PARTITIONS: Mapping[str, frozenset[ErrorCode]] = MappingProxyType(
     {"OffsetFetch": frozenset({ErrorCode.UNSTABLE_OFFSET_COMMIT})}
 )
 
 
 def response_of(api: str) -> Any:
-    """The class of an API's answers."""
+    """Return the class of an API's responses."""
     return protocol.MESSAGES[api + "Response"]
 
 
 def field_of(kind: Any, name: str, version: int) -> Field | None:
-    """A field of a message or a struct in it, if this version has it."""
+    """Return a field of a message or a struct in it, if this version has it."""
     return next((each for each in kind.__fields__ if each.name == name and version in each.versions), None)
 
 
 def path(api: str, version: int) -> tuple[Level, ...]:
-    """The arrays that a version has, from the outermost one inwards."""
+    """Return the arrays of a version, from the outermost inwards."""
     kind = response_of(api)
     request: Any = protocol.MESSAGES[api + "Request"]
     for first in LEVELS.get(api, ()):
@@ -206,7 +206,7 @@ def path(api: str, version: int) -> tuple[Level, ...]:
 
 
 def struct_of(api: str, levels: tuple[Level, ...]) -> type[Struct]:
-    """The struct of the elements of the last of these arrays."""
+    """Return the struct of the elements of the last of these arrays."""
     kind = response_of(api)
     for level in levels:
         kind = next(each.struct for each in kind.__fields__ if each.name == level.answers)
@@ -215,9 +215,9 @@ def struct_of(api: str, levels: tuple[Level, ...]) -> type[Struct]:
 
 
 def depth(api: str, version: int, code: int, *, kind: str = "") -> int | None:
-    """How many arrays inwards an error is seen: 0 is the answer itself. None: this version has no place for it.
+    """Return the depth in arrays of an error: 0 is the response itself. None: this version has no place for it.
 
-    `kind`: TOPIC or PARTITION, if it is the error of one.
+    `kind`: TOPIC or PARTITION, for an error of one of them.
     """
     levels = path(api, version)
     having = [
@@ -240,12 +240,12 @@ def depth(api: str, version: int, code: int, *, kind: str = "") -> int | None:
 
 
 def names_of(kind: str) -> tuple[str, ...]:
-    """What topics and partitions are called by the fields of messages."""
+    """Return the names of fields that name topics or partitions."""
     return _TOPIC_NAMES if kind == TOPIC else _PARTITION_NAMES
 
 
 def has_kind(api: str, kind: str) -> bool:
-    """Whether requests of an API are about topics, or partitions."""
+    """True if requests of an API are about topics, or partitions."""
     return any(level.kind == kind for level in _all_levels(api))
 
 

@@ -1,4 +1,4 @@
-"""What tests do with a running `EmbeddedKafka`: fault scripts, the log of requests, what is stored."""
+"""Controls of a running `EmbeddedKafka` for tests: fault scripts, the log of requests, stored records."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _SHOWN = 20  # requests in the text of an error
 
 
 class Controls:
-    """The base class of `EmbeddedKafka`. All of it may be called from any thread."""
+    """The base class of `EmbeddedKafka`. Any thread may call its methods."""
 
     state: ClusterState
     _server: SocketServer
 
     def ask(self, function: Callable[[ClusterState], _T]) -> _T:
-        """Call `function` with the cluster's state, in the broker's thread, and return what it returns.
+        """Call `function` with the cluster's state, in the broker's thread, and return its result.
 
         Args:
-            function: must not wait for anything: meanwhile, the broker does nothing else.
+            function: the function; it must not block, as the broker does nothing else meanwhile.
 
         Returns:
-            What `function` returns.
+            The result of `function`.
         """
         return self._server.ask(lambda: function(self.state))
 
     @property
     def problems(self) -> list[BaseException]:
-        """Errors inside the brokers, of which there should be none; leaving the context raises the first one."""
+        """Errors inside the brokers. There should be none; leaving the context raises the first one."""
         return list(self._server.problems)
 
     # --- fault scripts
@@ -60,20 +60,21 @@ class Controls:
         executed: bool = False,
         **whose: Unpack[Whose],
     ) -> Fault:
-        """Answer the next requests with an error, and do nothing else for them.
+        """Fail the next requests with an error, without executing them.
 
-        With `topic` or `partition`, what else these requests ask for is done.
+        With `topic` or `partition`, the broker executes the rest of these requests.
 
         Args:
-            api: one of Kafka's names, such as `Produce`, or several.
+            api: one or several of Kafka's names, such as `Produce`.
             error: one of Kafka's names, such as `NOT_ENOUGH_REPLICAS`, or its number.
-            times: how many requests; None: all, until `clear_faults`.
-            message: what the broker says about it, in answers that have room for words.
-            executed: do all that they ask for first, as a broker that waits in vain for its followers.
-            whose: `topic`, `partition`, `node`, `client_id`: only requests that name it, to it, or of it.
+            times: the number of requests; None: all, until `clear_faults`.
+            message: the error message, in responses that have a field for it.
+            executed: execute the requests first, as a broker that waits in vain for its followers.
+            whose: `topic`, `partition`, `node`, `client_id`: only requests that name this topic or partition, to this
+                broker, or of this client.
 
         Returns:
-            The fault; its `times` says how often it was met.
+            The fault; its `times` counts the requests that met it.
 
         Raises:
             ValueError: there is no such API or error, or the API has no place for it.
@@ -83,41 +84,41 @@ class Controls:
         )
 
     def drop_response(self, api: Apis, *, times: int | None = 1, **whose: Unpack[Whose]) -> Fault:
-        """Do what the next requests ask for, and close the connection instead of the answer.
+        """Execute the next requests, and close the connection instead of a response.
 
         Args and result: as `EmbeddedKafka.fail_next` does.
         """
         return self._script(lambda faults: faults.drop_response(api, times=times, **whose))
 
     def hang_up(self, api: Apis, *, times: int | None = 1, **whose: Unpack[Whose]) -> Fault:
-        """Close the connection on the next requests, and do nothing for them.
+        """Close the connection on the next requests, without executing them.
 
         Args and result: as `EmbeddedKafka.fail_next` does.
         """
         return self._script(lambda faults: faults.hang_up(api, times=times, **whose))
 
     def delay(self, api: Apis, seconds: float, *, times: int | None = None, **whose: Unpack[Whose]) -> Fault:
-        """Do what requests ask for, and answer so much later; later requests of the connection wait, too.
+        """Execute requests, and delay their responses; later requests of the connection wait too.
 
         Args:
-            api: one of Kafka's names, or several.
-            seconds: how much later.
-            times: how many requests; None: all, until `clear_faults`.
-            whose: which requests; see `fail_next`.
+            api: one or several of Kafka's names.
+            seconds: the delay.
+            times: the number of requests; None: all, until `clear_faults`.
+            whose: the requests; see `fail_next`.
 
         Returns:
-            The fault; its `times` says how often it was met.
+            The fault; its `times` counts the requests that met it.
         """
         return self._script(lambda faults: faults.delay(api, seconds, times=times, **whose))
 
     @contextmanager
     def hold(self, api: Apis, **whose: Unpack[Whose]) -> Iterator[Fault]:
-        """Within the context, do nothing for requests; they are served when it is left.
+        """Hold requests within the context; the broker serves them when the context ends.
 
-        Later requests of the same connections wait, too. Names requests as `EmbeddedKafka.fail_next` does.
+        Later requests of the same connections wait too. Takes arguments as `EmbeddedKafka.fail_next` does.
 
         Returns:
-            A context, whose value is the fault; its `held` has the requests.
+            A context with the fault as its value; `held` of the fault has the requests.
         """
         fault = self._script(lambda faults: faults.hold(api, **whose))
         try:
@@ -126,15 +127,15 @@ class Controls:
             self._script(lambda faults: faults.release(fault))
 
     def wait_for_fault(self, fault: Fault, times: int = 1, *, timeout: float = 5.0) -> None:
-        """Wait until a fault was met so often. It blocks: in a coroutine, call it by `asyncio.to_thread`.
+        """Wait until a number of requests has met a fault. It blocks: in a coroutine, call it by `asyncio.to_thread`.
 
         Args:
-            fault: what `fail_next`, or another of these methods, has returned.
-            times: how often.
+            fault: the result of `fail_next`, or of another of these methods.
+            times: the number of requests.
             timeout: in seconds.
 
         Raises:
-            TimeoutError: it was not, after `timeout` seconds.
+            TimeoutError: fewer requests met it within `timeout` seconds.
         """
         came = threading.Event()
 
@@ -157,7 +158,7 @@ class Controls:
             self._script(lambda faults: faults.watchers.remove(on_fault))
 
     def clear_faults(self) -> None:
-        """All faults end, and what was held is served. Leaders, coordinators and brokers stay where and as they are."""
+        """End all faults, and serve held requests. Leaders, coordinators and brokers stay as they are."""
         self._script(lambda faults: faults.clear())
 
     def disconnect(self, node: int | None = None) -> None:
@@ -171,30 +172,30 @@ class Controls:
     # --- the cluster
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Another broker leads a partition; -1: nobody does.
+        """Make another broker the leader of a partition; -1: no broker leads it.
 
         Args:
-            topic: one that is there.
-            partition: its number.
-            node: the broker's number; -1: nobody leads it.
+            topic: an existing topic.
+            partition: the partition's number.
+            node: the broker's id; -1: no broker leads it.
         """
         self._script(lambda faults: faults.move_leader(topic, partition, node))
 
     def move_coordinator(self, group: str, node: int) -> None:
-        """Another broker coordinates a group or a transactional id; -1: nobody does.
+        """Make another broker the coordinator of a group or a transactional id; -1: no broker coordinates it.
 
         Args:
-            group: its name, or the transactional id.
-            node: the broker's number; -1: nobody coordinates it.
+            group: the group's id, or the transactional id.
+            node: the broker's id; -1: no broker coordinates it.
         """
         self._script(lambda faults: faults.move_coordinator(group, node))
 
     def stop_node(self, node: int, *, clean: bool = True) -> None:
-        """End a broker: its ports and connections are closed, and others lead its partitions where they have replicas.
+        """Stop a broker: its ports and connections are closed, and other replicas lead its partitions.
 
         Args:
-            node: the broker's number.
-            clean: it has written down what it remembers of producers.
+            node: the broker's id.
+            clean: the broker saves its state of producers first.
         """
 
         def stop(faults: Faults) -> None:
@@ -207,7 +208,7 @@ class Controls:
         """Start a broker again, at the same ports, with the same data.
 
         Args:
-            node: the broker's number.
+            node: the broker's id.
         """
 
         def start(faults: Faults) -> None:
@@ -227,17 +228,17 @@ class Controls:
         topic: str | None = None,
         after: int = 0,
     ) -> list[SeenRequest]:
-        """What the brokers have been asked: the last 10,000 requests or 32 MiB of them, in order.
+        """Return the requests to the brokers: the last 10,000 or 32 MiB of them, in order.
 
         Args:
-            api: one of Kafka's names, or several; none: all.
+            api: one or several of Kafka's names; none: all.
             node: only requests to this broker.
             client_id: only requests of this client.
             topic: only requests that name this topic.
-            after: only those behind the one of this number.
+            after: only requests after the one with this number.
 
         Returns:
-            What was seen of each.
+            The requests.
         """
         names = _names(api)
         return self.ask(
@@ -245,7 +246,7 @@ class Controls:
         )
 
     def forget_requests(self) -> None:
-        """Begin the log of requests anew."""
+        """Clear the log of requests."""
         self.ask(lambda state: state.requests.clear())
 
     def wait_for_request(
@@ -259,24 +260,24 @@ class Controls:
         topic: str | None = None,
         after: int = 0,
     ) -> SeenRequest:
-        """Wait until a broker has received a request, or `count` of them, and return it, or the last of them.
+        """Wait until the brokers have received `count` such requests, and return the last of them.
 
-        Those that are in the log already count. It blocks: in a coroutine, call it by `asyncio.to_thread`.
+        Requests in the log count too. It blocks: in a coroutine, call it by `asyncio.to_thread`.
 
         Args:
-            api: one of Kafka's names, or several.
+            api: one or several of Kafka's names.
             timeout: in seconds.
-            count: how many requests.
-            node: see `requests`, as for all that follow.
-            client_id: of whom.
-            topic: about what.
-            after: behind which.
+            count: the number of requests.
+            node: as for `requests`.
+            client_id: as for `requests`.
+            topic: as for `requests`.
+            after: as for `requests`.
 
         Returns:
-            What was seen of it.
+            The request.
 
         Raises:
-            TimeoutError: there were fewer after `timeout` seconds.
+            TimeoutError: fewer came within `timeout` seconds.
         """
         names, came = _names(api), threading.Event()
 
@@ -304,15 +305,15 @@ class Controls:
         return self.ask(lambda _: find())[count - 1]
 
     def last_requests(self, count: int = 50) -> str:
-        """The last requests, as text: when, to whom, which, of whom, about what, and what a fault did with it.
+        """Return the last requests as text: time, broker, API, client, topics, and the fault that it met.
 
-        They are there after `close`, too.
+        The text is available after `close` too.
 
         Args:
-            count: how many at most.
+            count: the most requests.
 
         Returns:
-            A line for each, or `none`.
+            A line for each request, or `none`.
         """
         try:
             seen = self.requests()
@@ -320,19 +321,19 @@ class Controls:
             seen = list(self.state.requests)
         return "\n".join(map(str, seen[-count:])) or "none"
 
-    # --- what is stored
+    # --- stored data
 
     def create_topic(self, name: str, partitions: int = 1, replicas: int = 1, **configs: Any) -> None:
-        """Make a topic.
+        """Create a topic.
 
         Args:
-            name: of the topic.
-            partitions: how many.
-            replicas: of each partition.
+            name: the topic's name.
+            partitions: the number of partitions.
+            replicas: the number of replicas of each partition.
             configs: its options, with underscores: `cleanup_policy="compact"`.
 
         Raises:
-            ValueError: it is there already, or an option is unknown or wrong.
+            ValueError: the topic exists already, or an option is unknown or invalid.
         """
         from kafwire.testing.broker.topics.configs import TOPIC_CONFIGS
 
@@ -354,24 +355,24 @@ class Controls:
         self.ask(create)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic, and what is in it.
+        """Delete a topic and its records.
 
         Args:
-            name: of the topic.
+            name: the topic's name.
         """
         self.ask(lambda state: state.topics.delete(_topic(state, name)))
 
     def append(self, topic: str, values: Iterable[Any], partition: int = 0) -> int:
-        """Write a batch of records into a partition's log, as if a producer had.
+        """Append a batch of records to a partition's log, as a producer does.
 
         Args:
-            topic: one that is there.
-            values: of each record the value, as bytes or text, or a dict with `value`, `key`, `headers` and
+            topic: an existing topic.
+            values: for each record its value, as bytes or text, or a dict with `value`, `key`, `headers` and
                 `timestamp_ms`.
-            partition: its number.
+            partition: the partition's number.
 
         Returns:
-            The offset of the first.
+            The offset of the first record.
         """
         from kafwire.records import encode_batch
 
@@ -385,15 +386,15 @@ class Controls:
         return self.ask(append)
 
     def records(self, topic: str, partition: int | None = None, *, committed: bool = False) -> list[Record]:
-        """What is in the log of a topic, or of one of its partitions, in order of partitions and offsets.
+        """Return the records of a topic, or of one of its partitions, in order of partitions and offsets.
 
         Args:
-            topic: one that is there.
-            partition: its number; None: all.
-            committed: without records of transactions that were aborted, or are open.
+            topic: an existing topic.
+            partition: the partition's number; None: all.
+            committed: leave out records of aborted and open transactions.
 
         Returns:
-            The records; none of the markers that end transactions.
+            The records, without transaction markers.
         """
         from kafwire.testing.broker.log.stored_records import stored_records
 
@@ -406,10 +407,10 @@ class Controls:
         return self.ask(read)
 
     def committed(self, group: str) -> Mapping[tuple[str, int], int]:
-        """The offsets that a group has committed, by topic and partition.
+        """Return a group's committed offsets, by topic and partition.
 
         Args:
-            group: its name.
+            group: the group's id.
 
         Returns:
             The offset of the next record to read, by topic and partition.

@@ -1,7 +1,7 @@
-"""Which file handles which request, and what is said of versions.
+"""The choice of the file that handles a request, and the served versions.
 
 A module of `api/` with a function `handle(state, request)` serves the API of its name. Its docstring names the KIPs; a
-`VERSIONS = (low, high)` limits what is offered.
+`VERSIONS = (low, high)` limits the served versions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Api(NamedTuple):
-    """An API that is served."""
+    """A served API."""
 
     name: str
     key: int
@@ -34,7 +34,7 @@ class Api(NamedTuple):
 
 @functools.cache
 def served() -> dict[int, Api]:
-    """All APIs that have a file, by their keys."""
+    """Return all APIs that have a file, by their keys."""
     by_module = {_module_name(name.removesuffix("Request")): name for name in _requests()}
     found = {}
     for module in pkgutil.iter_modules(api.__path__):
@@ -57,7 +57,7 @@ def _module_name(name: str) -> str:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Have a request handled. The driver has seen to it that its API and version are served."""
+    """Handle a request. The driver has checked its API and version."""
     its = served().get(type(request.message).api_key)
     if its is None:
         return HANG_UP

@@ -30,30 +30,31 @@ PLAINTEXT = "PLAINTEXT"  # the plain listener's name
 class EmbeddedKafka(Controls):
     """A Kafka cluster in this process, for development and tests: the real protocol, on real ports.
 
-    It serves any client. What it stores is in memory, or in a folder. It does not replicate: followers are modelled.
+    It serves any client. It stores records in memory, or in a folder. It does not replicate: followers are a model.
 
     Args:
-        nodes: how many brokers.
+        nodes: the number of brokers.
         host: the address that they listen on, and advertise; `0.0.0.0` and `::` advertise localhost.
-        port: of the first broker's first listener, which is the plain one if it is open; the other brokers have those
-            behind it, and the other listeners those behind them. A mapping has a port by each listener's name
-            (`{"PLAINTEXT": 9092, "SASL_SSL": 9094}`). 0: any free ones.
-        advertised: `host[:port]` that brokers advertise in place of the above, as behind a container's port mapping.
-            With a port, the other listeners advertise those behind it in the same order. Certificates are for it too.
-        configs: options of brokers by Kafka's names, such as `{"num.partitions": 3}`.
-        security: secured listeners: one or several `Security`, or names of protocols. SASL has
-            PLAIN and SCRAM here. With `Security(acls=True)` ACLs are enforced.
-        plain: opens the plain listener, which asks for neither TLS nor a login, besides the secured ones. It is closed
-            if `security` is given, unless asked for; without `security` it is the listener.
-        acls: ACLs that are there from the start; given, they are enforced on all listeners. Principals that need none
-            are in the option `super.users`. The option `authorizer.class.name` enforces ACLs too, as in Kafka.
-        data: a folder for records, offsets and all else that has to survive; None: all is in memory. It is flushed when
-            it is closed, and else as the options `log.flush.interval.messages` and `log.flush.interval.ms` say: never
-            by default, as with Kafka. With 1 message, what was acknowledged survives a crash of the machine.
+        port: the port of the first broker's first listener, which is the plain one if it is open. The other brokers
+            have the next ports, and the other listeners those after them. A mapping has a port for each listener's name
+            (`{"PLAINTEXT": 9092, "SASL_SSL": 9094}`). 0: free ports.
+        advertised: `host[:port]` that brokers advertise instead, as behind a container's port mapping. With a port, the
+            other listeners advertise the next ports in the same order. Certificates are for it too.
+        configs: broker options by Kafka's names, such as `{"num.partitions": 3}`.
+        security: secured listeners: one or several `Security`, or names of protocols. The mechanisms are PLAIN and
+            SCRAM. With `Security(acls=True)` ACLs are enforced.
+        plain: open the plain listener, without TLS and login, besides the secured ones. By default it is open only
+            without `security`.
+        acls: the first ACLs; if given, all listeners enforce ACLs. The option `super.users` names principals that need
+            none. The option `authorizer.class.name` enforces ACLs too, as in Kafka.
+        data: a folder for records, offsets and all other state that must survive; None: memory only. The broker flushes
+            it at the close, and by the options `log.flush.interval.messages` and `log.flush.interval.ms`: never by
+            default, as in Kafka. With 1 message, acknowledged records survive a crash of the machine.
 
     Raises:
-        ValueError: a listener asks for what this broker does not have, there is none, or a port does not exist.
-        OSError: from `start`: a port is taken, or the folder is in use, of another version, or not this broker's.
+        ValueError: a listener needs a feature that this broker lacks, there is no listener, or a port is invalid.
+        OSError: from `start`: a port is taken, or the folder is in use, has another version, or belongs to another
+            broker.
 
     Example:
         >>> from kafwire.testing import EmbeddedKafka
@@ -141,7 +142,7 @@ class EmbeddedKafka(Controls):
             node.addresses[listener.name] = self._security.advertise(listener, advertised)
 
     def close(self) -> None:
-        """Close all ports and connections. What is in memory is gone, what is in a folder is on disk."""
+        """Close all ports and connections. Data in memory is gone; data in a folder is on disk."""
         self._server.close()
         if self._storage is not None:
             self._storage.close()
@@ -149,13 +150,13 @@ class EmbeddedKafka(Controls):
             self._security.close()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the brokers end, by `close` in another thread or by an error inside of them.
+        """Wait until the brokers end, by `close` in another thread or by an error inside them.
 
         Args:
             timeout: in seconds; None: for ever.
 
         Returns:
-            Whether they have ended.
+            True if they have ended.
         """
         return self._server.wait(timeout)
 
@@ -173,7 +174,7 @@ class EmbeddedKafka(Controls):
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to: `host:port` of each broker, separated by commas; of the first secured listener."""
+        """The bootstrap servers: `host:port` of each broker, of the first secured listener, else of the plain one."""
         return self.direct if self._security is None else self.security.bootstrap_of()
 
     @property
@@ -181,7 +182,7 @@ class EmbeddedKafka(Controls):
         """`host:port` of the plain listener of each broker.
 
         Raises:
-            ValueError: there is none.
+            ValueError: there is no plain listener.
         """
         if not self._is_plain:
             message = "security=... closed the plain listener: use `bootstrap` and `client_options`, or plain=True"
@@ -190,7 +191,7 @@ class EmbeddedKafka(Controls):
 
     @property
     def security(self) -> ClusterSecurity:
-        """What the secured listeners have for clients: certificates, users, options. See `KafkaCluster.security`.
+        """The security of the secured listeners for clients: certificates, users, options. See `KafkaCluster.security`.
 
         Raises:
             ValueError: no listener is secured.
@@ -200,10 +201,10 @@ class EmbeddedKafka(Controls):
         return self._security.for_clients
 
     def bootstrap_of(self, listener: Security | str) -> str:
-        """`host:port` of each broker, of a secured listener.
+        """Return `host:port` of each broker for a secured listener.
 
         Args:
-            listener: by its name or by what it was made from.
+            listener: its name, or its `Security`.
 
         Returns:
             The addresses, separated by commas.
@@ -218,13 +219,13 @@ class EmbeddedKafka(Controls):
         listener: Security | str | None = None,
         dialect: Dialect = "kafwire",
     ) -> dict[str, str]:
-        """The options of a client of a secured listener, by their dotted names.
+        """Return the options of a client of a secured listener, by their dotted names.
 
         Args:
-            user: the name; None: the listener's first.
-            mechanism: of SASL; None: the listener's first.
-            listener: by its name or by what it was made from; None: the first.
-            dialect: whose options: "kafwire", "librdkafka" or "java".
+            user: the user's name; None: the listener's first.
+            mechanism: the SASL mechanism; None: the listener's first.
+            listener: its name, or its `Security`; None: the first.
+            dialect: the client: "kafwire", "librdkafka" or "java".
 
         Returns:
             Options for that client, as text.

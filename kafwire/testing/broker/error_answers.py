@@ -1,7 +1,7 @@
-"""Answers with an error in them, for any API: built from a request without its handler, or from a handler's answer.
+"""Responses with an error, for any API: built from a request without its handler, or from a handler's response.
 
-The error is where clients of that API look for it (`answer_levels.py`). One that is meant for some of a request's
-topics or partitions leaves the others to the handler.
+The error is where clients of that API look for it (`answer_levels.py`). An error for some of a request's topics or
+partitions leaves the others to the handler.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from kafwire.testing.broker.request import HANG_UP, NO_ANSWER, Answer, Request
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-FETCH_ERRORS = "fetch errors"  # the note by which Fetch's handler knows what fails: `ErrorPlace`
+FETCH_ERRORS = "fetch errors"  # the note in which Fetch's handler finds the failing places: `ErrorPlace`
 _IDENTITIES = ("name", "topic", "topic_name", "topic_id", "group_id", "transactional_id")
 NameOf = Callable[[uuid.UUID], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorPlace:
-    """An error, and whose it is. None: every topic's, every partition's."""
+    """An error, and the topic or partition that it is for. None: every topic, every partition."""
 
     code: int
     message: str | None = None
@@ -36,20 +36,20 @@ class ErrorPlace:
 
     @property
     def kind(self) -> str:
-        """TOPIC or PARTITION, if it is the error of one."""
+        """TOPIC or PARTITION, for an error of one of them."""
         if self.partition is not None:
             return PARTITION
         return "" if self.topic is None else TOPIC
 
     def concerns(self, topic: str | None, partition: int | None) -> bool:
-        """Whether it is meant for this one; None for what is not known yet, further inwards."""
+        """True if the error is for this place; None stands for a topic or partition that is not known yet."""
         return (self.topic is None or topic is None or self.topic == topic) and (
             self.partition is None or partition is None or self.partition == partition
         )
 
 
 def named(state: ClusterState) -> NameOf:
-    """The names of topics by their ids."""
+    """Return a function from topic ids to names."""
 
     def name_of(topic_id: uuid.UUID) -> str | None:
         topic = state.topics.by_id.get(topic_id)
@@ -59,7 +59,7 @@ def named(state: ClusterState) -> NameOf:
 
 
 def places_of(api: str, version: int, message: Any, name_of: NameOf) -> list[tuple[str, int | None]]:
-    """The topics and partitions that a request names: (topic, None) where it names no partition."""
+    """Return the topics and partitions that a request names: (topic, None) where it names no partition."""
     found: list[tuple[str, int | None]] = []
     if api == "AlterReplicaLogDirs":
         return [(topic.name, index) for each in message.dirs for topic in each.topics for index in topic.partitions]
@@ -82,7 +82,7 @@ def places_of(api: str, version: int, message: Any, name_of: NameOf) -> list[tup
 
 
 def fetched_places(state: ClusterState, request: Request) -> list[tuple[str, int | None]]:
-    """The partitions that a Fetch request is about: those that it names, and those of its session."""
+    """Return the partitions of a Fetch request: those that it names, and those of its session."""
     message, name_of = request.message, named(state)
     found = dict.fromkeys(places_of("Fetch", request.version, message, name_of))
     sessions: FetchSessions = state.part(FetchSessions)
@@ -97,7 +97,7 @@ def fetched_places(state: ClusterState, request: Request) -> list[tuple[str, int
 
 
 def answers_with(state: ClusterState, request: Request, error: ErrorPlace) -> bool:
-    """Whether a request is about what the error is meant for, and its answer has a place for it."""
+    """True if a request is about the error's place, and its response has a field for the error."""
     api, version = request.name, request.version
     depth = answer_levels.depth(api, version, error.code, kind=error.kind)
     if depth is None:
@@ -117,7 +117,7 @@ def answers_with(state: ClusterState, request: Request, error: ErrorPlace) -> bo
 
 
 def inject(state: ClusterState, request: Request, error: ErrorPlace) -> Answer | None:
-    """The answer with the error; None: what is left of the request goes to its handler, whose answer is edited."""
+    """Return the response with the error; None: the handler gets the rest of the request, whose response is edited."""
     api, version = request.name, request.version
     depth = answer_levels.depth(api, version, error.code, kind=error.kind)
     if depth is None:
@@ -135,7 +135,7 @@ def inject(state: ClusterState, request: Request, error: ErrorPlace) -> Answer |
     built, rest = _split(levels, request.message, kind, version, error, named(state))
     if api != "Metadata" and not any(rest.values()):
         if api == "Produce" and request.message.acks == 0:
-            return HANG_UP  # the only way to tell
+            return HANG_UP  # the only way to report the error
         answer = kind()
         setattr(answer, levels[0].answers, built)
         return answer
@@ -145,23 +145,23 @@ def inject(state: ClusterState, request: Request, error: ErrorPlace) -> Answer |
 
 
 def overwrite(state: ClusterState, request: Request, error: ErrorPlace) -> None:
-    """Have the error put into the handler's answer, when all that was asked for is done."""
+    """Put the error into the handler's response, after the request was executed."""
     api, version = request.name, request.version
     depth = answer_levels.depth(api, version, error.code, kind=error.kind)
     levels = answer_levels.path(api, version)[:depth]
 
     def edit(answer: Answer) -> Answer:
         if answer is NO_ANSWER:
-            return HANG_UP  # acks=0: the only way to tell
+            return HANG_UP  # acks=0: the only way to report the error
         return _overwrite(answer, levels, version, error, named(state))
 
     request.edits.append(edit)
 
 
 def error_answer(state: ClusterState, request: Request, error: ErrorPlace) -> Answer:
-    """The answer to a request for which nothing is done; HANG_UP: it has no place for an error.
+    """Return the response to a request that is not executed; HANG_UP: the response has no field for an error.
 
-    As Kafka's `getErrorResponse`: the error is at the top, or at all that is asked for.
+    As in Kafka's `getErrorResponse`, the error is at the top, or at all requested elements.
     """
     api, version = request.name, request.version
     kind = answer_levels.response_of(api)
@@ -182,9 +182,9 @@ def error_answer(state: ClusterState, request: Request, error: ErrorPlace) -> An
 def refuse_elements(
     request: Request, code_of: Callable[[Any], int], *, depth: int = 0, message: str | None = None
 ) -> Answer | None:
-    """Give elements of an API's array so many levels inwards the errors that `code_of` says; 0: none.
+    """Fail elements of the array `depth` levels inwards with the codes of `code_of`; code 0: no error.
 
-    The answer, if nothing is left; else None: the rest goes to the handler, whose answer is edited.
+    Return the response if no element is left. Else return None: the handler gets the rest, and its response is edited.
     """
     api, version = request.name, request.version
     kind, levels = answer_levels.response_of(api), answer_levels.path(api, version)
@@ -246,7 +246,7 @@ def _no_name(topic_id: uuid.UUID) -> None:
 
 
 def _is_known_later(levels: tuple[Level, ...], message: Any) -> bool:
-    """Whether the elements are known only when there is an answer: it does not name any, and means all."""
+    """True if only the response has the elements: the request names none, and means all."""
     if any(not level.asked for level in levels):
         return True
     first = [getattr(message, name) for name in levels[0].asked]
@@ -291,9 +291,9 @@ def _split(
     name_of: NameOf,
     topic: str | None = None,
 ) -> tuple[list[Any], dict[str, list[Any]]]:
-    """The answer's elements with the error, and the request's arrays without what they answer.
+    """Return the response's elements with the error, and the request's arrays without their counterparts.
 
-    `struct` is of the request; `kind` the class of what answers it.
+    `struct` is part of the request; `kind` is the class of its counterpart in the response.
     """
     level = levels[0]
     element_kind = next(each.struct for each in kind.__fields__ if each.name == level.answers)
@@ -323,7 +323,7 @@ def _split(
 
 
 def _answering(level: Level, kind: Any, element: Any, version: int) -> Any:
-    """The element of an answer for one of a request, without its results."""
+    """Return the response's element for one of a request, without its results."""
     answer = kind()
     for each in kind.__fields__:
         if version not in each.versions or each.name in (level.code, "error_message"):
@@ -341,7 +341,7 @@ def _answering(level: Level, kind: Any, element: Any, version: int) -> Any:
 
 
 def _is_same(kind: Any, element: Any, name: str) -> bool:
-    """Whether an array of a request has the same fields as that of the answer, which repeats it then."""
+    """True if an array of a request has the same fields as that of the response, which then repeats it."""
     asked: Any = next(each.struct for each in type(element).__fields__ if each.name == name)
     return kind is not None and asked is not None and kind.__slots__ == asked.__slots__
 
@@ -351,7 +351,7 @@ def _copy(struct: Any, changes: Mapping[str, Any]) -> Any:
     return type(struct)(**{**values, **changes})
 
 
-# --- into an answer
+# --- into a response
 
 
 def _mark(struct: Any, version: int, error: ErrorPlace, code: str, blank: Mapping[str, Any]) -> Any:
@@ -365,7 +365,7 @@ def _mark(struct: Any, version: int, error: ErrorPlace, code: str, blank: Mappin
 
 
 def _overwrite(answer: Answer, levels: tuple[Level, ...], version: int, error: ErrorPlace, name_of: NameOf) -> Answer:
-    """Put the error into an answer that the handler gave."""
+    """Put the error into a response of the handler."""
 
     def walk(struct: Any, levels: tuple[Level, ...], topic: str | None) -> None:
         level = levels[0]
@@ -389,7 +389,7 @@ def _overwrite(answer: Answer, levels: tuple[Level, ...], version: int, error: E
 
 
 def _merge(answer: Answer, levels: tuple[Level, ...], built: list[Any]) -> Answer:
-    """Put elements with errors beside those that the handler gave."""
+    """Put elements with errors beside those of the handler."""
 
     def walk(struct: Any, levels: tuple[Level, ...], built: list[Any]) -> None:
         elements = list(getattr(struct, levels[0].answers) or ())
@@ -402,7 +402,7 @@ def _merge(answer: Answer, levels: tuple[Level, ...], built: list[Any]) -> Answe
         setattr(struct, levels[0].answers, elements)
 
     if answer is NO_ANSWER:
-        return HANG_UP  # acks=0: the only way to tell
+        return HANG_UP  # acks=0: the only way to report the error
     if isinstance(answer, Struct):
         walk(answer, levels, built)
     return answer

@@ -1,4 +1,4 @@
-"""What is forgotten when it has not been used for long: the scheduled looks for it, each at its own interval."""
+"""Expiry of unused state: scheduled checks, each at its own interval."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 class Expiry:
-    """The looks. Nothing is due while there is nothing that could be forgotten."""
+    """The checks. No check is due while there is no state that could expire."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._waiting: set[str] = set()
 
     def add(self, interval: str, look: Callable[[], bool]) -> Callable[[], None]:
-        """Look at this interval, a broker's option, as long as `look` returns that something is left.
+        """Call `look` at this interval, a broker option, as long as it returns True: state is left.
 
         Returns:
-            What is to be called when there is something that could be forgotten.
+            A function to call when there is state that could expire.
         """
 
         def due() -> None:
@@ -37,7 +37,7 @@ class Expiry:
 
 
 class ProducerExpiry:
-    """Has leaders forget the producers that have written nothing for `producer.id.expiration.ms`."""
+    """Makes leaders forget the producers without a record for `producer.id.expiration.ms`."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state

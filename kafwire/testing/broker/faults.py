@@ -1,10 +1,10 @@
-"""Fault scripts: what a cluster does wrong next, and to whom.
+"""Fault scripts: the next faults of a cluster, and the requests that meet them.
 
     faults = state.part(Faults)
     faults.fail_next("Produce", "NOT_ENOUGH_REPLICAS", times=2, topic="flights")
 
-Faults are tried in the order in which they were made. A request meets any number of delays, and then at most one other
-fault. Requests that a fault is not meant for are served, and do not count.
+Faults are tried in the order in which they were added. A request meets any number of delays, and then at most one other
+fault. Other requests are served, and do not count.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from kafwire.testing.broker.request import HANG_UP, LATER, Answer, Request
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-# One of Kafka's names of APIs, or several.
+# One or several of Kafka's names of APIs.
 Apis = str | Collection[str]
 
 
 class Whose(TypedDict, total=False):
-    """Whose requests are meant. What is not given does not matter.
+    """The requests that a fault is for. A missing field matches all.
 
-    Those that name a topic, or a partition of that number; those to a broker; those of a client.
+    Requests that name a topic, or a partition of that number; requests to a broker; requests of a client.
     """
 
     topic: str
@@ -49,11 +49,11 @@ class Whose(TypedDict, total=False):
     client_id: str
 
 
-_MET = "delays"  # the note of the delays that a request has met
+_MET = "delays"  # the note with the delays that a request has met
 
 
 class Action(Enum):
-    """What a fault does."""
+    """The effect of a fault."""
 
     FAIL = "fails with"
     DROP_RESPONSE = "response dropped"
@@ -64,7 +64,7 @@ class Action(Enum):
 
 @dataclass(slots=True, eq=False)
 class Fault:
-    """One line of a script. `times_left`: None for a fault without end. `times`: how often it was met so far."""
+    """One line of a script. `times_left`: None for a fault without end. `times`: the requests that have met it."""
 
     action: Action
     apis: tuple[str, ...]
@@ -74,7 +74,7 @@ class Fault:
     node: int | None = None
     client_id: str | None = None
     error: ErrorPlace | None = None
-    is_executed: bool = False  # what is answered with the error
+    is_executed: bool = False  # the request, before its error response
     delay_ms: float = 0.0
     times: int = 0
     held: list[Request] = field(default_factory=list)
@@ -91,13 +91,13 @@ class Fault:
 class Faults:
     """The fault script of a cluster; `state.part(Faults)`.
 
-    All faults take what `Whose` has.
+    All faults take the fields of `Whose`.
     """
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.script: list[Fault] = []
-        self.watchers: list[Callable[[Fault], None]] = []  # told when a fault is met
+        self.watchers: list[Callable[[Fault], None]] = []  # called when a request meets a fault
         state.interceptors.append(self._intercept)
 
     # --- the script
@@ -112,16 +112,16 @@ class Faults:
         executed: bool = False,
         **whose: Unpack[Whose],
     ) -> Fault:
-        """Answer the next requests with an error, and do nothing else for them.
+        """Fail the next requests with an error, without executing them.
 
-        With `topic` or `partition`, what else these requests ask for is done.
+        With `topic` or `partition`, the broker executes the rest of these requests.
 
         Args:
-            api: one of Kafka's names, such as `Produce`, or several.
+            api: one or several of Kafka's names, such as `Produce`.
             error: one of Kafka's names, such as `NOT_ENOUGH_REPLICAS`, or its number.
-            times: how many requests; None: all, until `clear`.
-            message: what the broker says about it, in answers that have room for words.
-            executed: do all that they ask for first, as a broker that waits in vain for its followers.
+            times: the number of requests; None: all, until `clear`.
+            message: the error message, in responses that have a field for it.
+            executed: execute the requests first, as a broker that waits in vain for its followers.
             whose: see `Whose`.
 
         Raises:
@@ -135,7 +135,7 @@ class Faults:
             versions = range(kind.min_version, kind.max_version + 1)
             if all(answer_levels.depth(each, version, code, kind=place.kind) is None for version in versions):
                 of = f" of a {place.kind}" if place.kind else ""
-                raise ValueError(f"an answer to {each} has no place for the error{of}")
+                raise ValueError(f"the response of {each} has no field for the error{of}")
         fault.error, fault.is_executed = place, executed
         return self._add(fault)
 
@@ -146,7 +146,7 @@ class Faults:
         times: int | None = 1,
         **whose: Unpack[Whose],
     ) -> Fault:
-        """Do what the next requests ask for, and close the connection instead of the answer."""
+        """Execute the next requests, and close the connection instead of a response."""
         return self._add(self._make(Action.DROP_RESPONSE, api, times, whose))
 
     def hang_up(
@@ -156,7 +156,7 @@ class Faults:
         times: int | None = 1,
         **whose: Unpack[Whose],
     ) -> Fault:
-        """Close the connection on the next requests, and do nothing for them."""
+        """Close the connection on the next requests, without executing them."""
         return self._add(self._make(Action.HANG_UP, api, times, whose))
 
     def delay(
@@ -167,7 +167,7 @@ class Faults:
         times: int | None = None,
         **whose: Unpack[Whose],
     ) -> Fault:
-        """Do what requests ask for, and answer so much later; later requests of the connection wait, too."""
+        """Execute requests, and delay their responses; later requests of the connection wait too."""
         fault = self._make(Action.DELAY, api, times, whose)
         fault.delay_ms = seconds * 1000.0
         return self._add(fault)
@@ -177,11 +177,11 @@ class Faults:
         api: Apis,
         **whose: Unpack[Whose],
     ) -> Fault:
-        """Do nothing for requests until `release`; later requests of their connections wait, too."""
+        """Hold requests until `release`; later requests of their connections wait too."""
         return self._add(self._make(Action.HOLD, api, None, whose))
 
     def release(self, fault: Fault) -> None:
-        """A fault ends; what it has held is served, in the order in which it came."""
+        """End a fault, and serve its held requests in the order in which they came."""
         if fault in self.script:
             self.script.remove(fault)
         held, fault.held = fault.held, []
@@ -190,30 +190,30 @@ class Faults:
                 self._state.handle(request)
 
     def clear(self) -> None:
-        """All faults end. Leaders, coordinators and brokers stay where and as they are."""
+        """End all faults. Leaders, coordinators and brokers stay as they are."""
         for fault in list(self.script):
             self.release(fault)
 
     # --- the cluster
 
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Another broker leads a partition; -1: nobody does."""
+        """Make another broker the leader of a partition; -1: no broker leads it."""
         self._check_node(node, allows_nobody=True)
         self._state.move_leader(topic, partition, node)
 
     def move_coordinator(self, group: str, node: int) -> None:
-        """Another broker coordinates a group or a transactional id; -1: nobody does."""
+        """Make another broker the coordinator of a group or a transactional id; -1: no broker coordinates it."""
         self._check_node(node, allows_nobody=True)
         self._state.move_coordinator(group, node)
 
     def stop_node(self, node: int, *, clean: bool = True) -> None:
-        """A broker is gone; others lead its partitions, where they have replicas."""
+        """Stop a broker; other replicas lead its partitions."""
         self._check_node(node)
         if self._state.nodes[node].is_up:
             self._state.stop(node, clean=clean)
 
     def start_node(self, node: int) -> None:
-        """A broker is back."""
+        """Start a broker again."""
         self._check_node(node)
         if not self._state.nodes[node].is_up:
             self._state.start(node)
@@ -260,7 +260,7 @@ class Faults:
             request.name not in fault.apis
             or (fault.node is not None and fault.node != request.node)
             or (fault.client_id is not None and fault.client_id != request.client_id)
-            or fault in request.notes.get(_MET, ())  # one that was held is handled again
+            or fault in request.notes.get(_MET, ())  # a held request is handled again
         ):
             return False
         if fault.error is not None:
@@ -296,7 +296,7 @@ class Faults:
 
 
 def apis_of(api: Apis) -> tuple[str, ...]:
-    """The names of APIs that are served. Raises `ValueError` for others."""
+    """Return the names of served APIs. Raises `ValueError` for others."""
     names = (api,) if isinstance(api, str) else tuple(api)
     served = {each.name for each in dispatch.served().values()}
     for name in names:
@@ -308,7 +308,7 @@ def apis_of(api: Apis) -> tuple[str, ...]:
 
 
 def error_of(error: ErrorCode | str | int) -> ErrorCode:
-    """The error of a name or a number. Raises `ValueError` for others."""
+    """Return the error of a name or a number. Raises `ValueError` for others."""
     if isinstance(error, str):
         if error not in ErrorCode.__members__:
             raise ValueError(_unknown("error", error, ErrorCode.__members__))

@@ -1,4 +1,4 @@
-"""Frames to requests, and answers to frames. What cannot be read is an error of the connection, as it is with Kafka."""
+"""Frames to requests, and responses to frames. A frame that cannot be decoded ends the connection, as in Kafka."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as BytesLike
 
 API_VERSIONS = 18
-BARE = -1  # the version of a token of SASL that no request is around (SaslHandshake 0)
+BARE = -1  # the version of a SASL token without a request around it (SaslHandshake 0)
 _HEAD = struct.Struct(">hhi")
-# What is encoded in the place of records that lie in a file; nobody who chooses other bytes of an answer knows it.
+# Encoded in the place of records in a file. It is random, so no client can put the same bytes into a response.
 _STAND_IN = os.urandom(32)
 MAX_TEXT = 0x7FFF
-_API_VERSIONS_REFUSED = 0  # the version of an answer to a version of ApiVersions that is not known (KIP-511)
+_API_VERSIONS_REFUSED = 0  # the version of the response to an unknown version of ApiVersions (KIP-511)
 
 
 def read_request(connection: Connection, frame: BytesLike) -> Request:
-    """Read a frame, without its size. Raises `ProtocolError` for what no broker answers: it closes the connection."""
+    """Decode a frame, without its size. Raises `ProtocolError` for a frame that closes the connection."""
     view = memoryview(frame).cast("B")
     if connection.login is not None and connection.login.expects_bare_token:
         return Request(connection, protocol.SaslAuthenticateRequest(auth_bytes=bytes(view)), BARE, size=len(view))
@@ -44,19 +44,19 @@ def read_request(connection: Connection, frame: BytesLike) -> Request:
         raise ProtocolError(f"{its.name} is served in versions {low} to {high}, not {version}", api=its.name)
     header_version = 2 if version >= kind.flexible_from else 1
     header, used = protocol.RequestHeader.plan(header_version).decode_prefix(view)
-    # What is left over is ignored, as Kafka does: librdkafka asks for all topics with some bytes too many.
+    # Bytes left over are ignored, as in Kafka: librdkafka requests all topics with some bytes too many.
     message, _ = kind.plan(version).decode_prefix(view[used:])
     return Request(connection, message, version, correlation_id, header.client_id, size=len(view))
 
 
 def write_response(request: Request, answer: Any) -> bytes:
-    """The frame of an answer, without its size."""
+    """Return the frame of a response, without its size."""
     pieces = write_pieces(request, answer)
     return b"".join(read_span(each) if isinstance(each, FileSpan) else each for each in pieces)
 
 
 def write_pieces(request: Request, answer: Any) -> list[bytes | FileSpan]:
-    """The frame of an answer, without its size: records that lie in files are not read, but stand there as spans."""
+    """Return the frame of a response, without its size; records in files stay spans, and are not read."""
     parts = _parts_with_spans(answer)
     if not parts:
         return [_encode(request, answer)]
@@ -82,7 +82,7 @@ def write_pieces(request: Request, answer: Any) -> list[bytes | FileSpan]:
 
 
 def has_long_text(struct: Any) -> bool:
-    """Whether an answer has a text that is too long for a message, such as what is said of a long name."""
+    """True if a response has a text that is too long for a message, such as an error about a long name."""
     for each in struct.__fields__:
         value = getattr(struct, each.name)
         for element in value if isinstance(value, list) else (value,):
@@ -101,7 +101,7 @@ def _parts_with_spans(answer: Any) -> list[Any]:
 
 
 def _length(size: int, *, is_flexible: bool) -> bytes:
-    """How a message states the length of records."""
+    """Return the length of records as a message encodes it."""
     if not is_flexible:
         return size.to_bytes(4, "big")
     size += 1

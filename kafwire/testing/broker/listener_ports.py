@@ -19,14 +19,14 @@ class ListenerPorts:
 
     Args:
         names: the listeners, in order.
-        nodes: how many brokers.
-        ports: of the first broker: one number for the first listener, with the other brokers' ports and then the other
-            listeners' behind it; or a number by each listener's name. 0: free ones.
-        advertised: the first port that listeners advertise, with the others behind it in the same order; None: the
-            ports that are open.
+        nodes: the number of brokers.
+        ports: the first broker's ports: one number for the first listener, with the other brokers' ports and then the
+            other listeners' after it; or a number for each listener's name. 0: free ports.
+        advertised: the first port that listeners advertise, with the others after it in the same order; None: the open
+            ports.
 
     Raises:
-        ValueError: a port does not exist, two listeners have one, or a name is no listener's.
+        ValueError: a port is invalid, two listeners have the same port, or a name is no listener's.
     """
 
     names: Sequence[str]
@@ -54,19 +54,19 @@ class ListenerPorts:
         return self.names.index(name) * self.nodes + node
 
     def opened(self, name: str, node: int) -> int:
-        """The port of a listener of the broker that is the `node`th, from 0; 0: a free one."""
+        """Return the port of a listener of the `node`th broker, from 0; 0: a free one."""
         if isinstance(self.ports, Mapping):
             first = self.ports.get(name, 0)
             return first + node if first else 0
         return self.ports + self._index(name, node) if self.ports else 0
 
     def to_advertise(self, name: str, node: int, opened: int) -> int:
-        """The port that a listener advertises after it opened `opened`."""
+        """Return the port that a listener advertises after it opened `opened`."""
         return opened if self.advertised is None else self.advertised + self._index(name, node)
 
 
 def parse_advertised(text: str) -> tuple[str, int | None]:
-    """Host and port of `HOST[:PORT]`; None: no port is given. Raises `ValueError` for any other text."""
+    """Return host and port of `HOST[:PORT]`; None: no port is given. Raises `ValueError` for any other text."""
     if "://" in text or "," in text:
         raise ValueError(f"{text!r} is not HOST[:PORT]: one address, without a protocol")
     ((host, port),) = parse_servers(text)
@@ -75,5 +75,5 @@ def parse_advertised(text: str) -> tuple[str, int | None]:
 
 
 def advertised_host(host: str) -> str:
-    """The host that listeners advertise by default: localhost for an address that only listens."""
+    """Return the host that listeners advertise by default: localhost for an address that only listens."""
     return "localhost" if host in _EVERYWHERE else host

@@ -1,7 +1,7 @@
-"""The syntax of RE2, as a tree: sequences are lists, alternatives tuples. It knows nothing of matching.
+"""A parser of RE2's syntax. Its tree has lists for sequences and tuples for alternatives; it knows nothing of matching.
 
-See RE2's syntax (github.com/google/re2/wiki/Syntax). What decides only where a group lies (captures, laziness) is read
-and dropped: patterns match whole texts. Back-references and looking around are not in RE2's syntax, and are refused.
+See RE2's syntax (github.com/google/re2/wiki/Syntax). The parser drops captures and laziness, as patterns match whole
+texts. RE2's syntax has no back-references and lookarounds, so the parser refuses them.
 """
 
 from __future__ import annotations
@@ -40,29 +40,29 @@ _CONTROLS = {"a": "\a", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
 class PatternError(ValueError):
-    """A text is no pattern; the message says what is wrong with it."""
+    """A text is no valid pattern; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """A character that a class matches."""
+    """One character of a class."""
 
     expression: re.Pattern[str]
 
     def passes(self, char: str) -> bool:
-        """Whether a character is one of these."""
+        """True if the class has this character."""
         return self.expression.match(char) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """A place in the text: `^`, `$`, or `b` and `B` for the border of a word and none."""
+    """A place in the text: `^`, `$`, or `b` and `B` for a word boundary and no word boundary."""
 
     kind: str
     by_line: bool = False
 
     def holds(self, before: str, after: str) -> bool:
-        """Whether it holds between two characters, which are empty at the text's ends."""
+        """True if the assertion holds between two characters, which are empty at the text's ends."""
         if self.kind == "^":
             return not before or (self.by_line and before == "\n")
         if self.kind == "$":
@@ -72,7 +72,7 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A part, as often as that; None: without an end."""
+    """A part with its least and most repetitions; `most` None: no limit."""
 
     part: Node
     least: int
@@ -83,10 +83,10 @@ Node: TypeAlias = "Character | Assertion | Repeat | list[Node] | tuple[Node, ...
 
 
 def parse(text: str) -> Node:
-    """The tree of a pattern.
+    """Return the tree of a pattern.
 
     Raises:
-        PatternError: it is none.
+        PatternError: the pattern is invalid.
     """
     if len(text) > MOST_TEXT:
         raise PatternError("expression is too large")
@@ -165,7 +165,7 @@ class _Parser:
         least = int(match[1])
         return least, (int(match[3]) if match[3] else None) if match[2] else least
 
-    # --- what is repeated
+    # --- atoms
 
     def _atom(self, depth: int) -> Node:
         begin = self._at
@@ -202,7 +202,7 @@ class _Parser:
         self._flags = (self._flags | frozenset(on)) - frozenset(off)
 
     def _quoted(self) -> list[Node]:
-        r"""The characters between `\Q` and `\E`."""
+        r"""Return the characters between `\Q` and `\E`."""
         end = self._text.find("\\E", self._at)
         quoted = self._text[self._at + 2 : end if end >= 0 else None]
         self._at = end + 2 if end >= 0 else len(self._text)
@@ -216,7 +216,7 @@ class _Parser:
         return self._test(self._escaped())
 
     def _escaped(self) -> str:
-        """One character or class behind a backslash, as Python writes it, in a class and outside of one."""
+        """Return one character or class after a backslash, in Python's syntax, inside a class and outside."""
         following = self._text[self._at + 1 : self._at + 2]
         if not following:
             raise PatternError("trailing \\")
@@ -257,7 +257,7 @@ class _Parser:
         return self._test(f"{text}]", self._text[begin : self._at])
 
     def _range(self) -> str:
-        """A part of a class: a character, a range of them, or a class within it."""
+        """Return a part of a class: a character, a range of them, or a class within it."""
         first = self._member()
         if not self._text.startswith("-", self._at) or self._text.startswith("]", self._at + 1):
             return first

@@ -1,8 +1,8 @@
-"""Client quotas: what may be produced and fetched in a second, by user and client id (KIP-13, KIP-55, KIP-546).
+"""Client quotas: bytes produced and fetched per second, by user and client id (KIP-13, KIP-55, KIP-546).
 
-Rates are measured as Kafka does: 11 samples of a second. Who is above a quota is told to wait, and is not read from
-meanwhile, until the rate is at the quota again. `request_percentage`, `controller_mutation_rate` and
-`connection_creation_rate` are kept and described, and limit nothing.
+Rates are measured as in Kafka: 11 samples of a second. A client above a quota gets a throttle time, and the broker does
+not read from its connection meanwhile, until the rate is at the quota again. `request_percentage`,
+`controller_mutation_rate` and `connection_creation_rate` are stored and described, and limit nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Entity = frozenset[tuple[str, str | None]]
 
 
 def entity(names: Mapping[str, str | None]) -> Entity:
-    """An entity by its names."""
+    """Return the entity of these types and names."""
     return frozenset(names.items())
 
 
@@ -44,14 +44,14 @@ class Rate:
     samples: deque[_Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES + 1))
 
     def add(self, amount: float, now_ms: float) -> None:
-        """Count an amount; one below 0 takes back."""
+        """Add an amount; a negative one takes back."""
         if not self.samples or now_ms - self.samples[-1].began_ms >= SAMPLE_MS:
             self.samples.append(_Sample(now_ms, now_ms))
         self.samples[-1].total += amount
         self.samples[-1].last_ms = now_ms
 
     def measure(self, now_ms: float) -> tuple[float, float]:
-        """The amount of a second, and over how many milliseconds it is measured."""
+        """Return the amount per second, and the milliseconds over which it is measured."""
         while self.samples and now_ms - self.samples[0].last_ms >= SAMPLES * SAMPLE_MS:
             self.samples.popleft()
         elapsed = now_ms - self.samples[0].began_ms if self.samples else 0.0
@@ -59,13 +59,13 @@ class Rate:
         return sum(each.total for each in self.samples) / elapsed * 1000.0, elapsed
 
     def excess_ms(self, quota: float, now_ms: float) -> int:
-        """How long to wait until the rate is at the quota; 0: it is not above it."""
+        """Return the milliseconds until the rate is at the quota; 0: it is not above it."""
         rate, elapsed = self.measure(now_ms)
         return round((rate - quota) / quota * elapsed) if rate > quota else 0
 
 
 class Quotas:
-    """The quotas of a cluster, and what each client has used of each broker's: `state.part(Quotas)`."""
+    """The quotas of a cluster, and each client's use of each broker: `state.part(Quotas)`."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -73,7 +73,7 @@ class Quotas:
         self._rates: dict[tuple[int, str, Entity], Rate] = {}
 
     def set(self, names: Mapping[str, str | None], values: Mapping[str, float | None]) -> None:
-        """Set quotas of an entity, by their keys; None takes one away."""
+        """Set quotas of an entity, by their keys; None removes one."""
         who = entity(names)
         kept = self.values.setdefault(who, {})
         for key, value in values.items():
@@ -86,7 +86,7 @@ class Quotas:
             del self.values[who]
 
     def limit(self, request: Request, key: str) -> tuple[float, Entity] | None:
-        """The quota that a request's client has, and who shares it; None: none."""
+        """Return the quota of a request's client, and the entity that shares it; None: none."""
         if not self.values:
             return None
         user = request.connection.principal.partition(":")[2]
@@ -97,7 +97,7 @@ class Quotas:
         return None
 
     def use(self, request: Request, key: str, amount: float) -> int:
-        """Count what a request uses. Returns for how many milliseconds its client is throttled."""
+        """Count a request's use. Return the milliseconds for which its client is throttled."""
         found = self.limit(request, key)
         if found is None:
             return 0
@@ -107,20 +107,20 @@ class Quotas:
         return rate.excess_ms(quota, self._state.now_ms)
 
     def fetch(self, request: Request, size: int) -> int:
-        """Count an answer to a Fetch, unless it is to be empty: returns for how long its client is throttled."""
+        """Count a Fetch response, unless it must be empty. Return the milliseconds of its client's throttle."""
         throttle_ms = self.use(request, FETCHED, size)
         if throttle_ms:
             self.use(request, FETCHED, -size)
         return throttle_ms
 
     def most_bytes(self, request: Request) -> float:
-        """The largest answer to a Fetch that is not throttled for ever."""
+        """Return the largest Fetch response that is not throttled for ever."""
         found = self.limit(request, FETCHED)
         return float("inf") if found is None else found[0] * (SAMPLES - 1) * SAMPLE_MS / 1000.0
 
 
 def _candidates(user: str, client: str) -> Iterator[tuple[dict[str, str | None], dict[str, str | None]]]:
-    """Whose quotas are looked at, in this order, and who shares each."""
+    """Yield the entities whose quotas count, in this order, and the entities that share each."""
     both: dict[str, str | None] = {USER: user, CLIENT_ID: client}
     yield both, both
     yield {USER: user, CLIENT_ID: None}, both

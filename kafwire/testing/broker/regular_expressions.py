@@ -1,8 +1,8 @@
-r"""Regular expressions that clients send to a broker: RE2's syntax and results, in time that no pattern can blow up.
+r"""Regular expressions of clients' requests: RE2's syntax and results, in bounded time for any pattern.
 
-Kafka matches them by RE2. With google-re2 installed (`pip install kafwire[re2]`) this module does too. Without it, the
-states of all ways through the pattern advance together over the text, so that nothing is tried twice; each state that
-advances is a step, and a look has a bounded number of them. Unicode classes (`\p`) need google-re2.
+Kafka matches them by RE2. With google-re2 installed (`pip install kafwire[re2]`), this module uses it too. Otherwise it
+advances the states of all paths through the pattern together over the text, so it tries no path twice. Each state that
+advances is a step, and a search has a limit of steps. Unicode classes (`\p`) need google-re2.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Pattern", "PatternError", "matching"]
 
 MOST_STATES = 50_000  # of one pattern
-MOST_STEPS = 300_000  # of one look, for all patterns and texts of it
+MOST_STEPS = 300_000  # of one search, for all its patterns and texts
 
 _log = logging.getLogger(__name__)
 
@@ -40,10 +40,10 @@ class Pattern:
     """A pattern that matches whole texts.
 
     Args:
-        text: in RE2's syntax.
+        text: the pattern, in RE2's syntax.
 
     Raises:
-        PatternError: it is none, or larger than a broker takes.
+        PatternError: the pattern is invalid, or larger than a broker accepts.
     """
 
     def __init__(self, text: str) -> None:
@@ -62,17 +62,17 @@ class Pattern:
             raise PatternError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
 
     def matches(self, text: str, budget: Budget) -> bool:
-        """Whether the whole text matches. Raises `OutOfStepsError`."""
+        """True if the whole text matches. Raises `OutOfStepsError`."""
         if self._program is None:
             return self._re2.fullmatch(text) is not None
         return self._program.matches(text, budget)
 
 
 def matching(patterns: Iterable[Pattern], texts: Sequence[str]) -> dict[str, frozenset[str]]:
-    """The texts that match each pattern, by its text.
+    """Return the texts that match each pattern, by its text.
 
-    All patterns share one budget of steps. A pattern that exceeds it has the texts that matched until then, and a
-    warning names it.
+    All patterns share one budget of steps. For a pattern that exceeds it, the result has the matches until then, and a
+    warning names the pattern.
     """
     budget = Budget(MOST_STEPS)
     return {each.text: frozenset(_found(each, texts, budget)) for each in patterns}
@@ -84,12 +84,12 @@ def _found(pattern: Pattern, texts: Sequence[str], budget: Budget) -> Iterator[s
             if pattern.matches(text, budget):
                 yield text
     except OutOfStepsError:
-        message = "the pattern %.200r takes more than %d steps, and not all names were looked at: install kafwire[re2]"
+        message = "the pattern %.200r takes more than %d steps, so some names were not tried: install kafwire[re2]"
         _log.warning(message, pattern.text, MOST_STEPS)
 
 
 class OutOfStepsError(Exception):
-    """A look has used up its steps."""
+    """A search has used up its steps."""
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ class Budget:
 
 @dataclass(slots=True)
 class _State:
-    """Continues at `following`: after a character that passes `test`, where `assertion` holds, or at once."""
+    """A state that continues at `following`: after a character of `test`, where `assertion` holds, or at once."""
 
     following: tuple[int, ...]
     test: Character | None = None
@@ -116,7 +116,7 @@ class _State:
 
 @dataclass(slots=True)
 class Program:
-    """The states of a pattern. Sets of them that were reached before are remembered with what follows them."""
+    """The states of a pattern. Known sets of states are cached with the sets after each character."""
 
     root: Node
     _states: list[_State] = field(default_factory=list)
@@ -133,7 +133,7 @@ class Program:
         return len(self._states) - 1
 
     def _build(self, node: Node, end: int) -> int:
-        """Add the states of a part that continues at `end`. Returns where it begins."""
+        """Add the states of a part that continues at `end`. Return its first state."""
         match node:
             case Character():
                 return self._add(_State((end,), test=node))
@@ -162,7 +162,7 @@ class Program:
         return end
 
     def matches(self, text: str, budget: Budget) -> bool:
-        """Whether the whole text matches. Raises `OutOfStepsError`."""
+        """True if the whole text matches. Raises `OutOfStepsError`."""
         states, before = frozenset([self._start]), ""
         for char in (*text, ""):
             budget.use(1)
@@ -176,7 +176,7 @@ class Program:
         return True
 
     def _advance(self, states: frozenset[int], before: str, char: str, budget: Budget) -> frozenset[int]:
-        """The states behind a character; behind the text's end: some, if it matches."""
+        """Return the states after a character; after the text's end: any state, if it matches."""
         seen, left = set(states), list(states)
         found: set[int] = set()
         while left:

@@ -1,4 +1,4 @@
-"""A request as a broker sees it, the connection that it came on, and what may be given instead of an answer."""
+"""A request at a broker, its connection, and the values that replace a response."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 
-# A response message, LATER, NO_ANSWER, HANG_UP (see below), or the bytes that follow the correlation id.
+# A response message, LATER, NO_ANSWER, HANG_UP (see below), or the bytes after the correlation id.
 Answer = Any
 
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """What a broker knows of one connection. `listener`: the name of the one that accepted it."""
+    """A broker's state of one connection. `listener`: the name of the listener that accepted it."""
 
     number: int
     node: int
     listener: str = "PLAINTEXT"
     peer: str = "127.0.0.1"
     principal: str = ANONYMOUS
-    is_ready: bool = True  # whether requests other than those of SASL are served
-    login: Any = None  # how far it has authenticated by SASL, see `login.py`
-    session_ends_ms: float | None = None  # when it has to authenticate again (KIP-368)
-    closes: bool = False  # once its next answer is sent
+    is_ready: bool = True  # True if requests other than those of SASL are served
+    login: Any = None  # its progress of SASL authentication, see `login.py`
+    session_ends_ms: float | None = None  # the time by which it must authenticate again (KIP-368)
+    closes: bool = False  # closes after its next response
     client_software: tuple[str, str] = ("unknown", "unknown")
     is_open: bool = True
 
@@ -43,10 +43,10 @@ class Request:
     client_id: str | None = None
     at_ms: float = 0.0
     size: int = 0  # bytes of its frame
-    delay_ms: float = 0.0  # how much later its answer is sent, by a fault script
-    edits: list[Callable[[Answer], Answer]] = field(default_factory=list)  # what fault scripts make of its answer
-    seen: SeenRequest | None = None  # what the log of requests has of it
-    notes: dict[str, Any] = field(default_factory=dict)  # what interceptors remember of it
+    delay_ms: float = 0.0  # the delay of its response, by a fault script
+    edits: list[Callable[[Answer], Answer]] = field(default_factory=list)  # changes of fault scripts to its response
+    seen: SeenRequest | None = None  # its entry in the log of requests
+    notes: dict[str, Any] = field(default_factory=dict)  # notes of interceptors
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ class Request:
 
     @property
     def node(self) -> int:
-        """The broker that was asked."""
+        """The broker that received it."""
         return self.connection.node
 
 
@@ -67,8 +67,8 @@ class _Instead:
         return self._name
 
 
-# What a handler returns when the answer comes later, by `ClusterState.reply`.
+# A handler returns this if the response comes later, by `ClusterState.reply`.
 LATER: Final = _Instead("LATER")
-# What a driver is given in the place of an answer: there is none (acks=0, or a fault); the connection is closed.
+# A driver gets these in place of a response: none follows (acks=0, or a fault); the connection is closed.
 NO_ANSWER: Final = _Instead("NO_ANSWER")
 HANG_UP: Final = _Instead("HANG_UP")

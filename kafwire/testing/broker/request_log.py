@@ -1,4 +1,4 @@
-"""What the brokers of a cluster have been asked, the newest last, for tests to look at."""
+"""The requests to the brokers of a cluster, the newest last, for tests."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.topics.topics import Topics
 
 MAX_REQUESTS = 10_000
-MAX_BYTES = 32 << 20  # of frames: the log holds on to the records in them
+MAX_BYTES = 32 << 20  # of frames, as the log keeps their records in memory
 
 
 @dataclass(slots=True, eq=False)
 class SeenRequest:
     """A request that a broker has received."""
 
-    number: int  # from 1, in the order in which they came, over all brokers
+    number: int  # from 1, in the order of arrival, over all brokers
     api: str  # such as `Produce`
     version: int
     node: int
     client_id: str | None
-    principal: str  # who asked, as far as that was known then
-    connection: int  # the number of its connection, counted from 1 over all brokers
-    at: float  # seconds since the brokers began
-    message: Any  # the request itself, of `kafwire.protocol`
-    fault: str = ""  # what a fault script did with it
+    principal: str  # the user of the connection at that time
+    connection: int  # the connection's number
+    at: float  # seconds since the start of the brokers
+    message: Any  # the request, a class of `kafwire.protocol`
+    fault: str = ""  # the fault that was applied to it
     _topics: Topics | None = field(default=None, repr=False)
 
     @property
     def partitions(self) -> list[tuple[str, int | None]]:
-        """The topics and partitions that it names: (topic, None) where it names no partition."""
+        """The topics and partitions of the request; (topic, None) if it names no partition."""
         from kafwire.testing.broker.error_answers import places_of
 
         return places_of(self.api, self.version, self.message, self._name_of)
 
     @property
     def topics(self) -> list[str]:
-        """The topics that it names, each once."""
+        """The topics of the request, each once."""
         return list(dict.fromkeys(topic for topic, _ in self.partitions))
 
     def _name_of(self, topic_id: uuid.UUID) -> str | None:
@@ -57,13 +57,13 @@ class SeenRequest:
             f"broker {self.node}",
             f"connection {self.connection}",
             f"{self.api} v{self.version}",
-            f"of {self.client_id or 'nobody'}",
+            f"of {self.client_id or 'an unnamed client'}",
         ]
         return "  ".join([*parts, *([about] if about else []), *([f"[{self.fault}]"] if self.fault else [])])
 
 
 class RequestLog:
-    """The last requests: at most so many, and at most so many bytes of frames."""
+    """The last requests, limited by number and by bytes of frames."""
 
     def __init__(self, topics: Topics, *, max_requests: int = MAX_REQUESTS, max_bytes: int = MAX_BYTES) -> None:
         self.watchers: list[Callable[[SeenRequest], None]] = []
@@ -80,7 +80,7 @@ class RequestLog:
         return (seen for seen, _ in self._seen)
 
     def add(self, request: Request) -> None:
-        """A request has been received."""
+        """Add a received request."""
         connection = request.connection
         seen = SeenRequest(
             next(self._numbers),
@@ -104,7 +104,7 @@ class RequestLog:
             watcher(seen)
 
     def clear(self) -> None:
-        """Forget them all. Their numbers go on."""
+        """Remove all requests. Their numbers go on."""
         self._seen.clear()
         self._bytes = 0
 
@@ -117,7 +117,7 @@ class RequestLog:
         topic: str | None = None,
         after: int = 0,
     ) -> list[SeenRequest]:
-        """Those of some APIs (none named: of all), to a broker, of a client, that name a topic; `after` a number."""
+        """Return requests of some APIs (none: all), to a broker, of a client, that name a topic; `after` a number."""
         return [
             seen
             for seen, _ in self._seen

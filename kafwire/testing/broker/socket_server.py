@@ -1,7 +1,7 @@
 """Sockets around a `ClusterState`: one thread, one selector, no decision.
 
-A connection's requests are handled one after the other, as a Kafka broker does: the next one is looked at when the last
-one is answered, and not before a throttle time has passed (KIP-219).
+A connection's requests are handled one after the other, as in Kafka: the next one is handled after the response to the
+last one, and not before a throttle time has passed (KIP-219).
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ _log = logging.getLogger("kafwire.testing.broker")
 
 SIZE_BYTES = 4
 SCRATCH_BYTES = 256 << 10
-FRAME_BYTES = 1 << 20  # room for a frame at first: it takes more as more of it comes
-TURN_BYTES = 8 << 20  # read from one connection before others have their turn
-BACKLOG = 2  # requests that are read ahead of the one that is being served
-SLICES = 64  # of one sendmsg
+FRAME_BYTES = 1 << 20  # the first size of a frame's buffer, which grows with the received bytes
+TURN_BYTES = 8 << 20  # bytes read from one connection before others have their turn
+BACKLOG = 2  # requests that are read ahead of the present one
+SLICES = 64  # buffers of one sendmsg
 
 
 @dataclass(frozen=True)
 class Listener:
-    """A port: of which broker, by which name, and how clients come in."""
+    """A port of a broker, its name, and the authentication of its clients."""
 
     node: int
     name: str
     host: str
     port: int
     context: ssl.SSLContext | None = None
-    is_secured: bool = False  # whether clients have to authenticate by SASL
-    principal_rules: str = DEFAULT_RULES  # what is made of the names in clients' certificates
+    is_secured: bool = False  # True if clients must authenticate by SASL
+    principal_rules: str = DEFAULT_RULES  # mapping of names in clients' certificates
 
 
 @dataclass(eq=False)
@@ -73,27 +73,27 @@ class _Peer:
     socket: Any
     connection: Connection
     listener: Listener
-    handshake: Timer | None = None  # of TLS, which is under way: when it has taken too long
-    has_greeted: bool = False  # the handshake has begun with bytes of TLS
-    is_refused: bool = False  # it has not: the client's end is due
-    wants_to_write: bool = False  # by the handshake
-    head: bytearray = field(default_factory=bytearray)  # of a frame that has begun
-    frame: bytearray | None = None  # that is being received
+    handshake: Timer | None = None  # the deadline of a TLS handshake in progress
+    has_greeted: bool = False  # the client's first bytes are TLS
+    is_refused: bool = False  # they are not: the server waits for the client's end
+    wants_to_write: bool = False  # for the handshake
+    head: bytearray = field(default_factory=bytearray)  # the size of the next frame, as far as received
+    frame: bytearray | None = None  # the frame in progress
     filled: int = 0
-    size: int = 0  # that was announced
+    size: int = 0  # its announced size
     backlog: deque[bytearray] = field(default_factory=deque)
     is_busy: bool = False
     muted_until: float = 0.0
     outgoing: deque[memoryview | FileSpan] = field(default_factory=deque)
-    ends: bool = False  # when all is sent
+    ends: bool = False  # the connection closes when all is sent
     events: int = 0
 
 
 class SocketServer:
-    """Serves a state to real clients, in a thread of its own.
+    """Serves a state to real clients, in its own thread.
 
     Args:
-        state: what is served. It is touched by this thread only; others go through `ask`.
+        state: the served state. Only this thread uses it; other threads call `ask`.
     """
 
     def __init__(self, state: ClusterState) -> None:
@@ -102,14 +102,14 @@ class SocketServer:
         self._listeners: dict[int, tuple[socket.socket, Listener]] = {}
         self._silenced: list[Listener] = []
         self._peers: dict[Connection, _Peer] = {}
-        self._unread: dict[_Peer, None] = {}  # whose TLS has plaintext left, of which no selector knows
+        self._unread: dict[_Peer, None] = {}  # connections with decrypted bytes that no selector reports
         self.handshake_ms = HANDSHAKE_MS
         self._selector = selectors.DefaultSelector()
         self._wake_receive, self._wake_send = socket.socketpair()
         self._wake_receive.setblocking(False)
         self._selector.register(self._wake_receive, selectors.EVENT_READ, self._on_wake)
         self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._asking = threading.Lock()  # a call enters the queue while the thread still takes it out
+        self._asking = threading.Lock()  # a call is queued while the thread still empties the queue
         self._is_closed = False
         self._scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._began = time.monotonic()
@@ -119,7 +119,7 @@ class SocketServer:
     # --- from any thread
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Start the thread."""
         self._thread.start()
 
     def close(self) -> None:
@@ -132,12 +132,12 @@ class SocketServer:
             self._close_all()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the thread ends, for so many seconds at most. Returns whether it has ended."""
+        """Wait until the thread ends, at most this many seconds. Return True if it has ended."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def ask(self, function: Callable[[], _T]) -> _T:
-        """Call `function` in the server's thread, where it may touch the state, and return what it returns."""
+        """Call `function` in the server's thread, where it may use the state, and return its result."""
         if threading.current_thread() is self._thread:
             return function()
         future: Future[_T] = Future()
@@ -149,7 +149,7 @@ class SocketServer:
         return future.result()
 
     def listen(self, listener: Listener) -> tuple[str, int]:
-        """Open a port, before `start` or in the server's thread. Returns where it is."""
+        """Open a port, before `start` or in the server's thread. Return its host and port."""
         family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
         both = listener.host == "::" and socket.has_dualstack_ipv6()
         try:
@@ -191,7 +191,7 @@ class SocketServer:
 
     @property
     def now_ms(self) -> float:
-        """Monotonic milliseconds since the server was made."""
+        """Monotonic milliseconds since the server was created."""
         return (time.monotonic() - self._began) * 1000.0
 
     # --- the thread
@@ -199,7 +199,7 @@ class SocketServer:
     def _run(self) -> None:
         try:
             self._serve_all()
-        except Exception as error:  # noqa: BLE001 - nobody waits for brokers that are no more, and who made them is told
+        except Exception as error:  # noqa: BLE001 - `problems` reports it to the owner of the brokers
             self.problems.append(error)
             _log.exception("the brokers end")
         finally:
@@ -225,11 +225,11 @@ class SocketServer:
         with contextlib.suppress(BlockingIOError):
             self._wake_receive.recv(4096)
         while self._asked:
-            self.state.advance(self.now_ms)  # an error leaves the call in the queue, where it fails as the thread ends
+            self.state.advance(self.now_ms)  # after an error the call stays in the queue, and fails as the thread ends
             function, future = self._asked.popleft()
             try:
                 future.set_result(function())
-            except BaseException as error:  # noqa: BLE001 - it belongs to who asked
+            except BaseException as error:  # noqa: BLE001 - the caller gets it
                 future.set_exception(error)
 
     def _end(self) -> None:
@@ -264,7 +264,7 @@ class SocketServer:
         if listener.context is not None:
             try:
                 peer.socket = listener.context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
-            except (OSError, ValueError):  # it has gone already, or it has sent something else before
+            except (OSError, ValueError):  # the client has gone already, or has sent other bytes first
                 accepted.close()
                 self.state.disconnect(connection)
                 return
@@ -273,7 +273,7 @@ class SocketServer:
         self._watch(peer)
 
     def _watch(self, peer: _Peer) -> None:
-        """Ask the selector for what this connection can do now."""
+        """Register the events that this connection can handle now."""
         wanted = 0
         if len(peer.backlog) < BACKLOG and not peer.ends:
             wanted |= selectors.EVENT_READ
@@ -300,7 +300,7 @@ class SocketServer:
         if peer.handshake is not None:
             peer.handshake.cancel()
         elif peer.listener.context is not None:
-            with contextlib.suppress(OSError, ValueError):  # says that it ends; its answer is not waited for
+            with contextlib.suppress(OSError, ValueError):  # sends close_notify, without waiting for the client's
                 peer.socket.unwrap()
         peer.socket.close()
         self.state.disconnect(peer.connection)
@@ -373,7 +373,7 @@ class SocketServer:
                 return
 
     def _cut(self, peer: _Peer, data: memoryview) -> bool:
-        """Cut what was received into frames. Returns whether the connection goes on."""
+        """Cut received bytes into frames. Return False if the connection was closed."""
         position = 0
         while position < len(data):
             if peer.frame is None:
@@ -404,14 +404,14 @@ class SocketServer:
         if peer.frame is None or peer.filled < len(peer.frame):
             return
         if peer.filled < peer.size:
-            # A new one: what was received through is a view of this one, which forbids that it grows.
+            # A new buffer: the receive loop holds a view of this one, so it cannot grow.
             peer.frame = peer.frame + bytes(min(peer.filled, peer.size - peer.filled))
         else:
             peer.backlog.append(peer.frame)
             peer.frame = None
 
     def _serve(self, peer: _Peer) -> None:
-        """Handle requests, until one has to wait for its answer, or an answer for who reads it."""
+        """Handle requests, until one waits for its response, or a response waits for the client to read."""
         while peer.backlog and not peer.is_busy and not peer.outgoing and peer.connection.is_open and not peer.ends:
             now_ms = self.now_ms
             if peer.muted_until > now_ms:
@@ -426,7 +426,7 @@ class SocketServer:
             peer.is_busy = True
             try:
                 self.state.receive(request, now_ms)
-            except Exception as error:  # noqa: BLE001 - its connection ends, as with one that Kafka does not expect
+            except Exception as error:  # noqa: BLE001 - its connection ends, as in Kafka
                 self.problems.append(error)
                 _log.exception("%s of version %d failed", request.name, request.version)
                 self._close(peer)
@@ -444,9 +444,9 @@ class SocketServer:
                         self._answer(peer, request, answer)
                     except OSError:
                         self._close(peer)
-                    except ProtocolError as error:  # the handler's answer does not fit the version
+                    except ProtocolError as error:  # the handler's response does not fit the version
                         self.problems.append(error)
-                        _log.exception("an answer to %s of version %d failed", request.name, request.version)
+                        _log.exception("the response of %s version %d cannot be encoded", request.name, request.version)
                         self._close(peer)
 
     def _answer(self, peer: _Peer, request: Request, answer: Answer) -> None:
@@ -475,9 +475,9 @@ class SocketServer:
                 raise
             failed: Any = error_answer(self.state, request, ErrorPlace(ErrorCode.UNKNOWN_SERVER_ERROR))
             if failed is HANG_UP:
-                raise OSError("a text of an answer is too long") from None
+                raise OSError("a text of a response is too long") from None
             written = write_pieces(request, failed)
-        pieces = [each for each in written if each != b""]  # a token of SASL may be empty
+        pieces = [each for each in written if each != b""]  # a SASL token may be empty
         size = sum(each.size if isinstance(each, FileSpan) else len(each) for each in pieces)
         peer.outgoing.append(memoryview(size.to_bytes(SIZE_BYTES, "big")))
         peer.outgoing.extend(each if isinstance(each, FileSpan) else memoryview(each) for each in pieces)

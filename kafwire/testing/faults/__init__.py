@@ -1,12 +1,13 @@
-"""Faults between clients and brokers: a TCP proxy before each broker that knows frames, and plays what rules say.
+"""Faults between clients and brokers: a TCP proxy before each broker that parses frames and injects faults by rules.
 
     with KafkaCluster(3, proxies=True) as cluster:
         cluster.proxy.add(Rule(DropResponse(), api="Produce", count=2))
         with kafwire.Producer(cluster.bootstrap) as producer: ...
         print(cluster.proxy.seed, cluster.proxy.events)
 
-`kinds` are the faults, `script` decides which request meets which, `conversation` what becomes of its bytes; these are
-pure. `proxy`, `front`, `link` and `reactor` move the bytes. `docs/testing.md` says what client and broker see of each.
+`kinds` has the faults, `script` decides which request meets which fault, `conversation` applies it to the bytes; these
+are pure. `proxy`, `front`, `link` and `reactor` move the bytes. `docs/testing.md` describes what clients and brokers
+see of each fault.
 """
 
 from kafwire.testing.faults.kinds import (

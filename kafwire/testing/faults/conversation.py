@@ -1,4 +1,4 @@
-"""One connection between a client and a broker, as a proxy that plays faults sees it. Pure: no sockets, no clock.
+"""One connection between a client and a broker, as the fault proxy sees it. Pure: no sockets, no clock.
 
     talk = Conversation(broker=1, number=1, stage=stage)
     talk.open(now)
@@ -7,9 +7,9 @@
         ...; talk.to_broker.sent(count, now)
     talk.due, talk.to_broker.wake(), talk.to_client.wake()      # when to call `tick` and `take` again
 
-What passes is cut into frames; a frame goes on when it is whole. Responses find their requests by correlation id, in
-order, so that one that has none (Produce with acks=0) does no harm. Bytes that are no frames, as those of TLS, pass as
-they are, and no fault of frames meets them.
+The conversation cuts the bytes into frames, and passes a frame on when it is whole. Responses find their requests by
+correlation id, in order, so a request without a response (Produce with acks=0) does no harm. Bytes that are not frames,
+such as TLS, pass unchanged, and faults of frames do not apply to them.
 """
 
 import math
@@ -44,24 +44,24 @@ from kafwire.testing.faults.script import CONNECT, Decision, Occasion
 
 __all__ = ["Conversation", "Stage"]
 
-# Requests without an answer are forgotten when so many came behind them.
+# A request without a response is forgotten after this many requests behind it.
 REMEMBERED = 65536
 _CORRELATION_ID = struct.Struct(">i")
-# Of what the checksum of a record batch covers, the first byte of its sequence.
+# The first byte of the sequence, within the bytes that the checksum of a record batch covers.
 _SEQUENCE = 32
 
 
 class Stage(Protocol):
-    """What a conversation asks of whoever runs it."""
+    """The owner of a conversation: decides on faults and records them."""
 
     def decide(self, occasion: Occasion, now: float) -> Decision | None:
-        """Which fault meets this."""
+        """Return the decision for this request or connection; None: let it pass."""
 
     def give_back(self, decision: Decision) -> None:
-        """Take it that the fault could not be played."""
+        """Note that the fault could not be played."""
 
     def played(self, occasion: Occasion, fault: Fault, now: float) -> None:
-        """Take it that the fault took effect."""
+        """Note that the fault took effect."""
 
     def spread(self, fault: Fault, broker: int, now: float) -> None:
         """Play a fault of the whole broker."""
@@ -69,9 +69,9 @@ class Stage(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Owed:
-    """A request whose response is to come, and the fault that the response will meet.
+    """A request without its response yet, and the fault for the response.
 
-    `again`: the request was delivered twice, and this is the response that the client does not expect.
+    `again`: the request was delivered twice, and the client does not expect this response.
     """
 
     occasion: Occasion
@@ -81,25 +81,25 @@ class _Owed:
 
 
 class Conversation:
-    """Frames in from both sides, faults met, what comes of them out on two lines."""
+    """Frames in from both sides, faults applied, bytes out on two lines."""
 
     def __init__(self, broker: int, number: int, stage: Stage, *, frames: bool = True) -> None:
-        """Of a connection to a broker; without `frames` bytes pass as they come, and meet no faults of frames."""
+        """Start a connection to a broker; without `frames`, bytes pass as they come, without faults of frames."""
         self.broker = broker
         self.number = number
         self.to_broker = Line()
         self.to_client = Line()
         self._stage = stage
-        self._requests: FrameStream | None = FrameStream() if frames else None  # None: what comes is no frames
+        self._requests: FrameStream | None = FrameStream() if frames else None  # None: the bytes are not frames
         self._responses: FrameStream | None = FrameStream() if frames else None
         self._owed: deque[_Owed] = deque()
         self._kept: tuple[bytes, _Owed, Reorder, float] | None = None  # a response that the next one overtakes
-        self._silenced = False  # a fault has ended the connection: what the client says is not heard any more
+        self._silenced = False  # a fault has ended the connection: the client's bytes are ignored
 
-    # -- what happens
+    # -- events
 
     def open(self, now: float) -> None:
-        """The client has connected."""
+        """Note that the client has connected."""
         occasion = Occasion(self.broker, self.number, CONNECT)
         decision = self._stage.decide(occasion, now)
         if decision is None:
@@ -111,7 +111,7 @@ class Conversation:
             self.impose(decision.fault, now)
 
     def from_client(self, data: bytes, now: float) -> None:
-        """The client has sent bytes."""
+        """Take bytes that the client sent."""
         if self._silenced:
             return
         if self._requests is not None:
@@ -124,7 +124,7 @@ class Conversation:
         self.to_broker.put(data)
 
     def from_broker(self, data: bytes, now: float) -> None:
-        """The broker has sent bytes."""
+        """Take bytes that the broker sent."""
         if self.to_client.ended:
             return
         if self._responses is not None:
@@ -137,7 +137,7 @@ class Conversation:
         self.to_client.put(data)
 
     def client_ended(self, *, gone: bool) -> None:
-        """The client sends nothing more; `gone`: and reads nothing either. The broker gets what is on its way to it."""
+        """Note that the client sends nothing more; `gone`: nor reads. Bytes in transit still reach the broker."""
         if self._requests is not None and not self._silenced:
             self.to_broker.put(bytes(self._requests.buffer))
         self._silenced = True
@@ -147,7 +147,7 @@ class Conversation:
             self._forget()
 
     def broker_ended(self, how: End) -> None:
-        """The broker has closed the connection, or it could not be had; the client gets what is on its way to it."""
+        """Note that the broker closed or refused the connection. Bytes in transit still reach the client."""
         if self._kept is not None:
             frame, owed, *_ = self._kept
             self._kept = None
@@ -161,7 +161,7 @@ class Conversation:
         self._forget()
 
     def tick(self, now: float) -> None:
-        """Time has passed."""
+        """Deliver a kept response whose time has passed."""
         if self._kept is not None and self._kept[3] <= now:
             frame, owed, fault, _ = self._kept
             self._kept = None
@@ -170,18 +170,18 @@ class Conversation:
 
     @property
     def over(self) -> bool:
-        """Whether the client will see nothing more than what is on its way to it."""
+        """True if the client gets nothing more but the bytes in transit to it."""
         return self.to_client.ended
 
     @property
     def due(self) -> float | None:
-        """When `tick` has something to do."""
+        """The next time at which `tick` has work, or None."""
         return self._kept[3] if self._kept is not None else None
 
     def impose(self, fault: Fault, now: float, *, behind: bool = False) -> None:
-        """Play a fault on the connection as it stands: Reset, BlackHole or Throttle; the broker's go to the stage.
+        """Play a fault on the connection at once: Reset, BlackHole or Throttle. The stage plays faults of the broker.
 
-        What is on its way goes on past a black hole that comes `behind` it.
+        `behind`: bytes in transit still pass a black hole.
         """
         match fault:
             case Reset():
@@ -195,7 +195,7 @@ class Conversation:
                 raise TypeError(message)
 
     def condition(self, fault: BlackHole | Throttle, now: float, until: float, *, behind: bool = False) -> None:
-        """Put both lines, or one, into a condition until then."""
+        """Put one line, or both, under a black hole or throttle until a time."""
         for way, line in (("request", self.to_broker), ("response", self.to_client)):
             if fault.way in (way, "both"):
                 if isinstance(fault, BlackHole):
@@ -204,12 +204,12 @@ class Conversation:
                     line.throttle(fault.bytes_per_second, until)
 
     def heal(self) -> None:
-        """End what `condition` began."""
+        """End all black holes and throttles."""
         self.to_broker.heal()
         self.to_client.heal()
 
     def pardon(self) -> None:
-        """Let the responses that are still to come, and one that is kept, pass as they are."""
+        """Let a kept response, and those still to come, pass without faults."""
         if self._kept is not None:
             self.to_client.put(self._kept[0])
             self._kept = None
@@ -320,7 +320,7 @@ class Conversation:
         return True
 
     def _next(self, stream: FrameStream) -> bytes | None:
-        """The next whole frame with its size; None when there is none, or when the bytes are no frames."""
+        """Return the next whole frame with its size; None if there is none, or if the bytes are not frames."""
         try:
             data = stream.peek()
         except ProtocolError:
@@ -330,7 +330,7 @@ class Conversation:
         stream.skip()
         return len(data).to_bytes(SIZE_BYTES, "big") + data
 
-    # -- what is owed
+    # -- responses to come
 
     def _owe(self, owed: _Owed) -> None:
         self._owed.append(owed)
@@ -352,7 +352,7 @@ class Conversation:
             self._stage.give_back(owed.decision)
 
     def _forget(self) -> None:
-        """No response comes any more, or nobody is there to get it."""
+        """Give back the faults of responses that no longer come, or no longer have a client."""
         if self._kept is not None:
             self._give_back(self._kept[1])
             self._kept = None
@@ -362,7 +362,7 @@ class Conversation:
     # -- ends
 
     def _hang_up(self, how: End = End.RESET) -> None:
-        """End the connection for the client at once; the broker gets what is on its way to it, and then the end."""
+        """End the connection for the client at once. Bytes in transit still reach the broker, and then the end."""
         self.to_client.drop(how)
         self._silence()
 
@@ -390,9 +390,9 @@ def _is_broken(stream: FrameStream) -> bool:
 
 
 def _read_head(frame: bytes) -> tuple[RequestHeader, type[Request[Response]]] | None:
-    """The header of a request and its class; None for what is no request of a known API, as a SASL token."""
+    """Return the header of a request and its class; None for other bytes, such as a SASL token."""
     try:
-        # What flexible versions add comes behind these fields.
+        # The fields that flexible versions add come after these.
         header, _ = RequestHeader.plan(1).decode_prefix(memoryview(frame)[SIZE_BYTES:], MAX_MEMORY)
     except ProtocolError:
         return None
@@ -408,7 +408,7 @@ def _part(frame: bytes, fault: Cut) -> bytes:
 def _corrupted(
     frame: bytes, fault: Corrupt, message_class: type[Request[Response]] | type[Response], version: int
 ) -> bytes | None:
-    """The frame with a byte changed; None when it has none of those that are to be changed."""
+    """Return the frame with a byte changed; None if it has no byte that may be changed."""
     assert fault.spot is not None
     assert fault.mask is not None
     if fault.where == "anywhere":

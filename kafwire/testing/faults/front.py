@@ -1,4 +1,4 @@
-"""The port before one broker: it listens or refuses, and knows the connections that came by it."""
+"""The port before one broker: it accepts or refuses connections, and owns the accepted ones."""
 
 import math
 import selectors
@@ -18,7 +18,7 @@ _RETRY_ACCEPT_SECONDS = 0.1
 
 
 class Front:
-    """Everything but the constructor is called in the reactor's thread."""
+    """A broker's port. The reactor's thread calls everything but the constructor."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class Front:
         frames: bool = True,
         source_of: Callable[[int], int | None] | None = None,
     ) -> None:
-        """Take a port (0: any) for the server at `target`, "host:port". `numbers` gives each connection its number.
+        """Bind a port (0: any) for the server at `target`, "host:port". `numbers` numbers the connections.
 
-        Without `frames` no fault of frames meets what passes. `source_of` tells by a client's port who it is.
+        Without `frames`, faults of frames do not apply. `source_of` maps a client's port to the client.
         """
         host, _, target_port = target.rpartition(":")
         found = socket.getaddrinfo(host.strip("[]"), int(target_port), type=socket.SOCK_STREAM)
@@ -57,11 +57,11 @@ class Front:
 
     @property
     def address(self) -> str:
-        """Where clients find the broker."""
+        """The address at which clients find the broker."""
         return f"{HOST}:{self._port}"
 
     def update(self) -> None:
-        """Listen, or refuse connections; the port stays taken: a socket that is bound and does not listen refuses."""
+        """Listen, or refuse connections. The port stays bound: a bound socket that does not listen refuses."""
         refused = self._refused_until > self._reactor.now()
         if refused and self._refused_until < math.inf:
             self._reactor.later(self._refused_until, self._on_time)
@@ -77,7 +77,7 @@ class Front:
             self._listener = _bound(self._port)
 
     def set_up(self, *, up: bool) -> None:
-        """Accept connections to a broker that runs, refuse those to one that does not."""
+        """Accept connections to a running broker, or refuse them while it is down."""
         self._up = up
         self.update()
 
@@ -87,7 +87,7 @@ class Front:
         self.update()
 
     def condition(self, fault: BlackHole | Throttle, now: float, until: float) -> None:
-        """Put all connections into a condition until then, those to come too."""
+        """Put all present and future connections under a black hole or throttle until a time."""
         if all(end <= now for _, end in self._conditions):
             self._conditions.clear()
         self._conditions.append((fault, until))
@@ -96,7 +96,7 @@ class Front:
             self._reactor.later(now, link.pump)
 
     def sever(self, source: int) -> None:
-        """Let nothing through to or from this client, until `heal`: its connections stay, and those to come are so."""
+        """Block all bytes to and from this client until `heal`. Its connections stay open; new ones are blocked too."""
         self._severed.add(source)
         now = self._reactor.now()
         for link in self.links:
@@ -105,7 +105,7 @@ class Front:
                 self._reactor.later(now, link.pump)
 
     def heal(self) -> None:
-        """End what `refuse`, `sever` and `condition` began, and the conditions of single connections."""
+        """End refusals, severed clients, black holes and throttles, those of single connections too."""
         self._severed.clear()
         self._conditions.clear()
         self.refuse(-math.inf)
@@ -133,7 +133,7 @@ class Front:
             except ConnectionAbortedError:
                 continue
             except OSError:
-                # No descriptors are left, as far as is known: try again later, not all the time.
+                # Probably no descriptors are left: try again later, not in a busy loop.
                 self._reactor.watch(self._listener, 0, self._on_client)
                 self._reactor.later(self._reactor.now() + _RETRY_ACCEPT_SECONDS, self._on_time)
                 return
@@ -152,7 +152,7 @@ class Front:
             link.source = self._source_of(client.getpeername()[1])
             if link.source in self._severed:
                 talk.condition(BlackHole(), now, math.inf)
-        for fault, until in self._conditions:  # in order, those that are over too: a later one replaced an earlier
+        for fault, until in self._conditions:  # in order, and expired ones too: a later one replaced an earlier one
             talk.condition(fault, now, until)
         talk.open(now)
         link.pump(now)

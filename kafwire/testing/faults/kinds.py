@@ -1,6 +1,6 @@
-"""The kinds of faults, as data: what can happen to a frame, a connection or a broker's port. Pure.
+"""The kinds of faults, as data: faults of a frame, of a connection, of a broker's port. Pure.
 
-`drawn` takes chance, a function that draws from [0, 1), and returns the same fault with nothing left to it.
+`drawn` takes `chance`, a function that draws from [0, 1), and returns the same fault with all random choices made.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ Scope = Literal["connection", "broker"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What can happen to a frame, a connection or a broker's port: the base class of all faults.
+    """The base class of all faults of a frame, a connection or a broker's port.
 
     Example:
         >>> from kafwire.testing.faults import Fault, Reset
@@ -40,7 +40,7 @@ class Fault:
         True
     """
 
-    def drawn(self, chance: Chance) -> Self:  # noqa: ARG002 - for those that leave something to it
+    def drawn(self, chance: Chance) -> Self:  # noqa: ARG002 - subclasses use it
         """Return the same fault with all random choices made.
 
         Args:
@@ -54,7 +54,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class _Timed(Fault):
-    """A fault with a duration: seconds, or the (least, most) between which one is drawn."""
+    """A fault with a duration: seconds, or a pair (least, most) from which one is drawn."""
 
     seconds: Span
 
@@ -106,7 +106,7 @@ class Delay(_Timed):
 
 @dataclass(frozen=True, slots=True)
 class Hold(_Timed):
-    """The client's connection is reset at once, and the request reaches the broker later, when nobody expects it.
+    """The client's connection is reset at once, and the request reaches the broker later, unexpectedly.
 
     Args:
         seconds: how much later; a pair (least, most) draws a number between them.
@@ -196,7 +196,7 @@ class Corrupt(Fault):
         way: "request" or "response".
         where: "records" or "anywhere".
         spot: the position, from 0 to below 1; None draws it.
-        mask: what the byte is changed with, 1 to 255; None draws it.
+        mask: the operand of the exclusive or, 1 to 255; None draws it.
 
     Raises:
         ValueError: `spot` or `mask` is out of range.
@@ -233,7 +233,7 @@ class Corrupt(Fault):
 
 @dataclass(frozen=True, slots=True)
 class Duplicate(Fault):
-    """The response is delivered twice; or the request is, and the client sees the answer to the first of the two.
+    """The response is delivered twice; or the request is, and the client gets the response to the first of the two.
 
     Args:
         way: "request" or "response".
@@ -289,7 +289,7 @@ class BlackHole(Fault):
 
 @dataclass(frozen=True, slots=True)
 class Throttle(Fault):
-    """From the matched request on, only so many bytes a second get through, each way.
+    """From the matched request on, pass at most `bytes_per_second` bytes a second, each way.
 
     Args:
         bytes_per_second: the limit.

@@ -1,4 +1,4 @@
-"""One direction of a proxied connection: what is on its way, and when it may go on. Pure."""
+"""One direction of a proxied connection: the bytes in transit, and the time at which they may go on. Pure."""
 
 import math
 from collections import deque
@@ -6,45 +6,45 @@ from enum import Enum
 
 __all__ = ["End", "Line"]
 
-# A throttled line is served in pieces of what it may carry in this time, and may make up for so much of being late.
+# A throttled line sends in pieces of its bytes for this time, and may catch up on a delay of the same length.
 _THROTTLE_SECONDS = 0.02
 _LARGEST_PIECE = 256 << 10
 
 
 class End(Enum):
-    """How a line ends: in order, or by a reset that overtakes what is still on its way."""
+    """The end of a line: an orderly close, or a reset that overtakes the bytes in transit."""
 
     CLOSE = "close"
     RESET = "reset"
 
 
 class Line:
-    """What is on its way in one direction: in order, nothing before its time, nothing faster than allowed."""
+    """The bytes in transit in one direction: in order, none before its time, none faster than allowed."""
 
     def __init__(self) -> None:
         self.size = 0
         self.ended = False
         self._pieces: deque[tuple[float, memoryview | End]] = deque()
         self._dark_until = -math.inf
-        self._lit = 0  # so many pieces go on in spite of that
+        self._lit = 0  # this many pieces go on in spite of the black hole
         self._rate = math.inf
         self._rate_until = -math.inf
         self._free_at = -math.inf
 
     def put(self, data: bytes, not_before: float = -math.inf) -> None:
-        """Send on, behind all that is there; ignored behind the end."""
+        """Send bytes after all others; ignored after the end."""
         if data and not self.ended:
             self._pieces.append((not_before, memoryview(data)))
             self.size += len(data)
 
     def end(self, how: End = End.CLOSE) -> None:
-        """Let the line end behind what is on its way."""
+        """End the line after the bytes in transit."""
         if not self.ended:
             self.ended = True
             self._pieces.append((-math.inf, how))
 
     def drop(self, how: End | None = None) -> None:
-        """Let the line end at once, without what is on its way; silently, or in a way that is seen."""
+        """End the line at once, and drop the bytes in transit; `how`: the end that the receiver sees, None for none."""
         self._pieces.clear()
         self.size = self._lit = 0
         self.ended = True
@@ -53,23 +53,23 @@ class Line:
             self._pieces.append((-math.inf, how))
 
     def darken(self, now: float, until: float, *, behind: bool = False) -> None:
-        """Let nothing through until then, neither bytes nor ends; what is on its way goes on if this comes `behind`."""
+        """Block bytes and ends until then; `behind`: bytes in transit still go on."""
         if not behind:
             self._lit = 0
-        elif self._dark_until <= now:  # else those before the first darkness are known
+        elif self._dark_until <= now:  # otherwise the pieces before the first black hole are counted already
             self._lit = len(self._pieces)
         self._dark_until = until
 
     def throttle(self, bytes_per_second: float, until: float) -> None:
-        """Let no more than so many bytes a second through until then."""
+        """Let at most this many bytes a second through until then."""
         self._rate, self._rate_until = bytes_per_second, until
 
     def heal(self) -> None:
-        """Take back `darken` and `throttle`."""
+        """End `darken` and `throttle`."""
         self._dark_until = self._rate_until = self._free_at = -math.inf
 
     def take(self, now: float) -> memoryview | End | None:
-        """What may be sent now: bytes, of which `sent` says how many were; the end, once; or nothing for now."""
+        """Return bytes that may be sent now (report them by `sent`), the end (once), or None for nothing yet."""
         wake = self.wake()
         if wake is None or wake > now:
             return None
@@ -81,7 +81,7 @@ class Line:
         return piece[: min(limit, _LARGEST_PIECE)]
 
     def sent(self, count: int, now: float) -> None:
-        """Take it that so many bytes of what `take` returned were sent."""
+        """Note that this many of the bytes from `take` were sent."""
         not_before, piece = self._pieces[0]
         assert isinstance(piece, memoryview)
         if count < len(piece):
@@ -93,7 +93,7 @@ class Line:
             self._free_at = max(now - _THROTTLE_SECONDS, self._free_at) + count / self._rate
 
     def wake(self) -> float | None:
-        """When `take` has something; None: not before more is put, or never without `heal`."""
+        """Return when `take` has something; None: not before more is put, or never without `heal`."""
         if not self._pieces:
             return None
         due = self._pieces[0][0] if self._lit else max(self._pieces[0][0], self._dark_until)

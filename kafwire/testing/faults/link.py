@@ -1,4 +1,4 @@
-"""The two sockets of a proxied connection; what is done with the bytes is its `Conversation`'s to say."""
+"""The two sockets of a proxied connection. A `Conversation` decides about their bytes."""
 
 import contextlib
 import errno
@@ -16,15 +16,15 @@ __all__ = ["Link"]
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 _RECEIVE_BYTES = 256 << 10
-# A side is not read from while so much of what it sent is still on its way.
+# A side is not read from while this many of its bytes are in transit.
 _BACKLOG_BYTES = 4 << 20
-# How long a client that was told of the end may go on talking.
+# The time that a client has to close after the proxy closed its side.
 _LAST_WORDS_SECONDS = 1.0
 _LINGER_RESET = struct.pack("ii", 1, 0)
 
 
 class Link:
-    """A client's connection and the one to its broker. Everything here is called in the reactor's thread."""
+    """A client's connection and the one to its broker. The reactor's thread calls all methods."""
 
     def __init__(
         self,
@@ -37,14 +37,14 @@ class Link:
     ) -> None:
         """Take over a client's socket, and connect to an address; `ended` is called when both sockets are closed."""
         self.talk = talk
-        self.source: int | None = None  # who the client is, where that is known
+        self.source: int | None = None  # the client, where it is known
         self._reactor = reactor
         self._ended = ended
         self._client: socket.socket | None = client
         self._broker: socket.socket | None = socket.socket(family, socket.SOCK_STREAM)
         self._connected = False
-        self._client_done = False  # it has said all it has to say
-        self._client_told = False  # of the end; what it still says is not heard
+        self._client_done = False  # the client has closed its side
+        self._client_told = False  # the proxy has closed its side to the client; the client's further bytes are ignored
         self._client_blocked = self._broker_blocked = False
         self._scheduled: float | None = None
         for end in (self._client, self._broker):
@@ -54,7 +54,7 @@ class Link:
             self._broker_lost(End.RESET)
 
     def pump(self, now: float) -> None:
-        """Send what may be sent, and watch for what comes next."""
+        """Send the bytes that may be sent, and watch the sockets for more."""
         self.talk.tick(now)
         self._write_broker(now)
         self._write_client(now)
@@ -62,7 +62,7 @@ class Link:
         if self._client is None and self._broker is None:
             self._ended(self)
             return
-        # What is blocked waits for its socket, not for a time.
+        # A blocked side waits for its socket, not for a time.
         times = [
             self.talk.due,
             None if self._broker_blocked or not self._connected else self.talk.to_broker.wake(),
@@ -135,7 +135,7 @@ class Link:
                 self._broker_blocked = True
                 return
             except OSError:
-                # What it has said before it went is still to be read; then reading tells of its end.
+                # Bytes that the broker sent before its end are still to be read; the read then reports the end.
                 self.talk.to_broker.drop()
 
     def _write_client(self, now: float) -> None:
@@ -178,7 +178,7 @@ class Link:
             self._end_client()
 
     def _close_client(self, now: float) -> None:
-        # Were bytes of the client left unread, or came some more, the kernel would make a reset of the close.
+        # With unread or further bytes of the client, the kernel would turn the close into a reset.
         if self._client is None or self._client_done:
             self._end_client()
             return

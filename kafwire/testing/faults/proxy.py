@@ -1,4 +1,4 @@
-"""`FaultProxy`: what a test says to the proxies before its brokers, and asks of them."""
+"""`FaultProxy`: the control of the proxies before a test's brokers, and the record of their faults."""
 
 import math
 import os
@@ -24,8 +24,8 @@ T = TypeVar("T")
 class FaultProxy:
     """A proxy before brokers of this machine. A context manager; `KafkaCluster(proxies=True)` makes its own.
 
-    The brokers must advertise `addresses`. For each request the rules are asked in order, and the first one that
-    matches injects its fault. One thread serves all brokers. The methods may be called from any other thread, and
+    The brokers must advertise `addresses`. For each request the proxy tries the rules in order, and injects the fault
+    of the first that matches. One thread serves all brokers. The methods may be called from any other thread, and
     return when they are done.
 
     Args:
@@ -33,8 +33,8 @@ class FaultProxy:
         rules: the rules.
         seed: the seed of all random choices; None draws one.
         ports: for each broker id the port to listen at; by default free ones.
-        frames: understand frames. Without it bytes pass as they come, and no request meets a fault.
-        source_of: tells who a client is by its port, for `sever`.
+        frames: parse frames. Without it bytes pass as they come, and no request meets a fault.
+        source_of: maps a client's port to the client, for `sever`.
 
     Raises:
         OSError: when it starts: a port is taken, or a target's name is unknown.
@@ -69,10 +69,10 @@ class FaultProxy:
         self._reactor: Reactor | None = None
         self._owner = os.getpid()
 
-    # -- what a test says
+    # -- commands of a test
 
     def add(self, *rules: Rule) -> None:
-        """Add rules, after those that are there.
+        """Add rules, after the present ones.
 
         Args:
             rules: the rules.
@@ -96,7 +96,7 @@ class FaultProxy:
     def restart(self, *rules: Rule, seed: int | None = None) -> None:
         """Start again with these rules alone: faults end, events and counts are cleared, and time starts at 0.
 
-        Connections stay. What is delayed already arrives when it is due.
+        Connections stay. Delayed frames arrive when they are due.
 
         Args:
             rules: the rules.
@@ -120,7 +120,7 @@ class FaultProxy:
             broker: the broker's id; None takes all.
 
         Raises:
-            TypeError: the fault is one of requests and responses: aim it with a `Rule`.
+            TypeError: the fault is for a request or response: aim it with a `Rule`.
             KeyError: there is no such broker.
 
         Example:
@@ -171,7 +171,7 @@ class FaultProxy:
         """
         self._call(lambda: self._stage.fronts[broker].set_up(up=True))
 
-    # -- what a test asks
+    # -- results for a test
 
     @property
     def seed(self) -> int:
@@ -180,7 +180,7 @@ class FaultProxy:
 
     @property
     def addresses(self) -> dict[int, str]:
-        """Where clients find each broker, as `host:port`; from `start` on."""
+        """The address of each broker for clients, as `host:port`; from `start` on."""
         return dict(self._addresses)
 
     @property
@@ -196,7 +196,7 @@ class FaultProxy:
 
     @property
     def requests(self) -> Counter[tuple[int, str | None, str]]:
-        """How many requests were seen, by (broker, client id, API); connections by (broker, None, `CONNECT`)."""
+        """The number of requests by (broker, client id, API); connections count by (broker, None, `CONNECT`)."""
         with self._stage.changed:
             return Counter(self._stage.requests)
 
@@ -220,11 +220,11 @@ class FaultProxy:
                 raise TimeoutError(message)
             return list(stage.events)
 
-    # -- life
+    # -- life cycle
 
     @property
     def running(self) -> bool:
-        """Whether clients are served: from `start` to `close`."""
+        """True if clients are served: from `start` to `close`."""
         return self._reactor is not None and self._reactor.running
 
     def start(self) -> None:
@@ -282,7 +282,7 @@ class FaultProxy:
 
 
 class _Stage:
-    """What the conversations of all brokers share; but for `events` and `requests`, the reactor's thread's."""
+    """The shared state of all conversations. Only `events` and `requests` may leave the reactor's thread."""
 
     def __init__(self, rules: Sequence[Rule], seed: int | None) -> None:
         self.now: Callable[[], float] = lambda: 0.0
@@ -293,7 +293,7 @@ class _Stage:
         self.begin(rules, seed)
 
     def begin(self, rules: Sequence[Rule], seed: int | None) -> None:
-        """Forget what was, and play by these rules."""
+        """Clear events and counts, and use these rules."""
         self.seed = chosen = random.SystemRandom().randrange(1 << 32) if seed is None else seed
         self.script = FaultScript(lambda name: random.Random(f"{chosen}/{name}").random)
         for rule in rules:
@@ -309,12 +309,12 @@ class _Stage:
             front.update()
 
     def heal(self) -> None:
-        """End all that lasts."""
+        """End all lasting faults."""
         for front in self.fronts.values():
             front.heal()
 
     def close(self) -> None:
-        """Close everything."""
+        """Close all ports and connections."""
         for front in self.fronts.values():
             front.close()
         self.fronts.clear()
@@ -331,20 +331,20 @@ class _Stage:
             link.talk.impose(fault, now)
             link.pump(now)
 
-    # -- what a conversation asks
+    # -- the `Stage` of conversations
 
     def decide(self, occasion: Occasion, now: float) -> Decision | None:
-        """Which fault meets this request or connection."""
+        """Return the fault for this request or connection, or None."""
         with self.changed:
             self.requests[occasion.broker, occasion.client_id, occasion.api] += 1
         return self.script.decide(occasion, now - self.began)
 
     def give_back(self, decision: Decision) -> None:
-        """Take it that the fault could not be played."""
+        """Note that the fault could not be played."""
         self.script.give_back(decision)
 
     def played(self, occasion: Occasion, fault: Fault, now: float) -> None:
-        """Write down what took effect."""
+        """Record a fault that took effect."""
         event = FaultEvent(
             now,
             occasion.broker,

@@ -1,4 +1,4 @@
-"""A thread that sleeps until a socket is ready, a time has come, or somebody calls it."""
+"""A thread that sleeps until a socket is ready, a timer is due, or another thread calls it."""
 
 import contextlib
 import heapq
@@ -18,10 +18,10 @@ T = TypeVar("T")
 
 
 class Reactor:
-    """What is watched and what is due, called back in the reactor's thread; `call` brings others' commands there."""
+    """Callbacks for sockets and timers, in the reactor's thread; `call` runs commands of other threads there."""
 
     def __init__(self, name: str, on_end: Callable[[], None]) -> None:
-        """`on_end` is the last that the thread calls, whatever ends it."""
+        """Create the thread; its last call is `on_end`, for any reason that ends it."""
         self._on_end = on_end
         self._selector = selectors.DefaultSelector()
         self._watched: dict[Any, int] = {}
@@ -32,12 +32,12 @@ class Reactor:
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_out.setblocking(False)
         self.watch(self._wake_out, selectors.EVENT_READ, self._on_called)
-        # Who forgets to end it can still end the interpreter.
+        # A daemon thread: the interpreter can end without `end`.
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     @property
     def running(self) -> bool:
-        """Whether the thread runs."""
+        """True if the thread runs."""
         return self._thread.is_alive()
 
     def start(self) -> None:
@@ -45,13 +45,13 @@ class Reactor:
         self._thread.start()
 
     def end(self) -> None:
-        """End the thread, and return when it has."""
+        """End the thread, and return when it has ended."""
         with contextlib.suppress(RuntimeError):
             self.call(self._end)
         self._thread.join()
 
     def call(self, command: Callable[[], T]) -> T:
-        """Run a command in the thread; what it returns or raises. Raises `RuntimeError` when the thread has ended."""
+        """Run a command in the thread, and return its result. Raises `RuntimeError` if the thread has ended."""
         future: Future[T] = Future()
         self._commands.append((command, future))
         try:
@@ -61,14 +61,14 @@ class Reactor:
             raise RuntimeError(message) from None
         return future.result()
 
-    # -- for those who live in the thread
+    # -- for callbacks in the thread
 
     def now(self) -> float:
-        """The time, in seconds, of `time.monotonic`."""
+        """Return the time of `time.monotonic`, in seconds."""
         return time.monotonic()
 
     def watch(self, what: socket.socket, events: int, callback: Callable[[int], None]) -> None:
-        """Call back with the events that a socket is ready for, of these; 0 of them: no more."""
+        """Call back with the events of these for which a socket is ready; `events` of 0 ends that."""
         known = self._watched.get(what, 0)
         if events == known:
             return
@@ -94,7 +94,7 @@ class Reactor:
             while not self._ending:
                 timeout = max(0.0, self._timers[0][0] - self.now()) if self._timers else None
                 for key, events in self._selector.select(timeout):
-                    # What was called before it may have closed it.
+                    # An earlier callback may have closed it.
                     if key.fileobj in self._watched:
                         key.data(events)
                 now = self.now()
@@ -114,7 +114,7 @@ class Reactor:
             command, future = self._commands.popleft()
             try:
                 future.set_result(command())
-            except Exception as error:  # noqa: BLE001 - it is the caller's
+            except Exception as error:  # noqa: BLE001 - the caller gets it
                 future.set_exception(error)
 
     def _end(self) -> None:

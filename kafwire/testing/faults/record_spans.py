@@ -1,4 +1,4 @@
-"""Where in a Produce request or a Fetch response the bytes lie that the checksums of its records cover. Pure."""
+"""The bytes of a Produce request or Fetch response that the checksums of its records cover. Pure."""
 
 from collections.abc import Iterator
 
@@ -14,15 +14,15 @@ from kafwire.records.batches import CRC_FROM, LENGTH_AT, MAGIC_AT, OVERHEAD
 
 __all__ = ["record_spans"]
 
-_CRC_COVERS = {0: MAGIC_AT, 1: MAGIC_AT, 2: CRC_FROM}  # from here to the batch's or message's end, by magic
+_CRC_COVERS = {0: MAGIC_AT, 1: MAGIC_AT, 2: CRC_FROM}  # from this position to the end of the batch or message, by magic
 
 
 def record_spans(
     frame: memoryview, message_class: type[Request[Response]] | type[Response], version: int
 ) -> list[tuple[int, int]]:
-    """The (start, end) of what each record batch's checksum covers in `frame`, which begins after its size.
+    """Return the (start, end) of the bytes that each batch's checksum covers in `frame`, a frame without its size.
 
-    Empty for a frame that is no such message, and for a message without records.
+    The list is empty for any other frame, and for a message without records.
     """
     try:
         blobs = [blob for blob in _records(frame, message_class, version) if blob]
@@ -57,7 +57,7 @@ def _covered(blob: bytes) -> Iterator[tuple[int, int]]:
     while at + MAGIC_AT < len(blob):
         end = at + OVERHEAD + int.from_bytes(blob[at + LENGTH_AT : at + OVERHEAD], "big", signed=True)
         start = at + _CRC_COVERS.get(blob[at + MAGIC_AT], MAGIC_AT)
-        if not start < end <= len(blob):  # the part of a batch that a broker puts at the end, or no batch
+        if not start < end <= len(blob):  # a batch that the broker cut at the end of its response, or no batch
             return
         yield start, end
         at = end

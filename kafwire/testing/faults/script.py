@@ -1,12 +1,12 @@
-"""Which frame meets which fault: rules that aim, and the script that decides. Pure: no clock, no chance of its own.
+"""The choice of the frame that a fault meets: rules that aim, and a script that decides. Pure: no clock, no randomness.
 
     script = FaultScript(chance)                     # chance("name") returns a function that draws from [0, 1)
     script.add(Rule(Delay((0.1, 0.5)), api="Fetch", probability=0.05))
     decision = script.decide(occasion, now)          # None: let it pass
-    script.give_back(decision)                       # it could not be played: a rule's count is of what was done
+    script.give_back(decision)                       # it could not be played: a rule counts only played faults
 
-The nth time that a rule meets something at a broker it makes the same choice, whatever goes on elsewhere: each rule
-draws from a stream of its own for each broker.
+Each rule has its own random stream for each broker. So its nth match at a broker always gives the same choice, whatever
+else happens.
 """
 
 import math
@@ -21,7 +21,7 @@ from kafwire.testing.faults.kinds import BlackHole, Chance, Fault, Refuse, Reset
 __all__ = ["CONNECT", "Decision", "FaultEvent", "FaultScript", "Occasion", "Rule"]
 
 CONNECT: Final = "connect"
-"""What a rule's `api` says to be asked about new connections instead of requests."""
+"""The `api` of a rule for new connections instead of requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class Occasion:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A fault, and what it is aimed at. Faults of responses are aimed by their requests.
+    """A fault, and its target. A rule aims a fault of responses by their requests.
 
-    Of what matches, the first `skip` pass. Each other is met with `probability`, until `count` were.
+    The first `skip` matches pass. Each other match meets the fault with `probability`, until `count` have met it.
 
     Args:
         fault: the fault.
@@ -92,14 +92,14 @@ class Rule:
             raise ValueError(message)
 
     def matches(self, occasion: Occasion, now: float) -> bool:
-        """Return whether the rule is aimed at an occasion; `probability`, `skip` and `count` are not applied.
+        """Return True if an occasion is the rule's target; `probability`, `skip` and `count` are not applied.
 
         Args:
             occasion: a request or a new connection.
             now: seconds since the start.
 
         Returns:
-            Whether it matches.
+            True if it matches.
         """
         apis = self._apis()
         return (
@@ -120,7 +120,7 @@ class FaultEvent:
     Args:
         at: `time.monotonic()` when it took effect.
         broker: the broker's id.
-        connection: the connection's number, from 1; 0 for what `FaultProxy.play` does to a broker.
+        connection: the connection's number, from 1; 0 for a fault that `FaultProxy.play` plays on a broker.
         client_id: the client's id, or None.
         api: the request's API.
         correlation_id: the request's correlation id.
@@ -148,7 +148,7 @@ class FaultEvent:
 
 @dataclass(slots=True)
 class _Aimed:
-    """A rule at work."""
+    """A rule with its counts and random streams."""
 
     rule: Rule
     number: int
@@ -159,7 +159,7 @@ class _Aimed:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """That a fault, drawn, meets an occasion."""
+    """A drawn fault for an occasion."""
 
     fault: Fault
     occasion: Occasion
@@ -167,18 +167,18 @@ class Decision:
 
 
 class FaultScript:
-    """Rules with their counts and their chance. Not for several threads."""
+    """Rules with their counts and random streams. Not thread-safe."""
 
     def __init__(self, chance: Callable[[str], Chance]) -> None:
         self._chance = chance
         self._aimed: list[_Aimed] = []
 
     def add(self, rule: Rule) -> None:
-        """Ask this rule too, behind those that are there."""
+        """Add a rule after the present ones."""
         self._aimed.append(_Aimed(rule, len(self._aimed)))
 
     def decide(self, occasion: Occasion, now: float) -> Decision | None:
-        """The fault of the first rule that wants the occasion, `now` seconds after the script's begin."""
+        """Return the fault of the first rule that matches, `now` seconds after the start; None: let it pass."""
         for aimed in self._aimed:
             rule = aimed.rule
             if not rule.matches(occasion, now):
@@ -196,7 +196,7 @@ class FaultScript:
         return None
 
     def give_back(self, decision: Decision) -> None:
-        """Take it that a fault was not played after all: its rule may meet another occasion instead."""
+        """Note that a fault was not played: its rule may meet another occasion instead."""
         decision.by.played -= 1
 
 

@@ -1,4 +1,4 @@
-"""Which process a connection on this machine comes from, by its port, as Linux's /proc tells."""
+"""The process at the other end of a local connection, by its port, from Linux's /proc."""
 
 import contextlib
 import os
@@ -12,27 +12,27 @@ _TABLES = ("net/tcp", "net/tcp6")
 
 
 def source_of(port: int, pids: Mapping[int, int]) -> int | None:
-    """The key of the process id, of `pids`, that has a connection from this port; None if none of them has."""
+    """Return the key in `pids` of the process that has a connection from this port; None if there is none."""
     pid = pid_of(port, pids.values())
     return next((name for name, known in pids.items() if known == pid), None) if pid is not None else None
 
 
 def pid_of(port: int, pids: Iterable[int]) -> int | None:
-    """Which of these processes has a connected socket at this port of this machine; None if none of them has."""
+    """Return the process among these that has a connected socket at this local port; None if there is none."""
     inodes = set(_inodes(port))
     if not inodes:
         return None
     for pid in pids:
-        with contextlib.suppress(OSError):  # it has ended
-            for name in os.listdir(_PROC / str(pid) / "fd"):  # noqa: PTH208 - of many small links
-                with contextlib.suppress(OSError):  # it was closed
+        with contextlib.suppress(OSError):  # the process has ended
+            for name in os.listdir(_PROC / str(pid) / "fd"):  # noqa: PTH208 - faster for many small links
+                with contextlib.suppress(OSError):  # the descriptor was closed
                     if os.readlink(f"{_PROC}/{pid}/fd/{name}") in inodes:  # noqa: PTH115 - the same
                         return pid
     return None
 
 
 def _inodes(port: int) -> list[str]:
-    """The links that descriptors of the sockets have whose own port it is, and that are connected to another."""
+    """Return the descriptor links of all connected sockets with this local port."""
     wanted = f":{port:04X}"
     nobody = ":0000"
     found = []

@@ -1,6 +1,6 @@
-"""Where the fields of an encoded request lie: every length, count, tag and value with its place in the bytes.
+"""The positions of the fields of an encoded request: every length, count, tag and value.
 
-Reads bytes that kafwire wrote itself, so nothing is checked here. It is what damage is aimed by.
+The bytes come from kafwire itself, so nothing is checked here. Damage uses these positions as its targets.
 """
 
 import struct
@@ -25,8 +25,8 @@ _SIZES = {
 
 
 class Span(NamedTuple):
-    """Some bytes with one meaning. `role`: number, length, compact-length, count, compact-count, presence, text, blob,
-    tag-count, tag, tag-size. `place` names the field: "body.topics[0].name".
+    """A range of bytes with one meaning. `role`: number, length, compact-length, count, compact-count, presence, text,
+    blob, tag-count, tag, tag-size. `place` names the field: "body.topics[0].name".
     """
 
     place: str
@@ -37,7 +37,7 @@ class Span(NamedTuple):
 
 
 def dissect(request: type[Request[Any]], version: int, frame: bytes) -> list[Span]:
-    """The spans of a whole request (header and body, without its size), in order and without gaps."""
+    """Return the spans of a whole request (header and body, without its size), in order and without gaps."""
     walker = _Walker(frame)
     flexible = version >= request.flexible_from
     walker.message(RequestHeader, 2 if flexible else 1, flexible, "header")
@@ -47,7 +47,7 @@ def dissect(request: type[Request[Any]], version: int, frame: bytes) -> list[Spa
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned varint and where it ends."""
+    """Return an unsigned varint and its end."""
     value = shift = 0
     while True:
         byte = data[at]
@@ -124,7 +124,7 @@ class _Walker:
 
 
 def gaps(spans: list[Span]) -> Iterator[tuple[int, int]]:
-    """Where one span does not begin at the end of the one before."""
+    """Yield the gaps between spans: (end of one, start of the next)."""
     for before, after in pairwise(spans):
         if before.end != after.start:
             yield before.end, after.start

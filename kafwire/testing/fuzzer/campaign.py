@@ -1,4 +1,4 @@
-"""The whole run: makes cases from the seed, sends them, keeps the finds, stays within the budget."""
+"""The whole run: creates cases from the seed, sends them, keeps the finds, stays within the budget."""
 
 import contextlib
 import random
@@ -30,7 +30,7 @@ DIED = "died"
 _DIED_PROMISE = "a server goes on serving others, whatever one connection sends"
 _WEIGHTS = {cases.VALID: 35, cases.ODD: 30, cases.DAMAGED: 25, cases.CONNECTION: 10}
 _SHRUNK_OF_A_KIND = 4
-_HANGS_OF_A_KIND = 2  # each costs its time-out many times over
+_HANGS_OF_A_KIND = 2  # each costs its time-out many times
 _REPEATS = 3
 _RESURVEY_EVERY = 2000
 _PROGRESS_SECONDS = 5.0
@@ -40,7 +40,7 @@ _SUSPECTS = 8
 DEATH_SECONDS = 0.7
 _DEATHS_OF_A_KIND = 2
 _STANDARD_ERROR = 2
-# They wait for others, or say nothing: not for a queue of requests on one connection.
+# APIs that wait for others, or have no response: not for a queue of requests on one connection.
 _NOT_PIPELINED = {"JoinGroup", "SyncGroup", "Produce", "SaslHandshake", "SaslAuthenticate"}
 
 
@@ -50,23 +50,23 @@ class RemoteError(Exception):
 
 @dataclass
 class Options:
-    """What a campaign does, and for how long.
+    """The options of a campaign.
 
     Args:
         seed: the seed of all cases.
         only_case: the number of the one case to send; None sends all.
-        seconds: how long it runs.
-        requests: how many requests it sends at most; None: no limit.
+        seconds: the duration.
+        requests: the most requests that it sends; None: no limit.
         apis: the APIs to send; none: all.
         exclude: the APIs not to send.
         destructive: send cases that may change the server's data.
         timeout: seconds to wait for each response.
-        shrink_seconds: how long to make a find smaller.
-        late_seconds: how long to wait for a response that is late, before it counts as missing.
+        shrink_seconds: the longest time to make a find smaller.
+        late_seconds: the longest wait for a late response, before it counts as missing.
         revive: starts a dead server again.
-        known: says whether a case's violation is known of this server; a known one is no find.
-        found: is called with each find as it is made.
-        progress: where to write the progress.
+        known: returns True if a case's violation is known of this server; a known one is no find.
+        found: is called with each new find.
+        progress: the stream for the progress.
 
     Example:
         >>> from kafwire.testing.fuzzer import Options
@@ -92,7 +92,7 @@ class Options:
 
 @dataclass
 class Result:
-    """What a campaign saw."""
+    """The result of a campaign."""
 
     finds: list[Find] = field(default_factory=list)
     cases: int = 0
@@ -102,7 +102,7 @@ class Result:
 
 
 def resolve(address: str, *, allow_remote: bool, timeout: float = 5.0) -> Target:
-    """The target at "host:port". Raises `RemoteError` unless all its addresses are loopback, or `allow_remote`."""
+    """Return the target at "host:port". Raises `RemoteError` for addresses beyond loopback without `allow_remote`."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError(f"{address!r} is not HOST:PORT")
@@ -111,18 +111,18 @@ def resolve(address: str, *, allow_remote: bool, timeout: float = 5.0) -> Target
     if remote and not allow_remote:
         raise RemoteError(
             f"{address} is not (only) on this machine: {', '.join(remote)}. A fuzzer can harm a server; "
-            "--allow-remote says that this one may be harmed"
+            "pass --allow-remote if this one may be harmed"
         )
     family, found = resolved[0]
     return Target(family, found, timeout)
 
 
 class Campaign:
-    """Fuzzes one server. Making it surveys the server.
+    """Fuzzes one server. The constructor surveys the server.
 
     Args:
         target: the server.
-        options: what to do.
+        options: its options.
 
     Raises:
         KafkaError: the server cannot be reached, or does not speak the protocol.
@@ -244,7 +244,7 @@ class Campaign:
             print(text, file=self.options.progress, flush=True)
 
     def _survey_again(self) -> None:
-        """Offsets move on, and topics may be gone; the versions stay those of the start, for a rule watches them."""
+        """Survey the topics again, as they change. The versions stay, for a rule compares them with the first ones."""
         try:
             found = survey(self.target, destructive=self.options.destructive)
         except KafkaError as error:
@@ -260,7 +260,7 @@ class Campaign:
         except ForbiddenError:
             self.result.forbidden += 1
         except (damage.NotApplicableError, KafkaError):
-            # A smaller request that cannot be encoded, or has no such place: not a candidate.
+            # A smaller request that cannot be encoded, or lacks the place of the damage, is no candidate.
             pass
         return None
 
@@ -297,7 +297,7 @@ class Campaign:
         return True
 
     def _dead(self, case: Case, transcript: Transcript) -> None:
-        """A server may take a moment to die: the last cases are sent again, newest first, to find whose it was."""
+        """Find the case that killed the server: it may die late, so send the last cases again, newest first."""
         if not self._revived():
             violation = self._death(case)
             self._say(f"find: {DIED}, at or before case {case.number}; it does not come back")
@@ -329,7 +329,7 @@ class Campaign:
         return Violation(DIED, len(case.steps) - 1, "the server takes no connections any more", _DIED_PROMISE)
 
     def _alike_deaths(self, case: Case) -> int:
-        """Counts a death with the finds of the same API, and returns how many there are."""
+        """Count a death with the finds of the same API, and return the number of these."""
         same = [find for find in self.result.finds if find.violation.rule == DIED and find.api == case.target.api]
         if len(same) >= _DEATHS_OF_A_KIND:
             same[0].count += 1
@@ -367,11 +367,11 @@ class Campaign:
         if violation.rule == HANG:
             late = self._late(case)
             if late is not None:
-                # It answers, only slowly: something to look at, not a broken promise.
+                # The server responds, only slowly: not a broken promise, but worth a look.
                 step = case.steps[violation.step]
                 self._slow[step.api] += 1
                 self.coverage.slow.append((late, step.api, step.version, case.number))
-                self._say(f"no find: {step.api} version {step.version} answers after {late:.1f} s")
+                self._say(f"no find: {step.api} version {step.version} responds after {late:.1f} s")
                 return None
         times = tries = 0
         try:
@@ -380,7 +380,7 @@ class Campaign:
                 times += again(case)
             small = shrink(case, again, seconds=self.options.shrink_seconds) if times == _REPEATS else None
         except KeyboardInterrupt:
-            # Ctrl-C ends the run, and is no reason to lose what was found.
+            # Ctrl-C ends the run, but keeps this find.
             self._keep(case, transcript, violation, f"{times} of {tries}", shrunk=False)
             raise
         if small is not None:
@@ -399,7 +399,7 @@ class Campaign:
         return self._keep(case, transcript, violation, f"{times} of {_REPEATS}", shrunk=False)
 
     def _late(self, case: Case) -> float | None:
-        """The seconds after which the answer comes that was missing; None if it does not come, or all is in order."""
+        """Return the seconds until the missing response comes; None if it does not come, or if all is in order."""
         patient = replace(self.target, timeout=max(self.options.late_seconds, self.target.timeout))
         try:
             ran = execute.execute(patient, case, destructive=self.options.destructive, topics=self.world.topic_ids())
@@ -464,10 +464,10 @@ def _count() -> Iterable[int]:
 
 
 def command_reviver(words: list[str]) -> Callable[[], None]:
-    """A `revive` that runs a command."""
+    """Return a `revive` that runs a command."""
 
     def revive() -> None:
-        subprocess.run(words, check=False, stdout=_STANDARD_ERROR)  # the summary has the standard output for itself
+        subprocess.run(words, check=False, stdout=_STANDARD_ERROR)  # the summary alone uses the standard output
 
     return revive
 

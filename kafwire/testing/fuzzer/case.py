@@ -1,6 +1,6 @@
-"""One unit of fuzzing: a few requests, how they are put on the wire, and what is done to their bytes.
+"""One unit of fuzzing: a few requests, their delivery on the wire, and the damage to their bytes.
 
-A case is data. It is written to JSON and read back, so that it can be sent again to any server.
+A case is data. It is written to JSON and read back, so that a replay can send it again to any server.
 """
 
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ from kafwire.testing.fuzzer.safety import request_class
 
 VALID, ODD, DAMAGED, CONNECTION = "valid", "odd", "damaged", "connection"
 
-# turns: each request waits for the answer before. The others send all requests at once, and differ in the writes.
+# turns: each request waits for the response before. The others send all requests at once, and differ in the writes.
 TURNS, PIPELINED, JOINED, BYTEWISE, SPLIT, HALF_CLOSED = (
     "turns",
     "pipelined",
@@ -28,9 +28,9 @@ TURNS, PIPELINED, JOINED, BYTEWISE, SPLIT, HALF_CLOSED = (
 
 @dataclass(frozen=True)
 class Bind:
-    """Before a step is sent, `target` in its message becomes what the answer to an earlier `step` has at `source`.
+    """Before a step is sent, `target` in its message takes the value at `source` of the response to an earlier `step`.
 
-    A target ending in "@producer" is the producer id and epoch inside a record batch; its source is a message that has
+    A target ending in "@producer" is the producer id and epoch inside a record batch; its source is a response that has
     both.
     """
 
@@ -41,7 +41,7 @@ class Bind:
 
 @dataclass(frozen=True)
 class Step:
-    """One request. `damage` is done to its bytes, in order, once it is encoded."""
+    """One request. `damage` is applied to its encoded bytes, in order."""
 
     api: str
     version: int
@@ -50,7 +50,7 @@ class Step:
     damage: tuple[Damage, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON, the message with Kafka's names."""
+        """Return the step as JSON, the message with Kafka's names."""
         found: dict[str, Any] = {
             "api": self.api,
             "version": self.version,
@@ -66,7 +66,7 @@ class Step:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "Step":
-        """Read what `to_json` wrote."""
+        """Return the step that `to_json` wrote."""
         version = found["version"]
         return cls(
             found["api"],
@@ -89,7 +89,7 @@ def _snake(path: str) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """Requests in order. Judged is every answer; `kind` and `delivery` say what may be expected of them."""
+    """Requests in order. The judge checks every response; `kind` and `delivery` decide what it may expect."""
 
     seed: int
     number: int
@@ -101,20 +101,20 @@ class Case:
 
     @property
     def target(self) -> Step:
-        """The step that the case is about: the last."""
+        """The step under test: the last."""
         return self.steps[-1]
 
     @property
     def damaged(self) -> bool:
-        """Whether some step's bytes are no longer those of a valid request."""
+        """True if the bytes of a step are no longer those of a valid request."""
         return any(step.damage for step in self.steps)
 
     def with_steps(self, steps: tuple[Step, ...]) -> "Case":
-        """The same case with other steps."""
+        """Return the same case with other steps."""
         return replace(self, steps=steps)
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON. `topics` are the ids that the server had for its topics' names, to be exchanged in a replay."""
+        """Return the case as JSON. `topics` are the server's ids of its topics; a replay replaces them."""
         used = repr([step.message.to_dict() for step in self.steps])
         return {
             "seed": self.seed,
@@ -128,7 +128,7 @@ class Case:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "Case":
-        """Read what `to_json` wrote."""
+        """Return the case that `to_json` wrote."""
         return cls(
             seed=found["seed"],
             number=found["case"],

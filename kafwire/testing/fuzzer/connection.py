@@ -21,7 +21,7 @@ _SETTLE_PAUSE = 0.05
 
 @dataclass(frozen=True)
 class Target:
-    """A server: one resolved address, and how long it may take to answer."""
+    """A server: one resolved address, and the longest time for a response."""
 
     family: int
     address: tuple[Any, ...]
@@ -40,19 +40,19 @@ class Target:
 
 
 class ClosedError(Exception):
-    """The server closed the connection; `rest` are the bytes of an answer that was not whole."""
+    """The server closed the connection; `rest` are the bytes of an incomplete response."""
 
     def __init__(self, rest: bytes = b"") -> None:
-        super().__init__(f"closed by the server, {len(rest)} bytes into an answer" if rest else "closed by the server")
+        super().__init__(f"closed by the server, {len(rest)} bytes into a response" if rest else "closed by the server")
         self.rest = rest
 
 
 class BadSizeError(Exception):
-    """The server said that its answer has an impossible size."""
+    """The size that the server announced for its response is impossible."""
 
 
 class Connection:
-    """A connected socket that sends bytes as told and reads whole frames."""
+    """A connected socket that sends given bytes and reads whole frames."""
 
     def __init__(self, target: Target) -> None:
         """Connect. Raises `KafkaConnectionError`."""
@@ -91,26 +91,26 @@ class Connection:
             raise ClosedError from None
 
     def finish(self) -> None:
-        """Say that nothing more will be sent; answers can still be read."""
+        """Announce that no more bytes follow; responses can still be read."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def receive(self, deadline: float) -> bytes:
-        """The next frame, without its size.
+        """Return the next frame, without its size.
 
         Raises `ClosedError`, TimeoutError at `deadline` (of `time.monotonic`), `BadSizeError`.
         """
         self.fill(4, deadline)
         (size,) = struct.unpack_from(">i", self._received)
         if not 4 <= size <= MAX_ANSWER:
-            raise BadSizeError(f"an answer of {size} bytes is announced")
+            raise BadSizeError(f"a response of {size} bytes is announced")
         self.fill(4 + size, deadline)
         frame = bytes(self._received[4 : 4 + size])
         del self._received[: 4 + size]
         return frame
 
     def fill(self, size: int, deadline: float) -> None:
-        """Wait until so many bytes have arrived; raises as `receive` does."""
+        """Wait until this many bytes have arrived; raises as `receive` does."""
         while len(self._received) < size:
             left = deadline - time.monotonic()
             if left <= 0:
@@ -127,7 +127,7 @@ class Connection:
             self._received += data
 
     def call(self, request: Request[Any], version: int) -> Any:
-        """Ask and return the answer: for what the fuzzer itself wants to know.
+        """Send a request of the fuzzer itself, and return the response.
 
         Raises `KafkaConnectionError`, `KafkaTimeoutError` or `ProtocolError`.
         """
@@ -140,12 +140,12 @@ class Connection:
         except (ClosedError, BadSizeError) as error:
             raise KafkaConnectionError(f"{name}: {error}") from None
         except TimeoutError as error:
-            raise KafkaTimeoutError(f"{name}: no answer within {self.target.timeout:g} s") from error
+            raise KafkaTimeoutError(f"{name}: no response within {self.target.timeout:g} s") from error
         _, response = protocol.decode_response(type(request), data, version)
         return response
 
     def settle(self, done: Callable[[], bool]) -> None:
-        """Ask until `done`, for things that a cluster takes a moment for; raises `KafkaTimeoutError`."""
+        """Wait until `done` returns True, for changes that a cluster needs time for; raises `KafkaTimeoutError`."""
         deadline = time.monotonic() + _SETTLE_SECONDS
         while not done():
             if time.monotonic() > deadline:

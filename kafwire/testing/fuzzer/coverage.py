@@ -1,4 +1,4 @@
-"""What was sent and how it was answered, for every API and version that the server advertises."""
+"""Counts of requests and responses, for every API and version that the server advertises."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -80,11 +80,11 @@ class Coverage:
 
     @property
     def sent(self) -> int:
-        """All requests."""
+        """The number of all requests."""
         return sum(pair.sent for pair in self.pairs.values())
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the counts as JSON."""
         return {
             "requests": self.sent,
             "pairs": len(self.pairs),
@@ -116,7 +116,7 @@ class Coverage:
         }
 
     def table(self) -> str:
-        """As a table for people: one line for each API, its versions together."""
+        """Return a table for people: one line for each API, with all its versions."""
         lines = [f"{'API':<30} {'versions':>9} {'sent':>7} {'ok':>7} {'errors':>7} {'closed':>7} {'silent':>7}  codes"]
         for api in dict.fromkeys(api for api, _ in self.pairs):
             mine = {version: pair for (name, version), pair in self.pairs.items() if name == api}
@@ -139,7 +139,7 @@ class Coverage:
 
 
 def error_codes(response: Any) -> set[int]:
-    """The error codes in an answer that are not 0."""
+    """Return the error codes of a response that are not 0."""
     if response is None:
         return set()
     return {value for _, name, value in walk(response) if name.endswith("error_code") and value}

@@ -1,7 +1,7 @@
-"""What is done to the bytes of an encoded request, and how it is chosen.
+"""Changes to the bytes of an encoded request, and their random choice.
 
-A damage is aimed at a field, not at an offset, wherever that makes sense: so it still hits when the request around it
-is made smaller.
+A change aims at a field, not at an offset, wherever that makes sense. So it still hits when the request around it
+becomes smaller.
 """
 
 import random
@@ -15,16 +15,16 @@ SET, CUT, APPEND, FLIP, DELETE, INSERT, SIZE = "set", "cut", "append", "flip", "
 
 
 class NotApplicableError(LookupError):
-    """The request has no such place."""
+    """The request lacks the place of the damage."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """One change.
+    """One change of the bytes of a request.
 
     set: the bytes at (place, role) become `data`; cut: the last `amount` bytes are missing; append: `data` follows;
     flip: bit `amount`, counted from the frame's first; delete, insert: one byte, or `data`, at byte `amount`;
-    size: the frame's length is said to be `amount` more than it is, or, with place "absolute", to be `amount`.
+    size: the length prefix says `amount` bytes more than the frame has, or, with place "absolute", `amount`.
     """
 
     op: str
@@ -34,7 +34,7 @@ class Damage:
     amount: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON; what has no meaning for the change is left out."""
+        """Return the change as JSON, without fields that mean nothing for it."""
         found: dict[str, Any] = {"op": self.op}
         if self.place:
             found["place"] = self.place
@@ -48,7 +48,7 @@ class Damage:
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> "Damage":
-        """Read what `to_json` wrote."""
+        """Return the change that `to_json` wrote."""
         return cls(
             found["op"],
             found.get("place", ""),
@@ -59,12 +59,12 @@ class Damage:
 
     @property
     def shape(self) -> str:
-        """What kind of change it is, whatever the values: for telling finds apart."""
+        """The kind of the change, without its values; it keeps different finds apart."""
         return f"{self.op} {self.role or self.place}".strip()
 
 
 def apply(frame: bytes, spans: list[Span], changes: tuple[Damage, ...]) -> bytes:
-    """The bytes that go out: `frame` changed, with its size before it.
+    """Return the bytes to send: the changed `frame`, after its size.
 
     Raises `NotApplicableError` when the request lacks a place.
     """
@@ -103,7 +103,7 @@ def apply(frame: bytes, spans: list[Span], changes: tuple[Damage, ...]) -> bytes
 
 
 def choose(rng: random.Random, frame: bytes, spans: list[Span]) -> tuple[Damage, ...]:
-    """One to three changes of a request with these spans."""
+    """Return one to three changes of a request with these spans."""
     return tuple(_one(rng, frame, spans) for _ in range(rng.choice((1, 1, 1, 1, 2, 3))))
 
 
@@ -152,7 +152,7 @@ def _header(rng: random.Random) -> Damage:
     if part < 0.75:
         return Damage(SET, "header.client_id", "length", rng.choice((b"\xff\xff", b"\xff\xfe", b"\x7f\xff", b"\0\0")))
     if part < 0.9:
-        # Another header version than the request's: without its tags, or with tags where none belong.
+        # A header version other than the request's: without its tags, or with unexpected tags.
         return rng.choice(
             (
                 Damage(SET, "header.client_id", "text", b"kafwire-fuzz\0"),
@@ -168,7 +168,7 @@ def _bad_text(rng: random.Random, size: int) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """An unsigned varint, shortest form."""
+    """Return an unsigned varint in its shortest form."""
     data = bytearray()
     while value > 0x7F:
         data.append(value & 0x7F | 0x80)

@@ -1,4 +1,4 @@
-"""One case on the wire: what was sent, and what came back for each of its requests. Nothing is judged here."""
+"""One case on the wire: the bytes sent, and the response to each request. `judge` judges them."""
 
 import secrets
 import struct
@@ -34,11 +34,11 @@ class ForbiddenError(Exception):
 
 @dataclass
 class Answer:
-    """What became of one step.
+    """The outcome of one step.
 
-    `status`: answered; closed, silent (no answer in time), waiting (none in time, by right), none (none expected, and
-    none came), refused (no connection), bad size. `request` and `version` are as the server was to see them, None where
-    kafwire cannot read them any more.
+    `status`: answered; closed; silent (no response in time); waiting (no response in time, which is allowed); none (no
+    response expected, and none came); refused (no connection); bad size. `request` and `version` are as the server sees
+    them; None if kafwire cannot decode the damaged request.
     """
 
     step: int
@@ -59,7 +59,7 @@ class Answer:
 
 @dataclass
 class Transcript:
-    """A case as it was run."""
+    """A case and its outcomes."""
 
     case: Case
     answers: list[Answer] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Transcript:
 def execute(target: Target, case: Case, *, destructive: bool, topics: dict[str, UUID] | None = None) -> Transcript:
     """Send the case. `topics` are the server's ids by name, if they may differ from those in the case.
 
-    Raises `ForbiddenError` before anything harmful is sent, `damage.NotApplicableError` if a damage finds no place.
+    Raises `ForbiddenError` before any harmful byte is sent, `damage.NotApplicableError` if the request lacks a place.
     """
     run = _Run(target, case, destructive, _renamed(case.topics, topics))
     try:
@@ -156,7 +156,7 @@ class _Run:
         _read(answer)
 
     def _drain(self, answer: Answer, connection: Connection, whole: int) -> None:
-        """The rest of the stream can never become a request: after its answers, the server has to close."""
+        """Wait for the close: the rest of the stream is no whole request, so the server must close at its end."""
         deadline = time.monotonic() + self.target.timeout + answer.waits
         count = 1
         try:
@@ -169,7 +169,7 @@ class _Run:
             answer.status, answer.error = SILENT, f"after the end of the stream: {error}"
 
     def _probe(self, answer: Answer, connection: Connection) -> None:
-        """Nothing is to answer a request without acknowledgement: the next answer has to be the next request's."""
+        """Send a probe after a request without acknowledgement: the next response must be the probe's."""
         probe = protocol.encode_request(protocol.ApiVersionsRequest(), 0, 77, CLIENT_ID)
         answer.status = NONE
         try:
@@ -177,16 +177,16 @@ class _Run:
             data = connection.receive(time.monotonic() + self.target.timeout)
             if data[:4] != struct.pack(">i", 77):
                 answer.status, answer.received = ANSWERED, data
-                answer.error = "an answer came to a request that has none (acks=0)"
+                answer.error = "a response came to a request that has none (acks=0)"
         except ClosedError:
-            # How a broker says that it failed: there is no other way without an answer.
+            # A broker closes the connection to report a failure, as it may not respond.
             pass
         except TimeoutError as error:
             answer.status, answer.error = SILENT, f"the next request: {error}"
         except BadSizeError as error:
             answer.status, answer.error = BAD_SIZE, str(error)
 
-    # -- all requests before the first answer
+    # -- all requests before the first response
 
     def at_once(self) -> None:
         streams = []
@@ -194,7 +194,7 @@ class _Run:
             answer, stream = self._prepare(index, step)
             self.answers.append(answer)
             streams.append(stream)
-        # One that ends early swallows the beginning of the next, and what comes after it is another request.
+        # A request that ends early swallows the beginning of the next one, which changes the requests behind it.
         self._permit(b"".join(streams), "the requests, as they follow each other,")
         if not self._connect(self.answers[0]):
             return
@@ -204,7 +204,7 @@ class _Run:
         try:
             self._write(connection, streams)
         except (ClosedError, TimeoutError) as error:
-            # What was answered before is read all the same.
+            # Responses that came before are read all the same.
             self.answers[-1].error = str(error)
         deadline = began + self.target.timeout
         for answer in self.answers:
@@ -282,7 +282,7 @@ class _Run:
 
 
 def _as_seen(answer: Answer, stream: bytes) -> None:
-    """Read damaged bytes as the server will."""
+    """Read damaged bytes as the server reads them."""
     seen = next(frames_of(stream), b"")
     answer.asked_id = struct.unpack_from(">i", seen, 4)[0] if len(seen) >= 8 else None
     read = read_request(seen)
@@ -311,7 +311,7 @@ def _bind(message: Any, bind: Bind, answers: list[Answer]) -> None:
 
 
 def _refresh(message: Struct, token: str, ids: dict[UUID, UUID]) -> None:
-    """Fill in the run's own suffix for names, and the server's own ids for topics."""
+    """Replace the suffix of names by this run's, and the case's topic ids by the server's."""
     for each in type(message).__fields__:
         value = getattr(message, each.name)
         if each.struct is not None and value is not None:
@@ -327,7 +327,7 @@ def _refresh(message: Struct, token: str, ids: dict[UUID, UUID]) -> None:
 
 
 def waits(message: Any) -> float:
-    """For how long a server may hold back the answer to `message` by right, in seconds."""
+    """Return the seconds for which a server may delay the response to `message`."""
     if message is None:
         return 0.0
     name = type(message).__name__.removesuffix("Request")
@@ -345,7 +345,7 @@ def waits(message: Any) -> float:
 
 
 def _may_be_silent(step: Step) -> bool:
-    """A server may read acks=0 where kafwire reads nothing any more, and is right then not to answer."""
+    """True if a server may read acks=0 from damaged bytes that kafwire cannot decode: then it must not respond."""
     return bool(step.damage) and step.message.api_key == 0
 
 
@@ -354,7 +354,7 @@ def _no_answer_expected(request: Any) -> bool:
 
 
 def _read(answer: Answer) -> None:
-    """Decode what came back."""
+    """Decode the response."""
     if answer.status != ANSWERED or answer.error:
         return
     if len(answer.received) >= 4:

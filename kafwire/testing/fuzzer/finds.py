@@ -1,4 +1,4 @@
-"""Finds: what was broken, the case that shows it, and the files that tell others."""
+"""Finds: the broken promise, the smallest case that breaks it, and the files for a report."""
 
 import json
 import re
@@ -49,13 +49,13 @@ class Find:
         violation: the promise.
         api: the API.
         case: the smallest case.
-        transcript: what was sent and received.
-        reproduced: how often it was seen again, as "3 of 3".
-        shrunk: whether the case was made smaller.
-        destructive: whether the campaign was destructive.
-        original: seed and number of the case that it was found with.
-        versions: the versions of all cases that broke it alike.
-        count: how many cases broke it alike.
+        transcript: the bytes that were sent and received.
+        reproduced: the repeats that broke the promise again, as "3 of 3".
+        shrunk: True if the case was made smaller.
+        destructive: True if the case needs `destructive`.
+        original: seed and number of the first case that broke the promise.
+        versions: the versions of all cases that broke it in the same way.
+        count: the number of cases that broke it in the same way.
 
     Example:
         >>> from kafwire.testing.fuzzer import Find
@@ -76,7 +76,7 @@ class Find:
 
     @property
     def flaky(self) -> bool:
-        """Whether it was not seen each time that the case was sent."""
+        """True if some repeats did not break the promise."""
         tries = self.reproduced.split(" of ")
         return tries[0] != tries[1]
 
@@ -119,7 +119,7 @@ class Find:
         """Write the JSON and a test.
 
         Args:
-            folder: the folder; it is made if needed.
+            folder: the folder; it is created if needed.
 
         Returns:
             The files.
@@ -147,6 +147,6 @@ def _exchange(answer: Any) -> dict[str, Any]:
         try:
             found["answer"] = to_json(answer.response, answer.version)
         except ProtocolError as error:
-            # An answer in another version than was asked, as that of a refused ApiVersions request may be.
+            # The response may have another version than the request: a refused ApiVersions request gets version 0.
             found["answer"] = str(error)
     return found

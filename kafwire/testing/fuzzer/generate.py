@@ -1,7 +1,7 @@
-"""Valid requests of any API and version, from a random source and what is known of the server.
+"""Valid requests of any API and version, from a random source and the survey of the server.
 
-The declarations say which fields there are; `_STRINGS`, `_NUMBERS` and `_OTHERS` say by a field's name what makes
-sense in it; `_FINISH` has what an API wants beyond that. A name that no table knows gets a plain value of its type.
+The declarations have the fields. `_STRINGS`, `_NUMBERS` and `_OTHERS` have sensible values by a field's name; `_FINISH`
+has the other needs of an API. A field in no table gets a plain value of its type.
 """
 
 import random
@@ -16,7 +16,7 @@ from kafwire.testing.fuzzer.safety import CLASS_OF, PREFIX, request_class
 from kafwire.testing.fuzzer.world import Topic, World
 
 FRESH = "~" * 8
-"""Stands for eight characters that are chosen anew each time a case is sent, so that groups never meet."""
+"""A placeholder for eight characters that are drawn again each time a case is sent, so that groups never meet."""
 
 GROUP = f"{PREFIX}{FRESH}"
 TRANSACTION = f"{PREFIX}x-{FRESH}"
@@ -29,7 +29,7 @@ _NO_TOPIC = Topic(UNKNOWN_TOPIC, UUID(int=0x5EED), {})
 
 
 class Generator:
-    """Makes requests of one version of an API. What it draws depends on `rng` and `world` alone."""
+    """Creates requests of one version of an API. Its choices depend only on `rng` and `world`."""
 
     def __init__(self, rng: random.Random, world: World, api: str, version: int) -> None:
         self.rng = rng
@@ -41,7 +41,7 @@ class Generator:
         self.step_topics: list[Topic] = []
 
     def request(self) -> Request[Any]:
-        """A valid request."""
+        """Return a valid request."""
         message = self.struct(request_class(self.api))
         finish = _FINISH.get(self.api)
         if finish is not None:
@@ -52,7 +52,7 @@ class Generator:
     # -- from declarations to values
 
     def struct(self, cls: type[Struct]) -> Struct:
-        """An instance with every field of the version set."""
+        """Return an instance with every field of the version set."""
         values = {}
         for field in cls.__fields__:
             if self.version in field.versions:
@@ -60,8 +60,8 @@ class Generator:
         return cls(**values)
 
     def field(self, field: Field, owner: type[Struct]) -> Any:
-        """A value for `field` of `owner`."""
-        # Null says "all" or "none given" where it is the default; elsewhere it is for `oddities`.
+        """Return a value for `field` of `owner`."""
+        # Where null is the default, it means "all" or "none given". Elsewhere `oddities` uses it.
         default_is_null = field.default is None and not field.fresh and field.kind != "records"
         if default_is_null and self.version in field.nullable and self.rng.random() < 0.25:
             return None
@@ -119,7 +119,7 @@ class Generator:
             return rng.choice((0.0, 1.0, 1e9))
         return rng.choice((field.default if isinstance(field.default, int) else 0, 0, 1, rng.randrange(100)))
 
-    # -- what there is at the server
+    # -- topics, partitions and offsets of the server
 
     def _some_topic(self) -> Topic:
         return self.rng.choice(list(self.world.topics.values()) or [_NO_TOPIC])
@@ -142,7 +142,7 @@ class Generator:
         return found
 
     def offset(self) -> int:
-        """An offset of the partition at hand, mostly one that exists."""
+        """Return an offset of the current partition, mostly an existing one."""
         partition = self.topic.partitions.get(self.partition)
         if partition is None:
             return 0
@@ -150,7 +150,7 @@ class Generator:
         return self.rng.choice((partition.start, partition.end, inside, partition.end + 1))
 
     def batch(self) -> bytes:
-        """A record batch as a producer makes it."""
+        """Return a record batch as a producer makes it."""
         rng = self.rng
         records = [
             (
@@ -326,7 +326,7 @@ _OTHERS: dict[tuple[str, str], Make] = {
 }
 
 
-# -- what an API wants beyond plausible fields
+# -- needs of an API beyond sensible fields
 
 
 def _finish_metadata(generator: Generator, message: Any) -> None:

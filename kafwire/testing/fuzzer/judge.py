@@ -1,4 +1,4 @@
-"""Which promises a case's answers broke: those of the connection, and those of each message."""
+"""The broken promises of a case: those of the connection, and those of each message."""
 
 import re
 from collections.abc import Iterator
@@ -15,19 +15,19 @@ CLOSED, HANG, CORRELATION, UNREADABLE, UNASKED, BAD_SIZE, REFUSED = (
 )  # fmt: skip
 
 PROMISES = {
-    CLOSED: "protocol guide: every request results in an answer; the server advertises the version",
-    HANG: "a server answers, or closes the connection",
-    CORRELATION: "protocol guide: answers come in the order of the requests, each with its correlation id",
-    UNREADABLE: "an answer is in the version of its request, to the last byte",
-    UNASKED: "protocol guide: one answer to a request; none to a produce request that wants no acknowledgement",
-    BAD_SIZE: "protocol guide: an answer begins with its size",
+    CLOSED: "protocol guide: every request results in a response; the server advertises the version",
+    HANG: "a server responds, or closes the connection",
+    CORRELATION: "protocol guide: responses come in the order of the requests, each with its correlation id",
+    UNREADABLE: "a response is in the version of its request, to the last byte",
+    UNASKED: "protocol guide: one response to a request; none to a produce request that wants no acknowledgement",
+    BAD_SIZE: "protocol guide: a response begins with its size",
     REFUSED: "a server goes on taking connections",
 }
 
 
 @dataclass(frozen=True)
 class Violation:
-    """A broken promise: the rule's name, the step whose answer broke it, and what was seen."""
+    """A broken promise: the rule's name, the step whose response broke it, and what was seen."""
 
     rule: str
     step: int
@@ -42,14 +42,14 @@ class Violation:
 
 
 def judge(transcript: Transcript, world: World) -> list[Violation]:
-    """All broken promises of a case."""
+    """Return all broken promises of a case."""
     found: list[Violation] = []
     closed = False
     half_closed = transcript.case.delivery == cases.HALF_CLOSED
     for answer in transcript.answers:
         step = transcript.case.steps[answer.step]
         if closed:
-            # What was sent after a request that closed the connection is lost with it, and no find of its own.
+            # The server never reads requests behind one that closed the connection; they are no finds.
             break
         closed = answer.status == execute.CLOSED
         for rule, said in _connection(transcript.case, answer, damaged=bool(step.damage), half_closed=half_closed):
@@ -64,15 +64,15 @@ def _connection(case: Case, answer: Answer, *, damaged: bool, half_closed: bool)
     if answer.status == execute.REFUSED:
         yield REFUSED, answer.error
     elif answer.status == execute.SILENT:
-        yield HANG, "no answer and no close in time"
+        yield HANG, "no response and no close in time"
     elif answer.status == execute.BAD_SIZE:
         yield BAD_SIZE, answer.error
     elif answer.status == execute.CLOSED and not damaged and not half_closed:
-        yield CLOSED, f"the connection was closed instead of an answer ({case.kind} request)"
+        yield CLOSED, f"the connection was closed instead of a response ({case.kind} request)"
     elif answer.status == execute.ANSWERED:
         if answer.extra or "acks=0" in answer.error:
-            yield UNASKED, answer.error or "more answers than requests"
+            yield UNASKED, answer.error or "more responses than requests"
         elif answer.asked_id is not None and answer.answered_id != answer.asked_id:
-            yield CORRELATION, f"correlation id {answer.answered_id} answers {answer.asked_id}"
+            yield CORRELATION, f"correlation id {answer.answered_id} in the response to {answer.asked_id}"
         elif answer.error:
             yield UNREADABLE, answer.error

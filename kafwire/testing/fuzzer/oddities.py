@@ -1,4 +1,4 @@
-"""Valid encodings with odd values: what a server has to answer, though no sane client would ask."""
+"""Valid encodings with odd values: a server must respond to them, though no sane client sends them."""
 
 import random
 import struct
@@ -33,10 +33,10 @@ _STRINGS = (
     "%s%n${jndi:x}",
     "__consumer_offsets",
 )
-# A number here makes the server wait, by right: it is left alone.
+# With another number here the server may wait, so it stays.
 _WAITS = {"max_wait_ms", "timeout_ms", "rebalance_timeout_ms", "session_timeout_ms"}
 _KEEP = {"group_id", "transactional_id", "replica_id", "allow_auto_topic_creation", "v3_and_below_transactional_id"}
-# A quota on the fuzzer itself, or a broker that is gone, would be the end of the run.
+# A quota on the fuzzer itself, or a broker that is gone, would end the run.
 _LEAVE_ALONE = {
     "AlterClientQuotas": {"entity_type", "entity_name", "value", "entity"},
     "UnregisterBroker": {"broker_id"},
@@ -45,7 +45,7 @@ _LEAVE_ALONE = {
 
 
 def odd(rng: random.Random, api: str, version: int, request: Request[Any], *, destructive: bool) -> Request[Any]:
-    """A copy of `request` in which one to three things are odd."""
+    """Return a copy of `request` with one to three odd values."""
     message: Request[Any] = paths.clone(request)
     for _ in range(rng.choice((1, 1, 2, 3))):
         _one(rng, api, version, message, destructive=destructive)
@@ -102,7 +102,7 @@ def _scalar(rng: random.Random, field: Field, value: Any) -> Any:
     if field.kind == "bool":
         return not value
     if field.kind == "uuid":
-        # Kafka keeps the first hundred of them for itself, and the last but one and last.
+        # Kafka reserves the first hundred, the last and the last but one.
         return rng.choice((UUID(int=0), UUID(int=1), UUID(int=99), UUID(int=(1 << 128) - 1)))
     if field.kind == "records" and value:
         return odd_batch(rng, bytes(value))
@@ -119,7 +119,7 @@ def _tag(rng: random.Random, message: Request[Any], version: int) -> None:
 
 
 def stamp(batch: bytes, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
-    """The batch as that producer would send it; its checksum is right."""
+    """Return the batch as that producer would send it; its checksum is right."""
     data = bytearray(batch)
     struct.pack_into(">qhi", data, 43, producer_id, producer_epoch, base_sequence)
     return _sealed(data)
@@ -131,7 +131,7 @@ def _sealed(data: bytearray) -> bytes:
 
 
 def odd_batch(rng: random.Random, batch: bytes) -> bytes:
-    """Records that a broker has to refuse or to put right: with right and with wrong checksums."""
+    """Return records that a broker must refuse or correct, with right or wrong checksums."""
     if len(batch) <= HEADER_SIZE:
         return rng.choice((b"", b"\0" * HEADER_SIZE, rng.randbytes(100)))
     data = bytearray(batch)

@@ -1,4 +1,4 @@
-"""Places in a message: "topics[0].partitions[1].index", and reading and writing what is there."""
+"""Places in a message, such as "topics[0].partitions[1].index", and access to their values."""
 
 import copy
 import re
@@ -12,17 +12,17 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 def parse(text: str) -> Path:
-    """Read "topics[0].name" into ("topics", 0, "name")."""
+    """Parse "topics[0].name" into ("topics", 0, "name")."""
     return tuple(int(index) if index else name for index, name in _STEP.findall(text))
 
 
 def text(path: Path) -> str:
-    """Write ("topics", 0, "name") as "topics[0].name"."""
+    """Return ("topics", 0, "name") as "topics[0].name"."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
 def get(message: Any, path: Path) -> Any:
-    """What is at `path`. Raises LookupError where the message has no such place."""
+    """Return the value at `path`. Raises LookupError where the message has no such place."""
     for step in path:
         if isinstance(step, int):
             message = message[step] if isinstance(message, list | tuple) else None
@@ -34,7 +34,7 @@ def get(message: Any, path: Path) -> Any:
 
 
 def put(message: Any, path: Path, value: Any) -> None:
-    """Set what is at `path`. Raises LookupError where the message has no such place."""
+    """Set the value at `path`. Raises LookupError where the message has no such place."""
     holder = get(message, path[:-1])
     step = path[-1]
     if isinstance(step, int) and isinstance(holder, list):
@@ -46,12 +46,12 @@ def put(message: Any, path: Path, value: Any) -> None:
 
 
 def clone(message: Any) -> Any:
-    """A deep copy of a message."""
+    """Return a deep copy of a message."""
     return copy.deepcopy(message)
 
 
 def places(message: Struct, version: int, prefix: Path = ()) -> list[tuple[Path, Field, Any]]:
-    """Every field that `version` has, at any depth, with its declaration and value; a parent before what it holds."""
+    """Return every field of `version`, at any depth, with its declaration and value; parents before their children."""
     found: list[tuple[Path, Field, Any]] = []
     for field in type(message).__fields__:
         if version not in field.versions:

@@ -1,4 +1,4 @@
-"""Sends a find's case again."""
+"""Replay of a find's case."""
 
 from collections.abc import Mapping
 from typing import Any

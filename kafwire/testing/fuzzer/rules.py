@@ -1,11 +1,11 @@
-"""What the protocol promises of an answer, as data: one line per promise.
+"""The protocol's promises about a response, as data: one line per promise.
 
-`RULES` is the table. A rule looks at a request and its answer and yields a sentence for each promise that is broken.
-To add one, add a line: with `echo`, `at_least`, `unique`, `rising`, or a function of your own in `Rule`. Fields are
-named as paths: "topics[]/partitions[]:partition_index" are the partition indexes in all topics.
+`RULES` is the table. A rule looks at a request and its response, and yields a sentence for each broken promise. To add
+a rule, add a line: with `echo`, `at_least`, `unique`, `rising`, or your own function in `Rule`. Fields are named as
+paths: "topics[]/partitions[]:partition_index" are the partition indexes in all topics.
 
-`promise` is the source: a definition's text, a KIP, or what every client has to rely on. What nobody promised is no
-rule.
+`promise` is the source: a definition's text, a KIP, or a property that every client relies on. There is no rule without
+a source.
 """
 
 from collections import Counter
@@ -25,9 +25,9 @@ ANY = "*"
 
 @dataclass(frozen=True)
 class Rule:
-    """One promise. `api` "*" is every API; `check` gets request, response, version and what is known of the server.
+    """One promise. `api` "*" is every API; `check` gets request, response, version and the survey of the server.
 
-    `asked` and `answered` are the paths that it reads in request and response, where it is made from paths.
+    `asked` and `answered` are the paths in request and response of a rule made from paths.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Rule:
 
 
 def select(message: Any, path: str) -> Iterator[tuple[Any, ...]]:
-    """The values at "a[]:key,key/b[]:key": one tuple for each way down; without a key, the element itself."""
+    """Yield the values at "a[]:key,key/b[]:key": one tuple for each way down; without a key, the element itself."""
     yield from _select(message, path.split("/"), ())
 
 
@@ -56,7 +56,7 @@ def _select(message: Any, steps: list[str], before: tuple[Any, ...]) -> Iterator
 
 
 def walk(message: Any, place: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Every plain field: (place, name, value)."""
+    """Yield every plain field: (place, name, value)."""
     for field in message.__fields__:
         value = getattr(message, field.name)
         where = f"{place}.{field.name}".removeprefix(".")
@@ -80,11 +80,11 @@ def echo(
     *,
     exact: bool = True,
     when: Callable[[Any, Any, int], bool] | None = None,
-    promise: str = "an answer is about what was asked: one entry for each",
+    promise: str = "a response has one entry for each item of the request",
 ) -> Rule:
-    """What was asked for is answered, once, and nothing else. With exact=False something may be missing.
+    """The response has each item of the request once, and no other. With exact=False items may be missing.
 
-    An answer whose own error code says that all failed promises nothing about its entries.
+    A response whose own error code fails the whole request promises nothing about its entries.
     """
 
     def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
@@ -94,20 +94,20 @@ def echo(
         wanted, got = list(select(request, asked)), list(select(response, answered))
         unasked = set(got) - set(wanted)
         if unasked:
-            yield f"answers what was not asked: {sorted(map(repr, unasked))[:3]} in {answered}"
+            yield f"has items that were not requested: {sorted(map(repr, unasked))[:3]} in {answered}"
         if exact:
             missing = set(wanted) - set(got)
             if missing:
                 yield f"leaves out {sorted(map(repr, missing))[:3]} in {answered}"
         twice = [each for each, count in Counter(got).items() if count > 1]
         if twice and len(set(wanted)) == len(wanted):
-            yield f"answers {sorted(map(repr, twice))[:3]} twice in {answered}"
+            yield f"has {sorted(map(repr, twice))[:3]} twice in {answered}"
 
     return Rule("echo", api, check, promise, asked, answered)
 
 
 def same_count(api: str, asked: str, answered: str, *, promise: str = "one result for each entry, in order") -> Rule:
-    """As many results as entries, where no two entries are alike."""
+    """The response has as many results as the request has entries, if no two entries are equal."""
 
     def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
         del version, world
@@ -121,7 +121,7 @@ def same_count(api: str, asked: str, answered: str, *, promise: str = "one resul
 
 
 def unique(api: str, path: str, *, promise: str) -> Rule:
-    """No two entries with the same keys."""
+    """No two entries have the same keys."""
 
     def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
         del request, version, world
@@ -133,7 +133,7 @@ def unique(api: str, path: str, *, promise: str) -> Rule:
 
 
 def at_least(api: str, path: str, low: int, *, when_ok: bool = True, promise: str) -> Rule:
-    """Numbers are not below `low`; `path` ends in the number, which may come after the entry's error code."""
+    """Numbers are not below `low`; `path` ends in the number, optionally after the entry's error code."""
 
     def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
         del request, version, world
@@ -150,7 +150,7 @@ def at_least(api: str, path: str, low: int, *, when_ok: bool = True, promise: st
 
 
 def rising(api: str, path: str, *, promise: str) -> Rule:
-    """`path` ends in an error code and numbers that must not fall; negative ones say that nothing is known."""
+    """`path` ends in an error code and numbers that must not fall; negative numbers mean unknown."""
 
     def check(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
         del request, version, world
@@ -165,7 +165,7 @@ def rising(api: str, path: str, *, promise: str) -> Rule:
 
 
 def only_if_ok(api: str, check: Callable[[Any, Any, int], str | None], promise: str, name: str = "value") -> Rule:
-    """`check` returns a sentence when an answer without error breaks the promise."""
+    """`check` returns a sentence when a response without error breaks the promise."""
 
     def run(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
         del world
@@ -203,7 +203,7 @@ def _versions_refused(request: Any, response: Any, version: int, world: World) -
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION and API_VERSIONS_KEY in world.ranges:
         found = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
         if found.get(API_VERSIONS_KEY) != world.ranges[API_VERSIONS_KEY]:
-            yield "an answer with UNSUPPORTED_VERSION does not name the versions of ApiVersions"
+            yield "a response with UNSUPPORTED_VERSION does not name the versions of ApiVersions"
 
 
 def _metadata_topics(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
@@ -218,14 +218,14 @@ def _metadata_topics(request: Any, response: Any, version: int, world: World) ->
     by_id = {topic.topic_id for topic in response.topics}
     if not ids:
         if by_name - names:
-            yield "answers topics that were not asked for"
+            yield "has topics that were not requested"
         if names - by_name:
-            yield "leaves out topics that were asked for"
+            yield "leaves out requested topics"
     elif not names:
         if by_id - ids:
-            yield "answers topic ids that were not asked for"
+            yield "has topic ids that were not requested"
         if ids - by_id:
-            yield "leaves out topic ids that were asked for"
+            yield "leaves out requested topic ids"
 
 
 def _metadata_partitions(request: Any, response: Any, version: int, world: World) -> Iterator[str]:
@@ -268,11 +268,11 @@ def _fetched_records(request: Any, response: Any, version: int, world: World) ->
                 continue
             start = wanted.get((topic.topic, topic.topic_id, part.partition_index))
             if batches and start is not None and batches[0].last_offset < start:
-                yield "the first batch lies before the offset asked for"
+                yield "the first batch lies before the requested offset"
             offsets = [batch.base_offset for batch in batches]
             if offsets != sorted(set(offsets)):
                 yield "batches are not in order of their offsets"
-            if batches and 0 <= part.high_watermark < batches[0].base_offset:  # (it is noted before the log is read)
+            if batches and 0 <= part.high_watermark < batches[0].base_offset:  # (the broker reads it before the log)
                 yield "records that begin above the high watermark"
 
 
@@ -309,7 +309,7 @@ def _cursor(request: Any, response: Any, version: int, world: World) -> Iterator
     del version, world
     asked = {topic.name for topic in request.topics}
     if asked and {topic.name for topic in response.topics if topic.name is not None} - asked:
-        yield "answers topics that were not asked for"
+        yield "has topics that were not requested"
     count = sum(len(topic.partitions) for topic in response.topics)
     if request.response_partition_limit > 0 and count > request.response_partition_limit:
         yield "more partitions than response_partition_limit"
@@ -351,7 +351,7 @@ RULES: tuple[Rule, ...] = (
         "topics[]:topic,topic_id/partitions[]:partition",
         "responses[]:topic,topic_id/partitions[]:partition_index",
         when=_full_fetch,
-        promise="KIP-227: a full fetch answers every partition",
+        promise="KIP-227: the response to a full fetch has every partition",
     ),
     rising(
         "Fetch",
@@ -366,7 +366,7 @@ RULES: tuple[Rule, ...] = (
     unique("Metadata", "brokers[]:node_id", promise="a node id names one broker"),
     Rule("echo", "Metadata", _metadata_topics, "definition: the topics to fetch metadata for"),
     Rule("value", "Metadata", _metadata_partitions, "a partition without error has a live leader among the brokers"),
-    Rule("echo", "DescribeTopicPartitions", _cursor, "definition: the topics asked for, at most so many partitions"),
+    Rule("echo", "DescribeTopicPartitions", _cursor, "definition: the requested topics, at most this many partitions"),
     echo("CreateTopics", "topics[]:name", "topics[]:name"),
     echo("CreatePartitions", "topics[]:name", "results[]:name"),
     echo("DeleteTopics", "topic_names[]", "responses[]:name", when=_some("topic_names")),
@@ -428,7 +428,7 @@ RULES: tuple[Rule, ...] = (
         promise="KIP-699 and definition: one coordinator for each key",
     ),
     only_if_ok("JoinGroup", _joined, "the group protocol: members get an id, a generation and a common protocol"),
-    Rule("value", "JoinGroup", _member_id_given, "KIP-394: the member joins again with the id of this answer"),
+    Rule("value", "JoinGroup", _member_id_given, "KIP-394: the member joins again with the id of this response"),
     echo("DescribeShareGroupOffsets", "groups[]:group_id", "groups[]:group_id"),
     echo("DeleteShareGroupOffsets", "topics[]:topic_name", "responses[]:topic_name", exact=False),
     echo(
@@ -457,7 +457,7 @@ RULES: tuple[Rule, ...] = (
     unique("ListTransactions", "transaction_states[]:transactional_id", promise="a transactional id is listed once"),
     # the cluster
     Rule("value", "ApiVersions", _versions_sound, "KIP-35: a range of versions for each API"),
-    Rule("value", "ApiVersions", _versions_refused, "KIP-511: the answer says which versions of ApiVersions there are"),
+    Rule("value", "ApiVersions", _versions_refused, "KIP-511: the response has the supported versions of ApiVersions"),
     unique("ApiVersions", "api_keys[]:api_key", promise="KIP-35: one range for each API"),
     unique("DescribeCluster", "brokers[]:broker_id", promise="a node id names one broker"),
     same_count("CreateAcls", "creations", "results"),
@@ -472,7 +472,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def broken(api: str, request: Any, response: Any, version: int, world: World) -> Iterator[tuple[Rule, str]]:
-    """Each broken promise, with a sentence on what was seen."""
+    """Yield each broken promise, with a sentence that describes it."""
     for rule in RULES:
         if rule.api in (ANY, api):
             for said in dict.fromkeys(rule.check(request, response, version, world)):

@@ -1,13 +1,13 @@
-"""What the fuzzer may send, and to whom.
+"""The limits of the fuzzer: the requests that it may send, and the addresses.
 
-Every API of Kafka 4.4 has its class here. Without `destructive` only the first two are sent:
+Every API of Kafka 4.4 has a class here. Without `destructive` the fuzzer sends only the first two:
 
 - read: changes nothing;
 - session: touches only groups, producers and clients that the fuzzer named itself;
 - write: creates or changes topics, records, configurations, credentials, ...;
 - destructive: deletes, or belongs to the controllers and to the brokers among themselves.
 
-Damage can turn one request into another, so it is the bytes that are looked at, as the server will see them.
+Damage can turn one request into another, so the checks decode the bytes as the server does.
 """
 
 import ipaddress
@@ -47,25 +47,25 @@ _CLASSES = {
         LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown""",
 }
 CLASS_OF: dict[str, str] = {name: kind for kind, names in _CLASSES.items() for name in names.split()}
-# Requests to a broker that answers and is gone, or is no longer a member; not even a scratch cluster outlives them.
+# Requests that make a broker respond and stop, or leave the cluster; not even a scratch cluster survives them.
 NEVER = {"ControlledShutdown", "StopReplica", "LeaderAndIsr", "UpdateMetadata"}
 
 _OWN = {"group_id", "transactional_id"}
 _HEADER_START = struct.Struct(">hh")
-# The keys of the requests in `NEVER`, which kafwire has no messages for; and those that newer servers may give APIs.
+# The keys of the requests in `NEVER`, which have no messages in kafwire; and keys that newer servers may give to APIs.
 _NEVER_KEYS = range(4, 8)
 _KEYS_TO_COME = range(95, 1000)
-# The same for versions; beyond is what no server has.
+# The same for versions; no server has higher ones.
 _VERSIONS_TO_COME = 64
-# What these do depends on what is in them; the other APIs that may be sent only read, whatever they are asked.
+# The effect of these depends on their fields. The other allowed APIs only read, whatever their fields.
 _CONDITIONAL = {"Metadata", "Fetch", "ListOffsets", "OffsetForLeaderEpoch"}
-# kafwire's words for a message that ends before it is whole: no server can read that. Of all else that kafwire refuses
-# (text that is not UTF-8, tags out of order, an odd null) another reader may be more tolerant.
+# Parts of kafwire's errors for an incomplete message: no server can read that. Another reader may accept other messages
+# that kafwire refuses (text that is not UTF-8, tags out of order, an odd null).
 _ENDS_EARLY = ("runs past the end", "are announced", "do not fit into")
 
 
 def request_name(api_key: int) -> str | None:
-    """Kafka's name of an API that kafwire has messages of, else None."""
+    """Return Kafka's name of an API that has messages in kafwire, else None."""
     return _NAMES_BY_KEY.get(api_key)
 
 
@@ -83,20 +83,20 @@ _NAMES_BY_KEY = _by_key()
 
 
 def request_class(api: str) -> type[Request[Any]]:
-    """The class of `api`'s requests."""
+    """Return the class of `api`'s requests."""
     found = MESSAGES[f"{api}Request"]
     assert issubclass(found, Request)
     return found
 
 
 def allowed(api: str, *, destructive: bool) -> bool:
-    """Whether `api` may be sent at all."""
+    """True if requests of `api` may be sent."""
     kind = CLASS_OF.get(api, DESTRUCTIVE)
     return api not in NEVER and (destructive or kind in (READ, SESSION))
 
 
 def frames_of(stream: bytes) -> Iterator[bytes]:
-    """The frames that a server finds in what it is sent, up to the first that is not there whole."""
+    """Yield the frames that a server finds in a stream, up to the first incomplete one."""
     position = 0
     while len(stream) - position >= 4:
         (size,) = struct.unpack_from(">i", stream, position)
@@ -107,14 +107,14 @@ def frames_of(stream: bytes) -> Iterator[bytes]:
 
 
 def unfinished(stream: bytes) -> tuple[int, int]:
-    """What comes after the last whole frame: (bytes that are there, the size they claim; -1 with no whole size)."""
+    """Return the rest after the last whole frame: (its bytes, the size that it claims; -1 without a whole size)."""
     position = sum(4 + len(frame) for frame in frames_of(stream))
     rest = len(stream) - position
     return rest, struct.unpack_from(">i", stream, position)[0] if rest >= 4 else -1
 
 
 def read_request(frame: bytes) -> tuple[str, int, Any] | None:
-    """(API, version, message) if `frame` begins with a request as kafwire reads it; bytes may be left over."""
+    """Return (API, version, message) of a request at the start of `frame`, else None; bytes may be left over."""
     try:
         return _read(frame)
     except ProtocolError:
@@ -135,11 +135,11 @@ def _read(frame: bytes) -> tuple[str, int, Any] | None:
 
 
 def permits(stream: bytes, *, destructive: bool) -> bool:
-    """Whether all that a server can find in `stream` may be sent to it.
+    """True if every request that a server can find in `stream` may be sent.
 
     Without `destructive`: no frame of an API that changes anything, nothing that creates a topic, no group or
     transactional id that is not the fuzzer's own in a request that could touch it, no fetch in a replica's name. Where
-    that depends on a request's fields, one that kafwire cannot read is refused, unless no server can read it.
+    that depends on a request's fields, a request that kafwire cannot decode is refused, unless no server can decode it.
     """
     return all(len(frame) < 4 or _permits_frame(frame, destructive=destructive) for frame in frames_of(stream))
 
@@ -164,7 +164,7 @@ def _permits_frame(frame: bytes, *, destructive: bool) -> bool:
 
 def _harmless(name: str, version: int, message: Any) -> bool:
     if name == "Metadata":
-        # Before version 4 a request cannot say that a topic is not to be created.
+        # Before version 4, a request for a missing topic always creates it.
         if version < 4:
             return not message.topics
         return not message.topics or not message.allow_auto_topic_creation
@@ -188,7 +188,7 @@ def _own_names(message: Struct) -> bool:
 
 
 def addresses(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
-    """All addresses of `host`: (family, socket address). Raises `KafkaConnectionError` if it has none."""
+    """Return all addresses of `host`: (family, socket address). Raises `KafkaConnectionError` if it has none."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -197,7 +197,7 @@ def addresses(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
 
 
 def remote_addresses(resolved: list[tuple[int, tuple[Any, ...]]]) -> list[str]:
-    """Those of the resolved addresses that are not loopback."""
+    """Return the addresses that are not loopback."""
     return [
         str(address[0]) for _, address in resolved if not ipaddress.ip_address(address[0].split("%")[0]).is_loopback
     ]

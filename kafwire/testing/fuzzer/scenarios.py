@@ -1,7 +1,7 @@
-"""Requests that only make sense after others: the steps that come before a request, and what it takes from them.
+"""Requests that only make sense after others: the steps before a request, and the values that it takes from them.
 
-A scenario belongs to an API. It puts steps before the target and binds fields of the target to their answers: a member
-id from JoinGroup, a session id from a first Fetch, a producer id for record batches.
+A scenario belongs to an API. It puts steps before the target and binds fields of the target to their responses: a
+member id from JoinGroup, a session id from a first Fetch, a producer id for record batches.
 """
 
 import random
@@ -19,7 +19,7 @@ _CONSUMER_METADATA = b"\0\0" + ConsumerProtocolSubscription(topics=["a"]).encode
 
 
 def with_scenario(rng: random.Random, world: World, target: Step) -> tuple[Step, ...]:
-    """The steps of a case for `target`: often with what makes it meaningful before it, where its API has that."""
+    """Return the steps of a case for `target`: often with the steps before it that its API's scenario has."""
     scenario = SCENARIOS.get(target.api)
     if scenario is None or rng.random() < 0.3:
         return (target,)
@@ -44,7 +44,7 @@ def _bound(target: Step, **names: tuple[int, str]) -> Step:
 
 
 def _join(world: World) -> tuple[Step, ...]:
-    """A group of one member, formed: the member id comes from step 0, the generation from step 1."""
+    """Return the steps that form a group of one member: the member id comes from step 0, the generation from step 1."""
     join = {
         "group_id": GROUP,
         "session_timeout_ms": 6000,
@@ -195,7 +195,7 @@ def _telemetry(rng: random.Random, world: World, target: Step) -> tuple[Step, ..
 
 
 def _heartbeats(rng: random.Random, world: World, target: Step) -> tuple[Step, ...]:
-    """A member of the new kinds of group: joins by a heartbeat with epoch 0."""
+    """Return the steps of a member of the new group types: it joins by a heartbeat with epoch 0."""
     first = target.message.from_dict(target.message.to_dict())
     message: Any = target.message
     message.member_epoch = rng.choice((1, -1))
@@ -222,7 +222,7 @@ def _after_heartbeat(api: str, **fields: Any) -> Scenario:
 
 
 def _share_session(rng: random.Random, world: World, target: Step) -> tuple[Step, ...]:
-    """A share group's member that opens a session, and goes on in it."""
+    """Return the steps of a share group's member that opens a session, and goes on in it."""
     message: Any = target.message
     member = str(UUID(int=rng.getrandbits(128)))
     joined = _step(

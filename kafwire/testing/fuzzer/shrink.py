@@ -1,4 +1,4 @@
-"""Makes a case smaller while it still breaks the same promise: greedy, over its steps, damages and fields."""
+"""A search for a smaller case that breaks the same promise: greedy, over its steps, damages and fields."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ _LONG_TEXT = 8
 
 
 def shrink(case: Case, reproduces: Callable[[Case], bool], *, attempts: int = 200, seconds: float = 40.0) -> Case:
-    """The smallest case found by `attempts` runs of `reproduces`, in `seconds`; `case` itself satisfies it."""
+    """Return the smallest case found by `attempts` runs of `reproduces`, in `seconds`; `case` itself satisfies it."""
     left = attempts
     deadline = time.monotonic() + seconds
     progress = True
@@ -67,7 +67,7 @@ def _smaller_step(step: Step) -> Iterator[Step]:
 
 
 def smaller_messages(message: Any, version: int) -> Iterator[Any]:
-    """Messages that say less: fewer elements, fields at their defaults, shorter texts."""
+    """Yield smaller messages: fewer elements, fields at their defaults, shorter texts."""
     if message.unknown_tagged_fields:
         yield _with(message, (), "unknown_tagged_fields", ())
     for path, field, value in paths.places(message, version):
@@ -105,7 +105,7 @@ def _with(message: Any, path: paths.Path, name: str, value: Any) -> Any:
 
 
 def features(case: Case) -> tuple[str, ...]:
-    """What a small case still has that is not at its default: fields by name, and its damages' kinds."""
+    """Return the features of a small case: fields that differ from their defaults, or its kinds of damage."""
     target = case.target
     found = {change.shape for change in target.damage}
     if not found:

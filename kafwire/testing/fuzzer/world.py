@@ -1,4 +1,4 @@
-"""What the fuzzer knows of the server: its API versions, brokers, topics, and offsets at the time of the survey."""
+"""The survey of the server: its API versions, brokers, topics, and offsets at the time of the survey."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _EARLIEST, _LATEST = -2, -1
 
 @dataclass
 class Partition:
-    """A partition as the survey found it."""
+    """A partition at the time of the survey."""
 
     leader: int
     start: int = 0
@@ -36,7 +36,7 @@ class Partition:
 
 @dataclass
 class Topic:
-    """A topic as the survey found it; its id is zero where the server has none."""
+    """A topic at the time of the survey; its id is zero if the server has no topic ids."""
 
     name: str
     id: UUID
@@ -55,31 +55,31 @@ class World:
     destructive: bool = False
 
     def versions(self, api: str) -> range:
-        """The versions of `api` that the server advertises and kafwire has; those marked unstable are left out."""
+        """Return the versions of `api` that both the server and kafwire have, without unstable ones."""
         found = request_class(api)
         low, high = self.ranges.get(found.api_key, (1, 0))
         return range(max(low, found.min_version), min(high, found.max_stable_version) + 1)
 
     def topic_ids(self) -> dict[str, UUID]:
-        """The ids by name."""
+        """Return the topic ids by name."""
         return {name: topic.id for name, topic in self.topics.items() if topic.id.int}
 
 
 def ask_versions(target: Target) -> dict[int, tuple[int, int]]:
-    """What the server advertises: version 3 of the question, or 0 for servers that know no better."""
+    """Return the versions that the server advertises, by ApiVersions 3, or by 0 for old servers."""
     named = ApiVersionsRequest(client_software_name="kafwire-fuzz", client_software_version="1")
     for version, request in ((3, named), (0, ApiVersionsRequest())):
         with Connection(target) as connection:
             response = connection.call(request, version)
         if response.api_keys:
             return {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
-    raise ProtocolError("the server names no API in its answer to ApiVersions; is it a Kafka listener?")
+    raise ProtocolError("the server's ApiVersions response has no API; is it a Kafka listener?")
 
 
 def survey(target: Target, *, destructive: bool) -> World:
-    """Look the server over. With `destructive`, make sure first that it has the fuzzer's own topics with records.
+    """Survey the server. With `destructive`, first create the fuzzer's own topics, with records.
 
-    Raises `KafkaConnectionError` or `ProtocolError` when it cannot be done.
+    Raises `KafkaConnectionError` or `ProtocolError` if that fails.
     """
     world = World(ranges=ask_versions(target), destructive=destructive)
     if METADATA not in world.ranges:
@@ -94,7 +94,7 @@ def survey(target: Target, *, destructive: bool) -> World:
 
 
 def _ask(connection: Connection, world: World, api: str, make: Callable[[int], Request[Any]]) -> tuple[Any, int]:
-    """The answer in the newest version that can be read, and that version: a bug is to be found, not to stop us."""
+    """Return the response in the newest version that can be decoded, and that version: bugs must not end the run."""
     failure: KafkaError = KafkaConnectionError(f"no version of {api} is shared with the server")
     for version in reversed(world.versions(api)):
         try:
@@ -118,11 +118,11 @@ def _read_metadata(connection: Connection, world: World, names: list[str] | None
     world.node_id = here[0] if here else world.brokers[0] if world.brokers else 0
     found = sorted(
         (topic for topic in response.topics if topic.name and topic.error_code == 0 and topic.partitions),
-        # The fuzzer's own first; internal ones last, where a listing has to be cut.
+        # The fuzzer's own topics first, internal ones last, as the list is cut.
         key=lambda topic: (topic.is_internal, topic.name not in OWN_TOPICS, topic.name),
     )
     if world.destructive:
-        # What is changed is the fuzzer's own; one topic of the server itself is there to be looked at.
+        # A destructive run changes only the fuzzer's own topics.
         found = [topic for topic in found if topic.name in OWN_TOPICS]
     for topic in found[:_TOPICS_KEPT]:
         partitions = {part.partition_index: Partition(part.leader_id) for part in topic.partitions}

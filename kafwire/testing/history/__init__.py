@@ -1,8 +1,8 @@
-"""Histories of producers and observers, and the checker that judges them: nothing lost, twice, out of order or torn.
+"""Histories of producers and observers, and a checker: no record lost, duplicated, out of order, no transaction torn.
 
     with History("run.history") as history:             # a file that survives a SIGKILL; opened again, it is resumed
         writer = history.producer(1, "kafwire")
-        for sequence, value in writer.invoke([7, 8]):   # keys; what is sent says who sent it, and as which one
+        for sequence, value in writer.invoke([7, 8]):   # keys; a value names its producer and sequence
             meta = producer.send("flights", value, key=b"...").result()
             writer.ok(sequence, meta.topic, meta.partition, meta.offset)
         observe(history, "localhost:9092", ["flights"])
@@ -10,15 +10,15 @@
     report = check("run.history")
     assert report.ok, str(report)
 
-    tokens            what a value says: producer, key, sequence, transaction, and what its record was sent with
-    entries, log      what a history file holds, and how it is appended to and read
-    record            `History`, `Writer` and `View`: what happened, written down as it happens
+    tokens            the content of values: producer, key, sequence, transaction, checksum of the other fields
+    entries, log      the entries of a history file, and the append-only file
+    record            `History`, `Writer` and `View`: events, written as they happen
     observe           topics and a group's offsets read back with kafwire or confluent-kafka
-    index, columns    the file gone through once; a partition's log by windows of offsets
-    check, report     the judgement, and what it says
-    explain           which operations a finding is about
+    index, columns    the state after one pass over the file; a partition's log by windows of offsets
+    check, report     the judgement and its report
+    explain           the operations behind a finding
 
-What is judged, and how, is in docs/reliability.md. Nothing here needs more than kafwire itself; `observe` with
+docs/reliability.md describes the judgement. All of this needs only kafwire itself; `observe` with
 `client="confluent-kafka"` needs that package.
 """
 

@@ -1,7 +1,8 @@
-"""`check`: the judgement of a history. docs/reliability.md says what is judged; the rules stand at their places here.
+"""`check`: the judgement of a history. docs/reliability.md describes it; comments here state the rules.
 
-Each partition's log is gone through by windows of offsets, so memory does not grow with its length. What goes beyond a
-window is a byte for each record, counters for each transaction, and the last sequence of each producer in a partition.
+The checker reads each partition's log by windows of offsets, so memory does not grow with the log's length. Beyond a
+window, it keeps a byte for each record, counters for each transaction, and the last sequence of each producer in a
+partition.
 """
 
 from __future__ import annotations
@@ -52,22 +53,22 @@ Concealed = Mapping[TopicPartition, Sequence[tuple[int, int]]]
 _ID_SHIFT = 32
 _LOW = (1 << _ID_SHIFT) - 1
 
-# Of a record's byte: was it acknowledged, and is it nowhere, and nothing said about that yet?
+# By flags of a record: 1 if it was acknowledged, was not seen, and is in no finding yet.
 _MISSING = bytes(flags & (ACKED | SEEN | UNREAD | REPORTED) == ACKED for flags in range(256))
 
 
 def check(*paths: str | os.PathLike[str], limit: int = 20, concealed: Concealed | None = None) -> Report:
     """Judge the history in these files: nothing lost, duplicated, misordered or torn.
 
-    Torn entries at the end of a file, and views that did not come to their end, do not count. It takes about 1 us for
-    each record, 1 us more for each of its observers of another isolation level, and a byte of memory for each record.
+    Torn entries at the end of a file, and views without an end, do not count. The check takes about 1 us for each
+    record, 1 us more for each of its observers of another isolation level, and a byte of memory for each record.
 
     Args:
         paths: the files of one run, which may be of several processes.
-        limit: how many findings of each kind the report has; it counts all.
-        concealed: by partition, the first and last offsets of aborted transactions that a broker may leave out when it
-            tells a reader which are aborted. If read_committed shows records of aborted transactions there, that is
-            the broker's doing; they are counted as "concealed".
+        limit: the most findings of each kind in the report; its counts have all.
+        concealed: by partition, the first and last offsets of aborted transactions that a broker may leave out of the
+            aborted transactions in a Fetch response. Records of aborted transactions that read_committed shows there
+            are the broker's fault; they are counted as "concealed".
 
     Returns:
         The report.
@@ -105,7 +106,7 @@ def check(*paths: str | os.PathLike[str], limit: int = 20, concealed: Concealed 
 
 @dataclass
 class _Mismatches:
-    """Acknowledged records that are not where their producer was told."""
+    """Acknowledged records that are not at their acknowledged offset."""
 
     partition: TopicPartition
     records: array[int] = field(default_factory=lambda: array("Q"))
@@ -113,12 +114,12 @@ class _Mismatches:
 
 
 class _Judge:
-    """What is known of the whole history."""
+    """The state of the judgement over the whole history."""
 
     def __init__(self, index: Index, limit: int, concealed: Concealed) -> None:
         self.index = index
         self.concealed = concealed
-        self.excused: set[tuple[TopicPartition, int]] = set()  # what was shown of it
+        self.excused: set[tuple[TopicPartition, int]] = set()  # offsets of `concealed` that a reader saw
         self.found: Counter[str] = Counter()
         self.tolerated: Counter[str] = Counter()
         self.drafts: list[Draft] = []
@@ -142,7 +143,7 @@ class _Judge:
         amount: int = 1,
         of: ProducerState | None = None,
     ) -> None:
-        """Take note of what is wrong. `tokens` and `records` (producer, sequence) are those involved."""
+        """Add a finding. `tokens` and `records` (producer, sequence) are the records involved."""
         if of is not None and kind in PROMISES and kind not in of.promises:
             self.tolerated[kind] += amount
             return
@@ -157,7 +158,7 @@ class _Judge:
             )
 
     def settle(self) -> None:
-        """Judge what only the whole log tells."""
+        """Judge the rules that need the whole log."""
         for view in (*self.index.views, *self.index.live):
             for where, first, last, place in view.returns:
                 what = f"{view.name} was given this offset after {last}, though it did not seek"
@@ -194,7 +195,7 @@ class _Judge:
         state.flags[sequence] |= REPORTED
 
     def _settle_unplaced(self, state: ProducerState) -> None:
-        """What was acknowledged without an offset: lost, if everything was read since."""
+        """Judge records acknowledged without an offset: absent ones are lost, if all partitions were read since."""
         missing = state.flags.translate(_MISSING)
         sequence = missing.find(1)
         while sequence >= 0:
@@ -207,10 +208,10 @@ class _Judge:
             sequence = missing.find(1, sequence + 1)
 
     def _settle_transaction(self, state: ProducerState, number: int) -> None:
-        """All of a transaction is seen by read_committed, or nothing (I4).
+        """Judge that read_committed sees all records of a transaction, or none (I4).
 
-        A commit says of every record that it is there, acknowledged or not; so does any record that is seen, of all
-        others. Which ones are nowhere is known once everything was read; records that were lost were judged.
+        A commit promises every record, acknowledged or not; so does any visible record for all others. Absent records
+        are known once all partitions were read. Lost records were judged before.
         """
         shown, withheld = state.shown[number], state.withheld[number]
         sent = state.sent[number] - state.failed[number]
@@ -230,7 +231,7 @@ class _Judge:
             self.find(LOST, what, None, None, transactions=mine, amount=withheld + absent, of=state)
 
     def _committed(self, producer: int, transaction: int) -> bool | None:
-        """Whether a transaction committed, as far as its end and its records tell; None if they do not."""
+        """Return True if a transaction committed, by its end and its visible records; None if that is unknown."""
         state = self.index.producers[producer]
         outcome = state.outcome[transaction]
         if outcome in (entries.COMMIT, entries.ABORT):
@@ -240,7 +241,7 @@ class _Judge:
         return False if state.withheld[transaction] else None
 
     def _evident(self) -> set[tuple[int, int]]:
-        """Undecided transactions of which an offset was seen that nobody else took: then all of theirs are to be."""
+        """Return undecided transactions that alone explain an observed offset: all their offsets must be visible."""
         evident = set()
         for key, (_, offset) in self.index.observed.items():
             taken = self.index.taken.get(key, [])
@@ -251,7 +252,7 @@ class _Judge:
         return evident
 
     def _settle_offset(self, group: str, where: TopicPartition, offset: int, evident: set[tuple[int, int]]) -> None:
-        """A group's offset is the last committed transaction's (I4): the furthest one, as offsets only rise."""
+        """Judge that a group's offset is the last committed transaction's (I4): the highest, as offsets only rise."""
         self._offsets += 1
         expected = entries.NO_OFFSET
         possible = set()
@@ -276,7 +277,7 @@ class _Judge:
         self.find(TORN, what, where, offset, transactions=involved)
 
     def counts(self) -> dict[str, int]:
-        """What `Report.counts` says."""
+        """Return the counts of `Report.counts`."""
         records: Counter[int] = Counter()
         outcomes: Counter[int] = Counter()
         there = unjudged = 0
@@ -314,7 +315,7 @@ class _Judge:
 
 
 class _PartitionJudge:
-    """Goes through one partition's log."""
+    """The judgement of one partition's log."""
 
     def __init__(self, judge: _Judge, where: TopicPartition) -> None:
         self._judge = judge
@@ -325,7 +326,7 @@ class _PartitionJudge:
         self._live = [view for view in self._index.live if where in view.ranges]
         self._ranges = {id(view): view.ranges[where] for view in (*self._views, *self._live)}
         for isolation in (entries.UNCOMMITTED, entries.COMMITTED):
-            # A log does not become shorter: the last to come should see what any before saw.
+            # A log does not become shorter: the last view must see all that earlier views saw.
             views = sorted((v for v in self._views if v.isolation == isolation), key=lambda view: view.began_us)
             if views:
                 spans = [v.spans[where] for v in self._live if v.isolation == isolation and where in v.spans]
@@ -336,15 +337,15 @@ class _PartitionJudge:
         self._mismatches = _Mismatches(where)
         judge.mismatches.append(self._mismatches)
         self._last: dict[int, int] = {}
-        # What was acknowledged before a whole view began, and lies behind its end, was cut off. Without such a view
-        # everything was acknowledged too late for it.
+        # A record acknowledged before a whole view began, at an offset behind its end, was cut off. Without such a
+        # view, every record was acknowledged too late for it.
         whole = [view for view in self._views if view.isolation == entries.UNCOMMITTED]
         self._end = max((view.ranges[where][1] for view in whole), default=0)
         self._began_us = max((view.began_us for view in whole), default=0)
         self._late: set[int] = set()
 
     def judge(self) -> None:
-        """Find what is wrong in this partition."""
+        """Find the faults of this partition."""
         acks = Sweep(self._acks) if self._acks is not None else None
         views = [view for view in (*self._views, *self._live) if self._where in view.spans]
         sweeps = {id(view): Sweep(view.spans[self._where]) for view in views}
@@ -368,9 +369,9 @@ class _PartitionJudge:
             base = end
 
     def _expected(self, acks: Sweep | None, base: int, end: int) -> tuple[array[int], list[tuple[int, int]]]:
-        """For each slot the record that was acknowledged there: producer << 32 | sequence, 0 for none.
+        """Return for each slot the record acknowledged there: producer << 32 | sequence, 0 for none.
 
-        And those (record, slot) that were acknowledged where another one was.
+        Also return the (record, slot) of records acknowledged at an offset where another record was acknowledged.
         """
         self._late.clear()
         expected = array("Q", bytes(8 * (end - base)))
@@ -394,7 +395,7 @@ class _PartitionJudge:
     def _log(
         self, sweeps: dict[int, Sweep], expected: array[int], base: int, end: int
     ) -> tuple[bytearray, bytearray, bytearray]:
-        """The log of a window as all observers saw it together; what read_committed says; which slots are known."""
+        """Return a window's log as all observers saw it together, the read_committed states, and the known slots."""
         size = end - base
         found: dict[int, list[Column]] = {entries.UNCOMMITTED: [], entries.COMMITTED: []}
         for view in self._views:
@@ -437,7 +438,7 @@ class _PartitionJudge:
         base: int,
         end: int,
     ) -> None:
-        """What a reader saw while all went on is what the log turned out to be: nothing less, nothing else."""
+        """Judge that a live reader saw the final log: no record less, no other record."""
         start, stop = self._ranges[id(view)]
         low, high = max(start, base) - base, min(stop, end) - base
         if low >= high:
@@ -457,7 +458,7 @@ class _PartitionJudge:
                     self._judge.find(SKIPPED, what, self._where, offset, there)
             elif there == EMPTY and log[place] == saw:
                 if not TOKEN.unpack(saw)[4]:
-                    continue  # in no transaction: that others are not shown it was told
+                    continue  # in no transaction: reported above, as read_committed does not see it
                 what = f"{view.name} was shown {_described(saw)}, which read_committed does not see"
                 self._judge.find(DIRTY, what, self._where, offset, saw)
             elif there != EMPTY and _is_altered(saw) and _record(saw) == _record(there):
@@ -483,7 +484,7 @@ class _PartitionJudge:
             self._excuse(column.data, base, end)
 
     def _excuse(self, data: bytearray, base: int, end: int) -> None:
-        """Leave out what a broker did not tell a reader to leave out."""
+        """Clear records of aborted transactions at offsets in `concealed`."""
         for first, last in self._judge.concealed.get(self._where, ()):
             for slot in range(max(first, base) - base, min(last + 1, end) - base):
                 place = slice(slot * SIZE, slot * SIZE + SIZE)
@@ -544,7 +545,7 @@ class _PartitionJudge:
         self._judge.read += read
 
     def _absent(self, record: int, offset: int, told: int, known: int) -> None:
-        """An acknowledged record's place is empty. That says something only if somebody looked there."""
+        """Judge the empty slot of an acknowledged record. It means a fault only if an observer read there."""
         cut_off = offset >= self._end and record not in self._late
         if not known and not cut_off:
             state = self._index.producers[record >> _ID_SHIFT]
@@ -552,7 +553,7 @@ class _PartitionJudge:
             if told == NOT_READ:
                 state.flags[record & _LOW] |= UNREAD
             elif transaction:
-                # Only read_committed looked: it may have been aborted, which its transaction will tell.
+                # Only read_committed read there. The record may have been aborted; its transaction decides.
                 state.flags[record & _LOW] |= UNREAD
                 state.withheld[transaction] += 1
                 return

@@ -1,7 +1,7 @@
-"""A partition's log by windows of offsets: what each observer saw as a column of tokens, several of them as one.
+"""A partition's log by windows of offsets: a column of tokens for each observer, and several columns merged.
 
-A column has a slot of 24 bytes, a token's, for each offset; zeros where there is nothing. Columns are compared as
-bytes, and slot by slot only where that differs.
+A column has a slot of 24 bytes, the size of a token, for each offset; zeros mean no record. Columns are compared as
+bytes, and slot by slot only where these differ.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ WINDOW = 1 << 17
 BLOCK = 1 << 10
 _YES = b"\x01"
 
-# What read_committed says of a slot.
+# The read_committed state of a slot.
 NOT_READ, WITHHELD, SHOWN = range(3)
 
-# (slot, who, saw, others, saw): some that do not agree.
+# (slot, observer, its token, other observers, their token): observers that do not agree.
 Disagree = Callable[[int, str, bytes, str, bytes], None]
-# Which of two tokens is the right one of a slot.
+# Returns the right one of two tokens of a slot.
 Prefer = Callable[[int, bytes, bytes], bytes]
 
 
@@ -37,7 +37,7 @@ class Sweep:
         self.top = max(spans.high, default=-1) + 1
 
     def upcoming(self, base: int) -> int | None:
-        """The lowest offset from `base` on that may be in an entry; None at the end."""
+        """Return the lowest offset from `base` on that an entry may have; None at the end."""
         if self._active:
             return base
         if self._next == len(self._order):
@@ -45,7 +45,7 @@ class Sweep:
         return max(base, self._spans.low[self._order[self._next]])
 
     def take(self, end: int) -> list[int]:
-        """The entries with offsets below `end`, and not all of them below the last one, as they were written."""
+        """Return the entries with offsets below `end`, in the order of the file; the next call has their rest."""
         low, high = self._spans.low, self._spans.high
         while self._next < len(self._order) and low[self._order[self._next]] < end:
             self._active.append(self._order[self._next])
@@ -57,7 +57,7 @@ class Sweep:
 
 @dataclass(slots=True)
 class Column:
-    """What `name` saw of a window; between the slots `low` and `high` all there is."""
+    """The tokens that observer `name` saw in a window: complete between the slots `low` and `high`."""
 
     name: str
     data: bytearray
@@ -66,7 +66,7 @@ class Column:
 
 
 def fill(data: bytearray, read: Read, base: int, end: int, disagree: Callable[[int, bytes, bytes], None]) -> None:
-    """Put what was read of the offsets from `base` to `end` into its slots."""
+    """Put the tokens of the offsets from `base` to `end` into their slots."""
     tokens = read.tokens
     place = 0
     for first, count in read.runs:
@@ -85,7 +85,7 @@ def fill(data: bytearray, read: Read, base: int, end: int, disagree: Callable[[i
 
 
 def merge(columns: Sequence[Column], size: int, prefer: Prefer, disagree: Disagree) -> tuple[bytearray, bytearray]:
-    """What all columns say together, and for each slot whether any of them covers it."""
+    """Return the merged columns, and for each slot whether any column covers it."""
     data = bytearray(size * SIZE)
     known = bytearray(size)
     names: list[Column] = []
@@ -131,9 +131,9 @@ def reconcile(
     prefer: Prefer,
     differ: Callable[[int], None],
 ) -> bytearray:
-    """What read_committed says of each slot of the log, which takes over what only it has seen.
+    """Return the read_committed state of each slot; the log takes over records that only read_committed saw.
 
-    `differ` is told of slots where both looked, and read_committed saw what is not in the log.
+    `differ` is called with slots that both saw, where read_committed saw another record than the log has.
     """
     size = len(known)
     states = bytearray(size)
@@ -144,7 +144,7 @@ def reconcile(
             known.count(_YES, low, high) == covered.count(_YES, low, high) == full
             and log[begin:end] == shown[begin:end]
         ):
-            states[low:high] = bytes([SHOWN]) * full  # of a slot without a record nobody asks
+            states[low:high] = bytes([SHOWN]) * full  # the state of a slot without a record is never used
             continue
         for slot in range(low, high):
             if not covered[slot]:
@@ -166,9 +166,9 @@ def reconcile(
 def differences(
     live: Column, log: bytearray, known: bytearray, states: bytearray | None
 ) -> Iterator[tuple[int, bytes]]:
-    """Where a live reader saw something else than it should have: (slot, what it should have seen).
+    """Yield the slots where a live reader saw a wrong token: (slot, the right token).
 
-    With `states`, of `reconcile`, it reads committed records. What nobody else looked at is left out.
+    With `states`, from `reconcile`, the reader reads committed records. Slots that no other observer saw are left out.
     """
     for low, high in _blocks(live.low, live.high):
         begin, end = low * SIZE, high * SIZE

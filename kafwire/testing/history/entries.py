@@ -1,7 +1,7 @@
-"""What a history file holds: a class for each kind of entry, and its bytes.
+"""The entries of a history file: a class for each kind, and its bytes.
 
-Numbers are little-endian; text is UTF-8 and comes last. Topics' partitions have numbers of their own in a file, told by
-a `Partition` before they are used.
+Numbers are little-endian; text is UTF-8 and comes last. A file numbers its partitions; a `Partition` entry comes before
+the first use of a number.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ def _decoded(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Plain:
-    """Fields of fixed size; then maybe a text."""
+    """Fields of fixed size, optionally followed by a text."""
 
     HEAD: ClassVar[struct.Struct]
     TEXT: ClassVar[bool] = False
 
     def pack(self) -> bytes:
-        """Its body."""
+        """Return the entry's body."""
         values = [getattr(self, field.name) for field in fields(self)]
         text = _encoded(values.pop()) if self.TEXT else b""
         return self.HEAD.pack(*values) + text
 
     @classmethod
     def unpack(cls, body: bytes) -> Self:
-        """What a body says."""
+        """Return the entry of a body."""
         values: list[Any] = list(cls.HEAD.unpack_from(body))
         if cls.TEXT:
             values.append(_decoded(body[cls.HEAD.size :]))
@@ -61,7 +61,7 @@ class _Plain:
 
 @dataclass(frozen=True, slots=True)
 class Partition(_Plain):
-    """From here on `number` means this partition."""
+    """The number of a partition in the rest of the file."""
 
     KIND: ClassVar = 1
     HEAD: ClassVar = struct.Struct("<Hi")
@@ -73,7 +73,7 @@ class Partition(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Producer(_Plain):
-    """A producer, and what it promises: a bit for each of `PROMISES`."""
+    """A producer and its promises: a bit for each of `PROMISES`."""
 
     KIND: ClassVar = 2
     HEAD: ClassVar = struct.Struct("<HB")
@@ -106,10 +106,10 @@ class Ok:
     offsets: Sequence[int]
 
     def pack(self) -> bytes:
-        """Its body."""
+        """Return the entry's body."""
         first = self.offsets[0]
         count = len(self.sequences)
-        # The records of a batch lie behind each other: one offset says all.
+        # The records of a batch are consecutive: one offset is enough.
         known = first != NO_OFFSET
         together = list(self.offsets) == (list(range(first, first + count)) if known else [NO_OFFSET] * count)
         head = _OK.pack(self.producer, self.partition, count, together)
@@ -118,7 +118,7 @@ class Ok:
 
     @classmethod
     def unpack(cls, body: bytes) -> Self:
-        """What a body says."""
+        """Return the entry of a body."""
         producer, partition, count, together = _OK.unpack_from(body)
         sequences = array("I", struct.unpack_from(f"<{count}I", body, _OK.size))
         place = _OK.size + 4 * count
@@ -133,7 +133,7 @@ class Ok:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Records failed for certain, or nobody knows (`certain` False), and why."""
+    """Records failed for certain, or their outcome is unknown (`certain` is False), and why."""
 
     KIND: ClassVar = 5
     producer: int
@@ -142,14 +142,14 @@ class Outcome:
     why: str
 
     def pack(self) -> bytes:
-        """Its body."""
+        """Return the entry's body."""
         count = len(self.sequences)
         head = _OUTCOME.pack(self.producer, self.certain, count)
         return head + struct.pack(f"<{count}I", *self.sequences) + _encoded(self.why)
 
     @classmethod
     def unpack(cls, body: bytes) -> Self:
-        """What a body says."""
+        """Return the entry of a body."""
         producer, certain, count = _OUTCOME.unpack_from(body)
         sequences = array("I", struct.unpack_from(f"<{count}I", body, _OUTCOME.size))
         why = _decoded(body[_OUTCOME.size + 4 * count :])
@@ -168,7 +168,7 @@ class Begin(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Offset(_Plain):
-    """A transaction takes a group's offset of a partition along: `offset` is the next to be read."""
+    """A transaction commits a group's offset of a partition: `offset` is the next record to read."""
 
     KIND: ClassVar = 7
     HEAD: ClassVar = struct.Struct("<HIHq")
@@ -182,7 +182,7 @@ class Offset(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class End(_Plain):
-    """How a transaction ended: `COMMIT`, `ABORT` or `UNKNOWN`."""
+    """The end of a transaction: `COMMIT`, `ABORT` or `UNKNOWN`."""
 
     KIND: ClassVar = 8
     HEAD: ClassVar = struct.Struct("<HIB")
@@ -195,7 +195,7 @@ class End(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Viewing(_Plain):
-    """An observer begins to read; `live`: while producers and faults go on, from where its `Moved` entries say."""
+    """An observer starts to read; `live`: while producers and faults go on, from the offsets of its `Moved` entries."""
 
     KIND: ClassVar = 9
     HEAD: ClassVar = struct.Struct("<HB?")
@@ -207,14 +207,14 @@ class Viewing(_Plain):
 
 
 def label(view: Viewing) -> str:
-    """How reports call an observer's reading."""
+    """Return the name of an observer's view in reports."""
     isolation = "read_committed" if view.isolation == COMMITTED else "read_uncommitted"
     return f"{view.name} ({'live view' if view.live else 'view'} {view.number}, {isolation})"
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What an observer was given of one partition: runs of offsets (first, count), and a token for each offset."""
+    """Records that an observer got of one partition: runs of offsets (first, count), and a token for each offset."""
 
     KIND: ClassVar = 10
     view: int
@@ -224,7 +224,7 @@ class Read:
 
     @classmethod
     def of(cls, view: int, partition: int, runs: Sequence[tuple[int, int]], tokens: bytes) -> Self:
-        """With the tokens compressed."""
+        """Return an entry with compressed tokens."""
         return cls(view, partition, runs, zlib.compress(tokens, _FAST))
 
     @property
@@ -233,7 +233,7 @@ class Read:
         return zlib.decompress(self.packed, bufsize=SIZE * sum(count for _, count in self.runs) or 1)
 
     def token_at(self, offset: int) -> bytes:
-        """What was read at this offset; the last of several."""
+        """Return the token read at this offset; the last of several."""
         tokens = self.tokens
         found = EMPTY
         place = 0
@@ -245,13 +245,13 @@ class Read:
         return found
 
     def pack(self) -> bytes:
-        """Its body."""
+        """Return the entry's body."""
         head = _READ.pack(self.view, self.partition, len(self.runs))
         return b"".join((head, *(_RUN.pack(*run) for run in self.runs), self.packed))
 
     @classmethod
     def unpack(cls, body: bytes) -> Self:
-        """What a body says."""
+        """Return the entry of a body."""
         view, partition, count = _READ.unpack_from(body)
         place = _READ.size + count * _RUN.size
         runs = list(_RUN.iter_unpack(memoryview(body)[_READ.size : place]))
@@ -260,26 +260,26 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Viewed:
-    """An observer came to its end, having seen all there is in these ranges (partition, start, end)."""
+    """An observer reached its end, and saw all records in these ranges (partition, start, end)."""
 
     KIND: ClassVar = 11
     view: int
     ranges: Sequence[tuple[int, int, int]]
 
     def pack(self) -> bytes:
-        """Its body."""
+        """Return the entry's body."""
         return b"".join((_VIEWED.pack(self.view), *(_RANGE.pack(*each) for each in self.ranges)))
 
     @classmethod
     def unpack(cls, body: bytes) -> Self:
-        """What a body says."""
+        """Return the entry of a body."""
         (view,) = _VIEWED.unpack_from(body)
         return cls(view, list(_RANGE.iter_unpack(memoryview(body)[_VIEWED.size :])))
 
 
 @dataclass(frozen=True, slots=True)
 class Moved(_Plain):
-    """A live observer reads on at `offset`: its own choice, or it was `told` that what lies between is gone."""
+    """A live observer goes on at `offset`: by choice, or because its client reported (`told`) that records are gone."""
 
     KIND: ClassVar = 13
     HEAD: ClassVar = struct.Struct("<HHq?")
@@ -293,7 +293,7 @@ class Moved(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Remark(_Plain):
-    """What an observer has to say of a record that it was given."""
+    """An observer's description of a record."""
 
     KIND: ClassVar = 14
     HEAD: ClassVar = struct.Struct("<HHq")

@@ -1,4 +1,4 @@
-"""Which operations a finding is about: the files once more, for the few records and transactions that matter."""
+"""The operations behind each finding: a second pass over the files, for the records and transactions involved."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Transaction = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A finding before its operations are known.
+    """A finding without its operations yet.
 
-    With the records (producer, sequence) involved, the transactions (producer, number) that these are of, and those
-    that it is about itself, of which it is told what was seen of them.
+    `records` are the records (producer, sequence) involved, and `owners` their transactions (producer, number).
+    `transactions` are those that the finding is about; for these, it lists the records that were seen.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class Draft:
 
 
 def explain(index: Index, drafts: Sequence[Draft]) -> tuple[Finding, ...]:
-    """The findings of drafts, each with the operations that it is about, 16 at most."""
+    """Return the findings of drafts, each with its operations, at most 16."""
     told = _Explainer(index, drafts)
     if drafts:
         for reader in index.files():
@@ -67,17 +67,17 @@ class _Explainer:
         self._views: list[str] = []
 
     def of(self, draft: Draft) -> tuple[str, ...]:
-        """The operations of a finding."""
+        """Return the operations of a finding."""
         owners = (*draft.owners, *draft.transactions)
         acts = [("record", *record) for record in draft.records] + [("transaction", *owner) for owner in owners]
         sights = [("seen", *transaction) for transaction in draft.transactions]
-        # What was done tells more than what was seen.
+        # Operations of producers explain more than reads of observers.
         lines = [line for keys in (acts, sights) for line in sorted({line for key in keys for line in self._told[key]})]
         shown = tuple(line for _, line in sorted(lines[:_SHOWN_OPERATIONS]))
         return shown if len(lines) <= _SHOWN_OPERATIONS else (*shown, "and more")
 
     def file(self, placed_entries: Iterable[Placed]) -> None:
-        """Find what one file tells."""
+        """Collect the operations of one file."""
         self._partitions, self._views = [], []
         for placed in placed_entries:
             kind, body = placed.kind, placed.body

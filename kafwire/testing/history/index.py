@@ -1,6 +1,6 @@
-"""A history's files gone through once: what became of each record and transaction, and where offsets lie in the files.
+"""One pass over a history's files: the outcome of each record and transaction, and the places of entries with offsets.
 
-It holds a byte for each record, some numbers for each transaction, and for each entry with offsets where it is.
+The index holds a byte for each record, some numbers for each transaction, and the place of each entry with offsets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafwire.testing.history.log import HistoryError, LogReader, Placed
 from kafwire.testing.history.report import PROMISES
 from kafwire.types import TopicPartition
 
-# The bits of a record's byte.
+# The bits of a record's flags.
 ACKED, FAILED, SEEN, UNREAD, REPORTED = 1, 2, 4, 8, 16
 
 OPEN = 0
@@ -26,7 +26,7 @@ _POSITION = (1 << _FILE_SHIFT) - 1
 
 
 class ProducerState:
-    """A producer's records and transactions. Columns of transactions have its number as their index, from 1."""
+    """A producer's records and transactions. Columns of transactions are indexed by their number, from 1."""
 
     def __init__(self, number: int, name: str, promises: frozenset[str]) -> None:
         self.number = number
@@ -38,13 +38,13 @@ class ProducerState:
         self.outcome = bytearray(1)
         self.sent = array("Q", [0])
         self.failed = array("Q", [0])
-        self.shown = array("Q", [0])  # seen by read_committed
-        self.withheld = array("Q", [0])  # not seen by it, where it looked
-        self.unread = array("Q", [0])  # where it did not look
+        self.shown = array("Q", [0])  # records that read_committed saw
+        self.withheld = array("Q", [0])  # records that it did not see, where it read
+        self.unread = array("Q", [0])  # records where it did not read
         self.lost = array("Q", [0])
 
     def invoke(self, first: int, count: int, transaction: int) -> None:
-        """Take note of records that were about to be sent."""
+        """Note records that are about to be sent."""
         if first != len(self.flags) or transaction >= len(self.outcome):
             raise HistoryError(
                 f"producer {self.number} invokes {count} records from {first} in transaction {transaction}, after "
@@ -57,7 +57,7 @@ class ProducerState:
             self._owners.append(transaction)
 
     def begin(self, transaction: int) -> None:
-        """Take note of a new transaction."""
+        """Note a new transaction."""
         if transaction != len(self.outcome):
             raise HistoryError(
                 f"producer {self.number} begins transaction {transaction} after {len(self.outcome) - 1} of them"
@@ -67,12 +67,12 @@ class ProducerState:
             column.append(0)
 
     def transaction_of(self, sequence: int) -> int:
-        """The transaction that a record was sent in, 0 for none."""
+        """Return the number of a record's transaction, 0 for none."""
         return self._owners[bisect_right(self._starts, sequence) - 1]
 
 
 class Spans:
-    """Where entries with offsets are: lowest and highest offset, place in the files, time."""
+    """Places of entries with offsets: lowest and highest offset, place in the files, time."""
 
     def __init__(self) -> None:
         self.low = array("q")
@@ -81,7 +81,7 @@ class Spans:
         self.time_us = array("Q")
 
     def add(self, low: int, high: int, place: int, time_us: int) -> None:
-        """Take note of one more."""
+        """Add an entry."""
         self.low.append(low)
         self.high.append(high)
         self.place.append(place)
@@ -89,9 +89,9 @@ class Spans:
 
 
 class ViewState:
-    """One reading of an observer. `ranges` says what it covers; `returns` where it was given earlier offsets again.
+    """One view of an observer. `ranges` are the offsets that it covers; `returns` are reads of earlier offsets again.
 
-    A live one may begin anew at earlier offsets, and `excused` (first, end) are those that it was told are gone.
+    A live view may go back to earlier offsets. `excused` (first, end) are offsets that its client reported as gone.
     """
 
     def __init__(self, name: str, isolation: int, began_us: int, *, live: bool = False) -> None:
@@ -108,7 +108,7 @@ class ViewState:
         self._last: dict[TopicPartition, int] = {}
 
     def read(self, where: TopicPartition, runs: Sequence[tuple[int, int]], place: int, time_us: int) -> None:
-        """Take note of records that it was given."""
+        """Note records that the observer read."""
         for first, count in runs:
             last = self._last.get(where, -1)
             if first <= last:
@@ -120,7 +120,7 @@ class ViewState:
         self.spans[where].add(low, high, place, time_us)
 
     def move(self, where: TopicPartition, offset: int, *, told: bool) -> None:
-        """Take note that it reads on elsewhere."""
+        """Note that the observer goes on at another offset."""
         start, end = self.ranges.get(where, (offset, offset))
         self.ranges[where] = (min(start, offset), max(end, offset))
         before = self._last.get(where, offset - 1) + 1
@@ -129,7 +129,7 @@ class ViewState:
         self._last[where] = offset - 1
 
     def end(self, ranges: Iterable[tuple[TopicPartition, int, int]]) -> None:
-        """It came to its end. What it was given outside its ranges is covered too."""
+        """Note the end of the view. Reads outside its ranges extend them."""
         self.complete = True
         self.ranges = {where: (start, end) for where, start, end in ranges}
         for where, spans in self.spans.items():
@@ -146,9 +146,9 @@ class Index:
         self.acks: dict[TopicPartition, Spans] = defaultdict(Spans)
         self.views: list[ViewState] = []
         self.live: list[ViewState] = []
-        # What observers said of records, by partition and offset; the last of several.
+        # Observers' descriptions of records, by partition and offset; the last of several.
         self.remarks: dict[tuple[TopicPartition, int], str] = {}
-        # Of a group's offset: who took it where, and the last that was seen.
+        # Offsets of groups: the transactions that committed them, and the last one observed.
         self.taken: dict[tuple[str, TopicPartition], list[tuple[int, int, int]]] = defaultdict(list)
         self.observed: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self.began_us = 0
@@ -164,18 +164,18 @@ class Index:
         self.live = [view for view in self.views if view.live]
         self.views = [view for view in self.views if view.complete and not view.live]
         for view in self.live:
-            if not view.complete:  # it was killed: what it saw until then counts
+            if not view.complete:  # the observer was killed: its reads until then count
                 view.end((where, *ends) for where, ends in view.ranges.items())
 
     @property
     def partitions(self) -> list[TopicPartition]:
-        """All partitions that were written to or read."""
+        """All partitions with acknowledged or read records."""
         read = {where for view in (*self.views, *self.live) for where in view.ranges}
         return sorted(read | set(self.acks))
 
     @property
     def settled(self) -> bool:
-        """Whether a read_uncommitted view saw all partitions, whole, after the last operation of a producer."""
+        """True if a read_uncommitted view saw all partitions, whole, after the last operation of a producer."""
         partitions = self.partitions
         starts = {
             where: min((view.ranges[where][0] for view in self.views if where in view.ranges), default=0)
@@ -189,11 +189,11 @@ class Index:
         )
 
     def body(self, place: int) -> bytes:
-        """The body of an entry at a place that `Spans` hold."""
+        """Return the body of an entry at a place in `Spans`."""
         return self._readers[place >> _FILE_SHIFT].at(place & _POSITION).body
 
     def files(self) -> Iterator[LogReader]:
-        """The files, for one more look."""
+        """Return the files, for another pass."""
         return iter(self._readers)
 
     def close(self) -> None:
@@ -203,7 +203,7 @@ class Index:
 
 
 class _File:
-    """Reads one file into an index. Numbers of partitions and views are its own."""
+    """Reads one file into an index. Numbers of partitions and views belong to the file."""
 
     def __init__(self, index: Index, number: int) -> None:
         self._index = index
@@ -231,7 +231,7 @@ class _File:
     def read(self, reader: LogReader) -> None:
         index = self._index
         for placed in reader.entries():
-            # A clock that was set back does not turn the file's order round.
+            # A clock that was set back does not change the order of the file.
             self._now = max(self._now, placed.time_us)
             index.began_us = min(index.began_us or self._now, self._now)
             handler = self._handlers.get(placed.kind)
@@ -307,7 +307,7 @@ class _File:
         entry = entries.End.unpack(placed.body)
         state = self._transaction(entry.producer, entry.transaction)
         before = state.outcome[entry.transaction]
-        # What was unknown may become known later; what is known stays.
+        # An unknown outcome may become known later; a known one stays.
         if before in (entries.COMMIT, entries.ABORT) and entry.outcome != before:
             raise HistoryError(f"transaction {entry.transaction} of producer {entry.producer} ends twice, differently")
         state.outcome[entry.transaction] = entry.outcome

@@ -1,9 +1,9 @@
-"""The append-only file under a history: entries behind each other, each with its time and its checksums.
+"""The append-only file under a history: entries one after the other, each with its time and its checksums.
 
 An entry is a header (body's length uint32, kind uint8, time in microseconds since the epoch uint64, CRC-32 of these,
-CRC-32 of the body) and a body; all little-endian. Whoever appends does it with one write, so what a SIGKILL leaves is a
-whole file and maybe the beginning of one more entry, which the next one to append cuts off. What was written is safe
-from the death of the process, not from that of the machine: nothing is synced.
+CRC-32 of the body) and a body; all little-endian. An append is one write. So after a SIGKILL the file is whole, perhaps
+with the beginning of one more entry, which the next writer cuts off. Written entries survive the death of the process,
+not that of the machine: nothing is synced.
 """
 
 import fcntl
@@ -24,11 +24,11 @@ _HEAD_SIZE = _HEAD.size + _CHECKS.size
 
 
 class HistoryError(Exception):
-    """A history that is not possible: a damaged file, or operations that contradict each other. The text says where."""
+    """An impossible history: a damaged file, or operations that contradict each other. The text names the place."""
 
 
 class Placed(NamedTuple):
-    """An entry as it stands in a file. `end` is where the next one begins; `time_us` is since the epoch."""
+    """An entry of a file. `end` is the position of the next one; `time_us` is since the epoch."""
 
     position: int
     end: int
@@ -38,7 +38,7 @@ class Placed(NamedTuple):
 
 
 class LogReader:
-    """Entries of a history file, one after the other or by position. A torn last one is left out."""
+    """The entries of a history file, in order or by position. A torn last entry is left out."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -49,7 +49,7 @@ class LogReader:
             raise HistoryError(f"{self.path} is not a history of kafwire's tests: it begins with {start!r}")
 
     def entries(self) -> Iterator[Placed]:
-        """All entries, in the order in which they were written. Raises `HistoryError` where the file is damaged."""
+        """Yield all entries, in the order of the file. Raises `HistoryError` where the file is damaged."""
         position = len(MAGIC)
         self._file.seek(position)
         while (placed := self._read(position)) is not None:
@@ -59,7 +59,7 @@ class LogReader:
             position = placed.end
 
     def at(self, position: int) -> Placed:
-        """The entry at a position that `entries` told before."""
+        """Return the entry at a position that `entries` gave."""
         self._file.seek(position)
         placed = self._read(position)
         if placed is None:
@@ -76,7 +76,7 @@ class LogReader:
             return None
         length, kind, time_us = _HEAD.unpack_from(head)
         head_check, body_check = _CHECKS.unpack_from(head, _HEAD.size)
-        # The length is believed only with its checksum: a damaged one would make the rest of the file a torn entry.
+        # The length counts only with its checksum: a damaged length would turn the rest of the file into a torn entry.
         if zlib.crc32(head[: _HEAD.size]) != head_check:
             raise HistoryError(f"{self.path}: the header at byte {position} is damaged")
         body = self._file.read(length)
@@ -98,7 +98,7 @@ class LogReader:
 class LogWriter:
     """Appends entries to a history file, one process at a time.
 
-    If there is one already, `seen` is told of each entry in it, and a torn end is cut off.
+    If the file exists, `seen` is called with each of its entries, and a torn end is cut off.
     """
 
     def __init__(self, path: str | os.PathLike[str], seen: Callable[[Placed], None]) -> None:
@@ -127,7 +127,7 @@ class LogWriter:
         return end
 
     def append(self, entries: Iterable[tuple[int, bytes]]) -> None:
-        """Write entries (kind, body) with one write. If it fails, as on a full disk, none of them is there."""
+        """Append entries (kind, body) by one write. If it fails, as on a full disk, the file has none of them."""
         now = time.time_ns() // 1000
         data = bytearray()
         for kind, body in entries:
@@ -144,11 +144,11 @@ class LogWriter:
 
     @property
     def is_open(self) -> bool:
-        """Whether it was not closed."""
+        """True until `close`."""
         return self._fd >= 0
 
     def close(self) -> None:
-        """Close the file, and let others write it."""
+        """Close the file, and release its lock."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -1,4 +1,4 @@
-"""Topics read back into a history, by kafwire or by another client; and a group's offsets."""
+"""Readers of topics and of a group's offsets into a history, by kafwire or by another client."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def observe(
     With read_uncommitted a partition ends at its high watermark, with read_committed at its last stable offset.
 
     Args:
-        history: where to write it down.
+        history: the history.
         bootstrap_servers: `host:port`, several of them separated by commas.
         topics: one topic or several.
         client: "kafwire" (`kafwire.scan`), or "confluent-kafka", which has to be installed.
         isolation_level: "read_uncommitted" or "read_committed".
-        name: what reports call the view; by default the client.
+        name: the view's name in reports; by default the client.
         timeout_s: seconds without records after which confluent-kafka gives up.
         options: the client's own options: Kafka's names, with underscores or dots.
 
     Returns:
-        How many records were read.
+        The number of records that were read.
 
     Raises:
         KafkaError: the client failed; the view then does not count.
@@ -85,7 +85,7 @@ def observe(
 def read_all(
     bootstrap_servers: str, topics: Sequence[str], *, client: str, isolation_level: str, timeout_s: float = 60.0
 ) -> Iterator[Rows]:
-    """What `observe` writes down: (topic, partition, offsets, values, dresses), each partition in its order."""
+    """Yield the rows of `observe`: (topic, partition, offsets, values, dresses), each partition in its order."""
     return _reader(client)(bootstrap_servers, topics, isolation_level, {}, timeout_s, {})
 
 
@@ -102,7 +102,7 @@ def observe_group(
     """Read a group's committed offsets into the history.
 
     Args:
-        history: where to write them down.
+        history: the history.
         bootstrap_servers: `host:port`, several of them separated by commas.
         group: the group's id.
         partitions: the partitions.
@@ -149,7 +149,7 @@ def _by_kafwire(
 
 
 def rows_of(batch: Batch) -> tuple[list[int], list[bytes | None], list[Dress]]:
-    """What `View.add` takes of a batch of kafwire's: offsets, values, and what the records have besides."""
+    """Return the arguments of `View.add` for a kafwire batch: offsets, values, and the records' other fields."""
     records = list(batch)
     partition = batch.partition
     dresses = [Dress(r.key, r.headers, r.timestamp_ms, partition) for r in records]
@@ -214,7 +214,7 @@ def _by_confluent(
                 assert offset is not None
                 where = TopicPartition(named, partition)
                 if where in ranges:
-                    continue  # written after its end was seen
+                    continue  # the record was written after its end was seen
                 if error is None:
                     offsets, values, dresses = gathered.setdefault(where, ([], [], []))
                     offsets.append(offset)

@@ -1,4 +1,4 @@
-"""`History`: what producers did and observers saw, written down as it happens. Thread-safe; one process to a file."""
+"""`History`: events of producers and reads of observers, written as they happen. Thread-safe; one process a file."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from kafwire.types import TopicPartition
 
 _BUFFERED_ACKS = 4096
 _READ_RECORDS = 8192
-_REMARKS = 20  # of a view; so many records that are not what was sent are described
+_REMARKS = 20  # descriptions of altered records for each view, at most
 _ISOLATION = {"read_uncommitted": entries.UNCOMMITTED, "read_committed": entries.COMMITTED}
 _OUTCOMES = {"commit": entries.COMMIT, "abort": entries.ABORT, "unknown": entries.UNKNOWN}
 _LAST = 0xFFFFFFFF
 
 
 class History:
-    """A history in a file: a new one, or one that is continued. A context manager.
+    """A history in a file: a new file, or a continued one. A context manager.
 
-    What is about to be sent is in the file before `Writer.invoke` returns. Acknowledgements are gathered, up to 4096 of
-    them, and written by `flush` and `close` too. Those that a SIGKILL loses leave unknown outcomes, which weaken the
-    judgement and never make it wrong.
+    `Writer.invoke` writes records to the file before it returns. Acknowledgements are buffered, up to 4096 of them;
+    `flush` and `close` write them too. A SIGKILL loses the buffered ones, so their outcomes are unknown: that weakens
+    the judgement, but never falsifies it.
 
     Args:
         path: the file.
@@ -66,22 +66,21 @@ class History:
         return self._log.path
 
     def producer(self, number: int, name: str = "", *, promises: Collection[str] = PROMISES) -> Writer:
-        """Begin to write down what a producer does.
+        """Return the writer of a producer.
 
-        In a history that is continued, a producer keeps its name and promises, and its sequences and transactions go
-        on.
+        In a continued history, a producer keeps its name and promises, and its sequences and transactions go on.
 
         Args:
             number: the producer's number, 1 to 65534, unique over all files that are checked together.
-            name: what reports call it.
-            promises: what the checker may demand of it: that no acknowledged record is "lost", and that none is
-                "duplicated" or "misordered". A producer with acks=1 does not promise the first.
+            name: its name in reports.
+            promises: the faults that the checker reports for it: "lost" (of an acknowledged record), "duplicated",
+                "misordered". A producer with acks=1 cannot promise the first.
 
         Returns:
             The writer.
 
         Raises:
-            HistoryError: the number is out of range, or a promise is none of these.
+            HistoryError: the number is out of range, or a promise is unknown.
         """
         with self._lock:
             known = self._writers.get(number)
@@ -98,19 +97,19 @@ class History:
             return writer
 
     def view(self, observer: str, isolation_level: str = "read_uncommitted", *, live: bool = False) -> View:
-        """Begin to write down what an observer reads. Call it before the observer learns where its topics end.
+        """Return the view of an observer. Call it before the observer looks up the ends of its topics.
 
         Args:
-            observer: what reports call the observer.
+            observer: the observer's name in reports.
             isolation_level: "read_uncommitted" or "read_committed".
-            live: the observer reads while producers and faults go on. It is judged by what the others see in the end,
-                and says nothing of the logs itself; what it has read counts even if it never comes to its end.
+            live: the observer reads while producers and faults go on. The checker compares it with the final logs of
+                the other views. Its reads count even if it has no end.
 
         Returns:
             The view.
 
         Raises:
-            HistoryError: `isolation_level` is none of these.
+            HistoryError: `isolation_level` is neither of them.
         """
         isolation = _ISOLATION.get(isolation_level)
         if isolation is None:
@@ -123,7 +122,7 @@ class History:
         return View(self, number)
 
     def group_offsets(self, group: str, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Write down a group's committed offsets as they were seen. The last ones seen are judged.
+        """Write a group's committed offsets as they were seen. The checker judges the last ones.
 
         Args:
             group: the group's id.
@@ -136,14 +135,14 @@ class History:
                 self._write(entries.GroupOffset(number, entries.NO_OFFSET if offset is None else offset, group))
 
     def flush(self) -> None:
-        """Write what was gathered."""
+        """Write buffered acknowledgements."""
         with self._lock:
             gathered = [ok for writer in self._writers.values() for ok in writer._take()]
             self._acks = 0
             self._write(*gathered)
 
     def close(self) -> None:
-        """Write what was gathered, and close the file."""
+        """Write buffered acknowledgements, and close the file."""
         with self._lock:
             if self._log.is_open:
                 try:
@@ -169,7 +168,7 @@ class History:
             self.flush()
 
     def _recall(self, placed: Placed) -> None:
-        """Learn from an entry of an earlier process where to go on."""
+        """Restore the state of producers and partitions from an entry of an earlier process."""
         kind, body = placed.kind, placed.body
         if kind == entries.Invoke.KIND:
             invoke = entries.Invoke.unpack(body)
@@ -196,11 +195,11 @@ class History:
 
 
 class Writer:
-    """Writes down what one producer does. `History.producer` makes it.
+    """Writes the events of one producer. `History.producer` makes it.
 
-    Order is judged for each key if one thread at a time invokes and sends. A record that was invoked and has no outcome
-    may be in the log or not. `next_sequence` and `next_transaction` are the numbers that the next record and the next
-    transaction get.
+    The checker judges the order for each key if one thread at a time invokes and sends. An invoked record without an
+    outcome may be in the log or not. `next_sequence` and `next_transaction` are the numbers that the next record and
+    the next transaction get.
 
     Example:
         >>> import tempfile
@@ -222,16 +221,16 @@ class Writer:
     def invoke(
         self, keys: Iterable[int], *, transaction: int = 0, size: int = SIZE, dresses: Sequence[Dress] | None = None
     ) -> list[tuple[int, bytes]]:
-        """Write down that a record for each key is about to be sent.
+        """Write that a record for each key is about to be sent.
 
-        Order is judged within a partition. Call `fail` for what is not sent after all, at the latest before its
-        transaction commits.
+        The checker judges the order within a partition. Call `fail` for records that are not sent after all, before
+        their transaction commits.
 
         Args:
             keys: for each record a number below 2**32.
             transaction: the transaction's number; 0 for none.
             size: bytes of each value.
-            dresses: what else each record is sent with; readers then judge that too.
+            dresses: the other fields of each record; readers then judge these too.
 
         Returns:
             For each record its sequence and the value to send.
@@ -261,24 +260,24 @@ class Writer:
         return made
 
     def ok(self, sequence: int, topic: str, partition: int, offset: int | None) -> None:
-        """Write down that a record was acknowledged.
+        """Write that a record was acknowledged.
 
         Args:
             sequence: the record's sequence.
             topic: the topic.
             partition: the partition.
-            offset: the record's offset; None or -1 if the broker did not tell it.
+            offset: the record's offset; None or -1 if the broker did not return it.
         """
         self.ok_all((sequence,), topic, partition, (offset,))
 
     def ok_all(self, sequences: Sequence[int], topic: str, partition: int, offsets: Sequence[int | None]) -> None:
-        """Write down that records of one partition were acknowledged.
+        """Write that records of one partition were acknowledged.
 
         Args:
             sequences: the records' sequences.
             topic: the topic.
             partition: the partition.
-            offsets: the offset of each record; None or -1 if the broker did not tell it.
+            offsets: the offset of each record; None or -1 if the broker did not return it.
         """
         with self._history._lock:
             self._sent(sequences)
@@ -289,7 +288,7 @@ class Writer:
             self._history._acknowledged(len(sequences))
 
     def fail(self, sequences: Sequence[int], why: str = "") -> None:
-        """Write down that records are not in the log and never will be: they were refused, or never sent.
+        """Write that records are not in the log and never will be: they were refused, or never sent.
 
         Args:
             sequences: the records' sequences.
@@ -298,7 +297,7 @@ class Writer:
         self._outcome(sequences, why, certain=True)
 
     def unknown(self, sequences: Sequence[int], why: str = "") -> None:
-        """Write down why nobody knows whether records are in the log. No outcome at all means the same.
+        """Write that records may be in the log or not, and why. No outcome at all means the same.
 
         Args:
             sequences: the records' sequences.
@@ -307,7 +306,7 @@ class Writer:
         self._outcome(sequences, why, certain=False)
 
     def begin(self) -> int:
-        """Write down that a transaction begins.
+        """Write that a transaction begins.
 
         Returns:
             Its number, from 1.
@@ -319,7 +318,7 @@ class Writer:
         return number
 
     def offsets(self, transaction: int, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write down that a transaction commits offsets of a group. A group's offsets only rise.
+        """Write that a transaction commits offsets of a group. A group's offsets only rise.
 
         Args:
             transaction: the transaction's number.
@@ -333,9 +332,9 @@ class Writer:
                 self._history._write(entries.Offset(self.number, transaction, number, offset, group))
 
     def end(self, transaction: int, outcome: str, why: str = "") -> None:
-        """Write down that a transaction ended.
+        """Write that a transaction ended.
 
-        A transaction without an end counts as "unknown": it may be there or not, but only as a whole.
+        A transaction without an end counts as "unknown": its records may be visible or not, but only as a whole.
 
         Args:
             transaction: the transaction's number.
@@ -343,7 +342,7 @@ class Writer:
             why: the reason.
 
         Raises:
-            HistoryError: `outcome` is none of these, or the transaction did not begin.
+            HistoryError: `outcome` is unknown, or the transaction did not begin.
         """
         if outcome not in _OUTCOMES:
             raise HistoryError(f"a transaction ends in one of {', '.join(_OUTCOMES)}, not in {outcome!r}")
@@ -374,7 +373,7 @@ class Writer:
 
 
 class View:
-    """Writes down what one observer reads. `History.view` makes it. Without `close` it does not count.
+    """Writes the reads of one observer. `History.view` makes it. Without `close` it does not count.
 
     Example:
         >>> import tempfile
@@ -399,24 +398,24 @@ class View:
         values: Iterable[bytes | None],
         dresses: Iterable[Dress] | None = None,
     ) -> None:
-        """Write down records of one partition, in the order in which the observer got them.
+        """Write records of one partition, in the order in which the observer got them.
 
         Args:
             topic: the topic.
             partition: the partition.
             offsets: the records' offsets.
             values: their values.
-            dresses: what they had besides their values, if the observer looked; then that is judged too.
+            dresses: their other fields, if the observer has them; then these are judged too.
 
         Raises:
-            HistoryError: there are not as many values as offsets.
+            HistoryError: the numbers of values and offsets differ.
         """
         where = TopicPartition(topic, partition)
         read = list(offsets)
         if dresses is None:
             tokens = tokens_of(values)
         else:
-            # Once: they may be iterators.
+            # Make lists once: the arguments may be iterators.
             given, seen = list(values), list(dresses)
             tokens, altered = dressed_tokens_of(given, seen)
             for place in altered:
@@ -430,9 +429,9 @@ class View:
             self._write(where)
 
     def move(self, topic: str, partition: int, offset: int, why: str = "", *, told: bool = False) -> None:
-        """Write down that a live observer reads on at an offset.
+        """Write that a live observer goes on at an offset.
 
-        Call it for each partition before its first record. An observer that was not told must not skip anything.
+        Call it for each partition before its first record. Without `told`, an observer must not skip records.
 
         Args:
             topic: the topic.
@@ -448,20 +447,20 @@ class View:
             history._write(entries.Moved(self._number, history._number(where), offset, told, why))
 
     def flush(self, *only: TopicPartition) -> None:
-        """Write what was gathered, so that it is not lost with the process.
+        """Write buffered records, so that they survive the process.
 
         Args:
-            only: the partitions; none named: all.
+            only: the partitions; by default all.
         """
         for where in only or list(self._gathered):
             if where in self._gathered:
                 self._write(where)
 
     def close(self, ranges: Mapping[TopicPartition, tuple[int, int]]) -> None:
-        """Write down that the observer came to its end.
+        """Write that the observer reached its end.
 
         Args:
-            ranges: for each partition the range of offsets (start, end) in which it has seen all there is.
+            ranges: for each partition the range of offsets (start, end) in which it has seen all records.
         """
         self.flush()
         history = self._history

@@ -1,4 +1,4 @@
-"""What a judgement says: findings, and counts of everything that was judged."""
+"""The report of a judgement: findings, and counts of everything that was judged."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 
 from kafwire.types import TopicPartition
 
-# What can be wrong. The first three are a producer's to promise.
+# The kinds of findings. A producer can promise to avoid the first three.
 LOST, DUPLICATED, MISORDERED = PROMISES = ("lost", "duplicated", "misordered")
 TORN, PHANTOM, DISAGREEMENT, ALTERED = "torn", "phantom", "disagreement", "altered"
-# What readers promise.
+# The promises of readers.
 SKIPPED, REPEATED, DIRTY = "skipped", "repeated", "dirty"
 KINDS = (*PROMISES, TORN, PHANTOM, DISAGREEMENT, ALTERED, SKIPPED, REPEATED, DIRTY)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong.
+    """One fault that the checker found.
 
     Args:
         kind: one of `KINDS`.
         what: the description.
         partition: the partition, or None.
         offset: the offset, or None.
-        amount: how many records it is about; 1 for a torn transaction.
+        amount: the number of its records; 1 for a torn transaction.
         operations: the operations of the records and transactions involved, in the order of the files, with times in
             seconds since the start of the history.
 
@@ -43,7 +43,7 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """The place as topic-partition@offset, as much of it as there is."""
+        """The place as topic-partition@offset, as far as it is known."""
         return place_of(self.partition, self.offset)
 
     def __str__(self) -> str:
@@ -56,13 +56,13 @@ class Report:
     """The judgement of a history.
 
     Args:
-        found: how many findings there are of each kind.
-        tolerated: how many there are of what the producers never promised.
-        counts: how much was judged. Records: "invoked", "acked", "failed", "unknown" (without an outcome;
+        found: the number of findings of each kind.
+        tolerated: the number of faults that the producers never promised to avoid.
+        counts: the amounts that were judged. Records: "invoked", "acked", "failed", "unknown" (without an outcome;
             "unknown_there" of them are in the log), "unread" (acknowledged where no observer looked, so not judged: it
             should be 0). Transactions: "committed", "aborted", "undecided" (unknown or without an end;
             "undecided_there" of them are seen), "unjudged" (with records where no read_committed observer looked: it
-            should be 0 too). Then "views" that came to their end, "read" (records in the log), "offsets" of groups, and
+            should be 0 too). Then "views" with an end, "read" (records in the log), "offsets" of groups, and
             "concealed" (records that brokers showed wrongly, see `check`).
         findings: the first findings of each kind.
 
@@ -79,7 +79,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if the checker found no fault."""
         return not any(self.found.values())
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class Report:
 
 
 def place_of(partition: TopicPartition | None, offset: int | None) -> str:
-    """The text topic-partition@offset."""
+    """Return the text topic-partition@offset."""
     if partition is None:
         return ""
     where = f"{partition.topic}-{partition.partition}"

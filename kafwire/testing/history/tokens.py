@@ -1,9 +1,9 @@
-"""What a value says: who sent it, for which key, as which of its records, in which of its transactions, and with what.
+"""The content of values: producer, key, sequence, transaction, and a seal over the record's other fields.
 
 A value is a token of 24 bytes, which is repeated to fill longer ones: producer uint16, marks uint16, key uint32,
 sequence uint32, transaction uint32 (0: none), seal uint32, all little-endian, and the CRC-32 of these 20 bytes. The
-seal is a checksum of the value's size and of what the record was given besides, its `Dress`; the marks say what of
-that it is of. So whoever reads a record can tell, without asking anybody, whether it is still what was sent.
+seal is a checksum of the value's size and of the record's other fields, its `Dress`; the marks name the fields that it
+covers. So a reader can check by the record alone that it is unchanged.
 """
 
 import struct
@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 TOKEN = struct.Struct("<HHIIIII")
 SIZE = TOKEN.size
-CHECKED = struct.Struct("<20s4x")  # what a token's checksum is of
+CHECKED = struct.Struct("<20s4x")  # the bytes that a token's checksum covers
 EMPTY = bytes(SIZE)
 
-# Producers have numbers from 1 below it. Its own tokens stand for values that no producer made.
+# Producers have numbers from 1 to below it. Its tokens stand for values that no producer made.
 FOREIGN = 0xFFFF
 
-# The marks: what the seal is of besides the size. ALTERED is the reader's: it is not what the seal says.
+# The marks: the fields that the seal covers besides the size. A reader adds ALTERED if the record does not match it.
 DRESSED, TIMED, PLACED = 1, 2, 4
 ALTERED = 0x8000
 
@@ -33,9 +33,9 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Dress(NamedTuple):
-    """What a record has besides its value.
+    """The fields of a record besides its value.
 
-    A time or a partition of None was left to the client: then any is right when the record is read.
+    If the time or partition is None, the client chooses it, and any value is right when the record is read.
 
     Args:
         key: the key, or None.
@@ -58,23 +58,22 @@ class Dress(NamedTuple):
 def encode(
     producer: int, key: int, sequence: int, transaction: int = 0, *, size: int = SIZE, dress: Dress | None = None
 ) -> bytes:
-    """The value of `size` bytes, at least 24, of one record that is sent with `dress` (None: nobody is to look)."""
+    """Return a record's value of `size` bytes, at least 24. `dress`: its other fields; None: readers ignore them."""
     marks, seal = _seal(size, dress)
     token = _token(producer, marks, key, sequence, transaction, seal)
     return token if size == SIZE else _filled(token, size)
 
 
 def tokens_of(values: Iterable[bytes | None]) -> bytes:
-    """The tokens of values as they were read, one after the other; nothing but their sizes is known of their records.
+    """Return the tokens of values that were read, one after the other, without their records' other fields.
 
-    A value that is not wholly what `encode` made becomes a foreign token: its length and checksum in place of key and
-    sequence.
+    A value that `encode` did not make becomes a foreign token: its length and checksum in place of key and sequence.
     """
     return b"".join([_token_of(value) for value in values])
 
 
 def dressed_tokens_of(values: Iterable[bytes | None], dresses: Iterable[Dress]) -> tuple[bytes, list[int]]:
-    """The same of records of which everything is known; and the places of those that are not what was sent."""
+    """Return the tokens of records with all their fields, and the places of those that are not as they were sent."""
     tokens: list[bytes] = []
     altered = []
     for value, dress in zip(values, dresses, strict=True):
@@ -92,7 +91,7 @@ def dressed_tokens_of(values: Iterable[bytes | None], dresses: Iterable[Dress]) 
                 timestamp_ms if marks & TIMED else None,
                 partition if marks & PLACED else None,
             )
-        else:  # where nobody was to look, the seal is the size
+        else:  # without checked fields, the seal is the size
             is_right = seal == len(value)
         if not is_right:
             token = _altered(token)
@@ -102,7 +101,7 @@ def dressed_tokens_of(values: Iterable[bytes | None], dresses: Iterable[Dress]) 
 
 
 def _token_of(value: bytes | None) -> bytes:
-    # What repeats itself is the same as what follows it.
+    # A value that repeats its token equals itself shifted by one token.
     if value and len(value) >= SIZE and value[SIZE:] == value[:-SIZE] and value[:2] != _NOBODY:
         token = value[:SIZE]
         marks, seal = _MARKS.unpack_from(token)
@@ -116,7 +115,7 @@ def _token(producer: int, marks: int, key: int, sequence: int, transaction: int,
 
 
 def _altered(token: bytes) -> bytes:
-    """The token, marked; one that is damaged in itself stays as it is."""
+    """Return the token with the mark ALTERED; a token that is damaged itself stays unchanged."""
     producer, marks, key, sequence, transaction, seal, check = TOKEN.unpack(token)
     if zlib.crc32(token[: _BODY.size]) != check:
         return token
@@ -124,7 +123,7 @@ def _altered(token: bytes) -> bytes:
 
 
 def _seal(size: int, dress: Dress | None) -> tuple[int, int]:
-    """Marks and seal."""
+    """Return marks and seal."""
     if dress is None:
         return 0, size
     marks = DRESSED

@@ -1,4 +1,4 @@
-"""A simulated world for clients: a Kafka cluster, the network to it and the time they live in, in one thread.
+"""A simulated world for clients: a Kafka cluster, its network and its time, in one thread.
 
     from kafwire.testing.simulation import World
 
@@ -7,8 +7,8 @@
         with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
             producer.send("t", b"value").result()
 
-Nothing is real in it but the client: no socket, no other thread, no second that passes. The same seed gives the same
-run.
+Only the client is real. The world opens no socket, starts no thread and waits for no real time. The same seed gives the
+same run.
 """
 
 from kafwire.testing.simulation.clock import Stuck

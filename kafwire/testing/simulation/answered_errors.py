@@ -1,16 +1,16 @@
-"""The errors that brokers of a simulated world answer: those that clients have to get over, by API."""
+"""The errors that brokers of a simulated world return, by API: errors that clients have to get over."""
 
 from __future__ import annotations
 
 _LEADERS = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR")
 _COORDINATORS = ("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE")
-# Those of Produce that brokers have when the batch is stored, one that they may have then, and those of a new leader.
+# Errors of Produce: of a broker that stored the batch, of one that may have stored it, and of a new leader.
 STORED = ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", "REQUEST_TIMED_OUT")
 MAYBE_STORED = "NOT_LEADER_OR_FOLLOWER"
 UNREADY = (*_LEADERS, "NOT_ENOUGH_REPLICAS")
-# That of who knows a later epoch of an idempotent producer; it ends a transaction.
+# The error of a broker that knows a later epoch of an idempotent producer. It ends a transaction.
 LATER_EPOCH = "INVALID_PRODUCER_EPOCH"
-# Those of Produce are drawn more often.
+# Errors of Produce are drawn more often.
 ERRORS = [
     (api, error)
     for api, errors in {

@@ -1,7 +1,8 @@
-"""Many runs of the simulated world: `python -m kafwire.testing.simulation --seeds 200`; those that fail are made short.
+"""Many runs of the simulated world: `python -m kafwire.testing.simulation --seeds 200`.
 
-The report says what was run, which fault met which state of the clients, and of each failure how to repeat it. Of a run
-that fails, the schedule made short and a timeline of it are written to files.
+The campaign shortens the schedules of runs that fail. The report says which runs were made, which fault met which state
+of the clients, and how to repeat each failure. For a run that fails, files hold the shortened schedule and its
+timeline.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from kafwire.testing.simulation.shrink import shrink
 
 RUN_SECONDS = 300.0
 RUNS_OF_A_PROCESS = 50
-GARBAGE = 50_000  # objects, before they are looked at
+GARBAGE = 50_000  # allocated objects before the garbage collector looks at them
 
 
 @dataclass
 class Tally:
-    """What the runs of a campaign came to."""
+    """Totals over the runs of a campaign."""
 
     runs: int = 0
     failed: list[int] = field(default_factory=list)
@@ -53,7 +54,7 @@ class Tally:
             self.failed.append(outcome.schedule.seed)
 
     def matrix(self) -> str:
-        """Which fault met which state, as a table: how often, by fault; states in columns."""
+        """Return a table of how often each fault met each state: faults in rows, states in columns."""
         states = [state for state, _ in Counter({s: 0 for _, s in self.met}).items()]
         totals: Counter[str] = Counter()
         for (_, state), count in self.met.items():
@@ -68,7 +69,7 @@ class Tally:
         return "\n".join(lines)
 
     def summary(self) -> str:
-        """A few lines about all."""
+        """Return a few lines about all runs."""
         return (
             f"{self.runs} runs, {self.simulated_s:,.0f} simulated seconds in {self.real_s:,.0f} s of processes "
             f"({self.simulated_s / max(self.real_s, 1e-9):,.0f} per second), {self.events:,} faults, "
@@ -79,7 +80,7 @@ class Tally:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run seeds, print what they came to, and return 1 if one failed."""
+    """Run seeds, print the totals, and return 1 if a run failed."""
     parser = argparse.ArgumentParser(prog="python -m kafwire.testing.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200, help="how many runs (default: 200)")
     parser.add_argument("--seed", help="the first seed, or `random` (default: 0)", default="0")
@@ -89,8 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--every", type=float, help="seconds between two faults (default: drawn)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--keep-going", action="store_true", help="run all seeds, though some fail")
-    parser.add_argument("--no-shrink", action="store_true", help="leave failures as long as they are")
-    parser.add_argument("--minutes", type=float, help="begin no run after so long")
+    parser.add_argument("--no-shrink", action="store_true", help="do not shorten the schedules of failures")
+    parser.add_argument("--minutes", type=float, help="start no run after this many minutes")
     parser.add_argument("--folder", type=Path, default=Path("build/simulate"), help="for failures and the report")
     chosen = parser.parse_args(arguments)
     if chosen.only is not None or chosen.schedule is not None:
@@ -155,13 +156,16 @@ def _outcomes(seeds: Iterable[int], chosen: argparse.Namespace, began: float) ->
 
 
 def _prepare() -> None:
-    """Of a process: it makes no cycles that matter within a run, and the terminal's interrupt is for who started it."""
+    """Prepare a process for runs.
+
+    Cycles within one run need no early garbage collection. The parent process handles the terminal's interrupt.
+    """
     gc.set_threshold(GARBAGE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _keep(outcome: Outcome, folder: Path, *, shorten: bool) -> None:
-    """Write down how to repeat a failure: its schedule, made short, and a timeline of that."""
+    """Write the files that repeat a failure: its shortened schedule, and a timeline of that."""
     folder.mkdir(parents=True, exist_ok=True)
     schedule = outcome.schedule
     if shorten:

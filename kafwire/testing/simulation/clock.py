@@ -1,4 +1,4 @@
-"""A clock that jumps to what is due next, the loop that it belongs to, and how who blocks waits on them."""
+"""A clock that jumps to the next due time, the event loop that owns it, and a waiter that runs this loop."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ MOST_ROUNDS = 50_000  # without time passing
 
 
 class Stuck(AssertionError):
-    """Nothing is due and nothing can come in: whoever still waits, waits for ever."""
+    """Nothing is due and no data can arrive, so a call that still waits would wait for ever."""
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """An asyncio loop whose time passes only when nothing is left to do; `poll` brings in what came from outside."""
+    """An asyncio loop whose time passes only when nothing is left to run; `poll` brings in data from outside."""
 
     _ready: deque[asyncio.Handle]
     _stopping: bool
@@ -38,12 +38,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._now = START_S
         self._poll = poll
         self._steps = False
-        self.blocked_s = 0.0  # that the call in an executor would have waited
-        self.broken: Exception | None = None  # why a broker cannot go on
+        self.blocked_s = 0.0  # seconds that the call in an executor would have waited
+        self.broken: Exception | None = None  # the error that keeps a broker from going on
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._timers_made = 0
-        self._cancelled = 0  # of those
-        self._rounds = 0  # since time has passed
+        self._cancelled = 0  # number of cancelled timers among these
+        self._rounds = 0  # since time last passed
         self.problems: list[dict[str, Any]] = []
         self.set_exception_handler(lambda _, context: self.problems.append(context))
 
@@ -54,7 +54,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def call_at(
         self, when: float, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """See `asyncio.AbstractEventLoop`. What is due at the same time is called in the order in which it came."""
+        """See `asyncio.AbstractEventLoop`. Callbacks that are due at the same time run in the order of their calls."""
         if self.is_closed():
             raise RuntimeError("the loop is closed")
         timer = asyncio.TimerHandle(when, callback, args, self, context)
@@ -73,7 +73,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Cancelled timers stay until they are due, unless they are many."""
+        """Keep cancelled timers until they are due, unless they are many."""
         if handle.when() <= self._now:
             return
         self._cancelled += 1
@@ -83,7 +83,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._cancelled = 0
 
     def _run_once(self) -> None:
-        """One round: what is ready, or what is due next, for which time passes."""
+        """Run one round: all ready callbacks, or the next due ones, after moving the time to them."""
         ready, timers = self._ready, self._timers
         is_over = self._stopping
         self._rounds += 1
@@ -115,7 +115,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 handle._run()
 
     def step(self, until: float | None) -> None:
-        """Run what is due next, at `until` at the latest, and no more."""
+        """Run the next due callbacks, at `until` at the latest, and no more."""
         timer = None if until is None else self.call_at(until, lambda: None)
         self._steps = True
         self.run_forever()
@@ -125,10 +125,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             raise self.broken
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps, so nobody has to be woken."""
+        """Do nothing: the loop never sleeps, so nothing has to wake it."""
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
-        """Run at once: there are no threads here. If it would have blocked, its outcome comes as much later."""
+        """Call `func` at once, as there are no threads here. If it would have blocked, its outcome comes that much
+        later.
+        """
         del executor
         future = self.create_future()
         self.blocked_s = 0.0
@@ -153,7 +155,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
 
 class SimulatedClock(Clock):
-    """The loop's time. `wall_s`: what a clock on the wall showed when that was 0."""
+    """The loop's time. `wall_s`: the wall clock's time when the loop's time was 0."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
@@ -169,7 +171,7 @@ class SimulatedClock(Clock):
 
 
 class SimulatedWaiter(Waiter):
-    """Who waits has the world go on meanwhile."""
+    """Runs the world while a call waits."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self._loop = loop
@@ -178,9 +180,9 @@ class SimulatedWaiter(Waiter):
     def wait(self, attempt: Callable[[float | None], T], timeout_s: float | None) -> T:
         """See `Waiter`."""
         loop = self._loop
-        if threading.get_ident() != self._thread:  # a real thread, for which the world goes on without it
+        if threading.get_ident() != self._thread:  # a real thread; the world goes on without it
             return attempt(timeout_s)
-        if loop.is_running():  # in what stands for another thread: the loop cannot go on from within it
+        if loop.is_running():  # a call that stands for another thread: it cannot run the loop from within
             found = attempt(0.0)
             loop.blocked_s += 0.0 if found is not None else LONGEST_BLOCK_S if timeout_s is None else timeout_s
             return found

@@ -1,11 +1,11 @@
-"""A simulated world whose brokers are the embedded broker's: its state, driven by a simulated network and clock.
+"""A simulated world with the embedded broker's state, driven by a simulated network and clock.
 
     with ClusterWorld(brokers=3, seed=7) as world:
         world.state.topics.create("flights", partitions=3, replicas=3)
         with kafwire.Producer(world.bootstrap, engine=world.engine) as producer:
             producer.send("flights", b"EWR-IAH").result(10)
 
-The same state is driven by sockets in `EmbeddedKafka`. One seed decides everything.
+`EmbeddedKafka` drives the same state by sockets. One seed decides everything.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ClusterNode:
 
     @property
     def down(self) -> bool:
-        """Whether nobody is there."""
+        """True if the broker is stopped."""
         return not self._world.state.nodes[self.number].is_up
 
     def receive(self, connection: Connection, data: bytes, answered: Answered) -> None:
@@ -72,11 +72,11 @@ class ClusterNode:
 
 
 class ClusterWorld(BaseWorld):
-    """A cluster, the network to it and the time that both live in.
+    """A cluster, the network to it and the time of both.
 
     Args:
         brokers: how many.
-        seed: decides all that is left to chance, on both sides.
+        seed: decides every random choice, of the clients and of the brokers.
         configs: options of brokers, by Kafka's names.
     """
 
@@ -86,14 +86,14 @@ class ClusterWorld(BaseWorld):
         self.nodes: dict[int, ClusterNode] = {n: ClusterNode(self, n) for n in range(1, brokers + 1)}
         for node in self.nodes.values():
             self.state.nodes[node.number].addresses[LISTENER] = node.host, node.port
-        self.calm_since_s = 0.0  # no fault has begun or ended since then, and none goes on
-        self.reachable_since_s = 0.0  # the same of faults of brokers and of the network
-        self.throttles: dict[int, int] = {}  # by broker: the throttle time that its answers tell, in ms
+        self.calm_since_s = 0.0  # the time since which no fault has begun, ended or lasted
+        self.reachable_since_s = 0.0  # the same for faults of brokers and of the network alone
+        self.throttles: dict[int, int] = {}  # by broker: the throttle time of its responses, in ms
         self._asked: dict[Request, Answered] = {}
         self._due: TimerHandle | None = None
         self._moves = itertools.count(1)
-        self._stale: dict[int, Any] = {}  # by broker: what it answers Metadata with, as it lags
-        self._denying: set[int] = set()  # lagging brokers that deny what they have not heard of
+        self._stale: dict[int, Any] = {}  # by broker that lags: its stale Metadata response
+        self._denying: set[int] = set()  # lagging brokers that deny topics that they do not know yet
         self.state.interceptors.append(self._answer_stale)
 
     def listening(self) -> Mapping[int, BaseNode]:
@@ -108,22 +108,22 @@ class ClusterWorld(BaseWorld):
     # --- requests
 
     def ask(self, request: Request, answered: Answered) -> None:
-        """Have a request answered by the state, now or later."""
+        """Pass a request to the state, which responds now or later."""
         self._asked[request] = answered
         self.state.receive(request, self.loop.time() * 1000.0)
         self._take()
 
     def forget(self, request: Request) -> None:
-        """Nobody waits for this answer any more."""
+        """Drop the response to this request: its connection has ended."""
         self._asked.pop(request, None)
 
     def in_flight(self) -> list[Request]:
-        """The requests that wait for their answers."""
+        """Return the requests without a response yet."""
         return list(self._asked)
 
     def _take(self) -> None:
-        """Give out the answers that there are."""
-        # What is answered may ask for more.
+        """Deliver the responses that are ready."""
+        # A delivered response can trigger another request.
         while replies := self.state.take_replies():
             for request, answer in replies:
                 answered = self._asked.pop(request, None)
@@ -156,14 +156,14 @@ class ClusterWorld(BaseWorld):
         self._take()
 
     def changed(self) -> None:
-        """The state was changed from outside: answers that are due by that are given."""
+        """Deliver the responses that became due by a change of the state from outside."""
         self.state.advance(self.loop.time() * 1000.0)
         self._take()
 
     # --- brokers
 
     def kill(self, node: int, *, clean: bool = False) -> None:
-        """A broker ends, in order or not; others lead what it led. Its connections are reset."""
+        """Stop a broker, cleanly or not. Its partitions get other leaders, and its connections are reset."""
         self.changed()
         self.state.part(FetchSessions).of(node).sessions.clear()
         self.state.stop(node, clean=clean)
@@ -171,20 +171,21 @@ class ClusterWorld(BaseWorld):
         self.changed()
 
     def revive(self, node: int) -> None:
-        """A broker is back."""
+        """Start a broker again."""
         self.state.start(node)
         self.changed()
 
     def move_broker(self, node: int) -> None:
-        """A broker listens at another address from now on; connections to the old one end."""
+        """Give a broker another address from now on; connections to the old one end."""
         self.nodes[node].host = f"10.0.{next(self._moves)}.{node}"
         self.state.nodes[node].addresses[LISTENER] = self.nodes[node].host, self.nodes[node].port
         self.break_connections(node)
 
     def lag(self, node: int, *, denies: bool = False) -> None:
-        """From now on `node` answers Metadata with what is so now, until `catch_up`.
+        """Freeze the Metadata response of `node` at the present state until `catch_up`.
 
-        `denies`: the broker answers that a newer topic does not exist; else it learns of a topic when asked for it.
+        `denies`: the broker responds that a newer topic does not exist. Otherwise a request for a topic shows it the
+        topic.
         """
         if denies:
             self._denying.add(node)
@@ -194,7 +195,7 @@ class ClusterWorld(BaseWorld):
         self._take()
 
     def catch_up(self, node: int) -> None:
-        """A broker's metadata lag no more."""
+        """End the lag of a broker's metadata."""
         self._stale.pop(node, None)
         self._denying.discard(node)
 
@@ -210,14 +211,14 @@ class ClusterWorld(BaseWorld):
             wanted = {topic.name or topic.topic_id for topic in request.message.topics}
             answer.topics = [topic for topic in known.topics if topic.name in wanted or topic.topic_id in wanted]
             if len(answer.topics) < len(wanted) and request.node not in self._denying:
-                return None  # it has heard of what it is asked for only now
+                return None  # the request shows the broker a topic that it did not know
             found = {each for topic in answer.topics for each in (topic.name, topic.topic_id)}
             answer.topics += [_unknown(each) for each in wanted if each not in found]
         return answer
 
 
 def _unknown(topic: str | uuid.UUID) -> Any:
-    """The Metadata response's part for a topic that a broker has not heard of."""
+    """Return the part of a Metadata response for a topic that the broker does not know."""
     part = protocol.MetadataResponse.MetadataResponseTopic
     if isinstance(topic, str):
         return part(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=topic)
@@ -226,7 +227,7 @@ def _unknown(topic: str | uuid.UUID) -> Any:
 
 @functools.cache
 def _tells_throttle(kind: Any, version: int) -> bool:
-    """Whether an answer of this version has room for a throttle time; a client cannot heed what it is not told."""
+    """True if a response of this version has a field for a throttle time, so that a client can heed it."""
     return any(
         field.name == "throttle_time_ms" and version in field.versions for field in getattr(kind, "__fields__", ())
     )

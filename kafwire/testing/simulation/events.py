@@ -1,28 +1,28 @@
-"""Carries out what a schedule says: each kind of fault begins, and those that last end, in the simulated world.
+"""The faults of a schedule in the simulated world: each kind begins here, and those that last end here.
 
-- crash, stop, crash_unflushed: a broker ends by itself, in order, or losing what no follower has got; then it starts
-- move_leader, unclean_election: another replica leads; one that lacks the newest records leads, and they are lost
+- crash, stop, crash_unflushed: a broker ends uncleanly, cleanly, or losing all records without a copy; then it starts
+- move_leader, unclean_election: another replica leads; a replica without the newest records leads, and they are lost
 - move_coordinator: another broker coordinates a group and a transactional id
 - controller_failover: no leader is elected meanwhile
-- reset_connections, refuse_connections, half_open: connections end; none is accepted; they are dead and nobody is told
-- delay, drip, cut_requests, cut_responses, late_requests, lose_response: what becomes of bytes, see `links.py`
-- lag_followers, lag_metadata: followers get nothing; a broker answers Metadata as it was
-- disk_full: a broker can store nothing, and others lead what it led
-- jump_clock: the brokers' clocks on the wall are set to another time
+- reset_connections, refuse_connections, half_open: connections end; none is accepted; they are dead, without a notice
+- delay, drip, cut_requests, cut_responses, late_requests, lose_response: faults of bytes in transit, see `links.py`
+- lag_followers, lag_metadata: followers get no records; a broker returns stale metadata
+- disk_full: a broker can store nothing, and others lead its partitions
+- jump_clock: the brokers' wall clocks are set to another time
 - move_address: a broker listens at another address from now on
-- add_partitions, recreate_topic, delete_records: a topic grows, is made anew, loses its oldest records
-- forget_sessions, throttle: fetch sessions are gone; clients are told to wait
+- add_partitions, recreate_topic, delete_records: a topic grows, is recreated, loses its oldest records
+- forget_sessions, throttle: fetch sessions are gone; responses ask clients to wait
 - forget_producers: a broker remembers fewer batches of each producer
-- forgetful_restart: a broker stores batches, answers none, and restarts so soon that it still leads, with fewer of each
-  producer's batches in its memory; its followers may lag
+- forgetful_restart: a broker stores batches, acknowledges none, and restarts so soon that it still leads. It then
+  remembers fewer batches of each producer. Its followers may lag
 - crash_all: all brokers end at once, as by a power cut, and start one after the other
-- store_and_fail: the next batches to a partition are stored, and their producer is told that they may not be
+- store_and_fail: the leader stores the next batches to a partition, but its response says that they may be lost
 - unready_leader: another replica leads, and refuses the first requests
-- no_leader: nobody leads a partition for a while
-- stale_metadata: another replica leads, of which no other broker hears for a while
-- recreate_in_doubt: a topic is made anew when a batch of it was stored and not acknowledged
-- answer_error: a broker answers the next requests of an API with an error that it has for what ends by itself; where it
-  has that error only for what it has stored, it has stored it
+- no_leader: a partition has no leader for a while
+- stale_metadata: another replica leads, and no other broker knows it for a while
+- recreate_in_doubt: a topic is recreated when the leader stored a batch and did not acknowledge it
+- answer_error: a broker fails the next requests of an API with an error that passes by itself. If the broker returns
+  this error only for stored batches, it stores them
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ MOST_LOST = 50  # records, by an unclean election
 LONGEST_JUMP_MS = 3_000_000.0  # brokers refuse records that are an hour ahead of them
 LONGEST_THROTTLE_MS = 1_500
 IDENTITIES = ("transactions", "chain", "roaming")  # transactional ids and groups of the workload
-# The APIs of responses that are lost, "" any.
+# The APIs of responses that are lost; "" stands for any API.
 LOST = ("", "Produce", "Produce", "Fetch", "EndTxn", "TxnOffsetCommit", "InitProducerId", "AddPartitionsToTxn")
-KEPT = (1, 2, 5)  # of each producer's batches
+KEPT = (1, 2, 5)  # batches per producer that a restarted broker remembers
 MOST_ERRORS = 5
-OF_PARTITIONS = ("no_leader", "lag_followers")  # faults of these alone
-RECREATED_S = (0.005, 0.09)  # after the batch was stored: before its producer tries again
-SIDE_KEPT = 3  # partitions of the topic that is made anew
+OF_PARTITIONS = ("no_leader", "lag_followers")  # faults of single partitions
+RECREATED_S = (0.005, 0.09)  # after the leader stored the batch, before its producer retries it
+SIDE_KEPT = 3  # partitions of the recreated topic
 
 
 class Faults:
@@ -69,14 +69,14 @@ class Faults:
         self._active: list[Event] = []
         self._wall_offset_ms = world.state.wall_offset_ms
         self._ends: dict[Event, Callable[[], None]] = {}
-        self.buried: list[bytes | None] = []  # the values in the logs of topics that were made anew
+        self.buried: list[bytes | None] = []  # the values in the logs of topics that were deleted and recreated
 
     @property
     def _state(self) -> ClusterState:
         return self.world.state
 
     def begin(self, event: Event) -> None:
-        """Let a fault take effect; one that lasts ends by itself."""
+        """Start a fault; one that lasts ends by itself."""
         for met in self.states():
             self.met[event.kind, met] += 1
         self.say(
@@ -104,7 +104,7 @@ class Faults:
             self._note_calm()
 
     def heal(self) -> None:
-        """End everything that goes on: all brokers are up, and the network is as it should be."""
+        """End all faults that last: all brokers run, and the network is free of faults."""
         for event in list(self._active):
             self._end(event)
         self._state.part(Script).clear()
@@ -115,7 +115,7 @@ class Faults:
                 self.world.revive(node.number)
 
     def states(self) -> set[str]:
-        """What the clients are at, as the brokers and the network see it."""
+        """Return the states of the clients' requests and partitions that the brokers and the network see."""
         found = {f"{call.name} in flight" for call in self.world.in_flight()} or {"nothing in flight"}
         for partition in self._partitions(MAIN, SECOND):
             if partition.leader < 0:
@@ -148,7 +148,7 @@ class Faults:
         return self._down(event, clean=True)
 
     def _crash_unflushed(self, event: Event) -> Callable[[], None] | None:
-        """What the broker led, and nobody else has, is gone."""
+        """Lose the records that only this leader has, and stop the broker."""
         for topic in self._state.topics:
             for partition in topic.partitions:
                 if partition.leader == event.node:
@@ -190,7 +190,7 @@ class Faults:
         return self._state.replication.find_controller
 
     def _disk_full(self, event: Event) -> Callable[[], None] | None:
-        """The log folder goes offline: Kafka's broker gives up all its partitions."""
+        """Take the log folder offline: like Kafka's broker, this one gives up all its partitions."""
         if not self._state.nodes[event.node].is_up:
             return None
         self._state.replication.take_offline(event.node)
@@ -200,7 +200,7 @@ class Faults:
         self._state.wall_offset_ms = self._wall_offset_ms + (event.amount - 0.5) * 2 * LONGEST_JUMP_MS
 
     def _lag_followers(self, event: Event) -> Callable[[], None]:
-        """Followers on this broker get nothing new meanwhile."""
+        """Let followers on this broker get no records meanwhile."""
         self._state.replication.hold(event.node)
         return lambda: self._state.replication.release(event.node)
 
@@ -295,7 +295,7 @@ class Faults:
             self._state.topics.add_partitions(topic, 1, len(self._state.nodes))
 
     def _recreate_in_doubt(self, event: Event) -> None:
-        """The topic is made anew after its next batch is stored, and before the batch is sent again."""
+        """Recreate the topic after the leader stores its next batch, and before the producer retries the batch."""
         script = self._state.part(Script)
         if event.place & 1:
             fault = script.fail_next("Produce", "REQUEST_TIMED_OUT", executed=True, topic=SIDE)
@@ -332,7 +332,7 @@ class Faults:
         self.world.deaden_connections(event.node)
 
     def _move_address(self, event: Event) -> None:
-        if event.node != min(self._state.nodes):  # one stays, or nobody could be found by the bootstrap servers
+        if event.node != min(self._state.nodes):  # one address stays, for the bootstrap servers
             self.world.move_broker(event.node)
 
     def _refuse_connections(self, event: Event) -> Callable[[], None]:
@@ -383,16 +383,16 @@ class Faults:
         self.world.links[event.node].resets.append(LOST[event.place % len(LOST)])
 
     def _forget_producers(self, event: Event) -> None:
-        """What a broker remembers of producers is less, as after a restart; of who is in a transaction it is all."""
+        """Shrink a broker's memory of producers, as a restart does; of producers in a transaction it keeps all."""
         if not self._state.topics.by_name[MAIN].partitions[0].producers.first_open_offset:
             self._state.forget_producers(event.node, KEPT[event.place % len(KEPT)])
 
     def _answer_error(self, event: Event) -> None:
-        """Some of the next requests to this broker fail, whole or at one partition; nothing is done for these."""
+        """Fail some of the next requests to this broker, whole or at one partition, mostly without executing them."""
         api, error = ERRORS[event.place % len(ERRORS)]
         times = 1 + int(event.amount * MOST_ERRORS)
         script = self._state.part(Script)
-        if error == LATER_EPOCH:  # nobody has transactions there, which would end by that
+        if error == LATER_EPOCH:  # this topic has no transactions, which this error would end
             script.fail_next(api, error, topic=SIDE)
             return
         executed = api == "Produce" and (error in STORED or (error == MAYBE_STORED and event.place & 2 > 0))

@@ -1,9 +1,9 @@
-"""How the simulated world's brokers serve readers: Fetch, ListOffsets and OffsetForLeaderEpoch.
+"""Fetch, ListOffsets and OffsetForLeaderEpoch of the simulated world's brokers.
 
-Fetch sessions are those of `fetch_sessions`. Followers serve what they have, and leaders send readers to the follower
-in their rack (KIP-392). Who asks with an old epoch is fenced, who has read what was then truncated is told where its
-log and the leader's part (KIP-320), and who asks the wrong broker is told the right one (KIP-951). A request waits for
-`min_bytes` until `max_wait_ms` have passed; errors do not wait.
+`fetch_sessions` has the fetch sessions. Followers serve their part of the log, and leaders send readers to the follower
+in their rack (KIP-392). A request with an old epoch is fenced. A reader of truncated records gets the offset where its
+log and the leader's part (KIP-320). The wrong broker names the right one (KIP-951). A request waits for `min_bytes`
+until `max_wait_ms` have passed; errors do not wait.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from kafwire.records import decode_batches
 from kafwire.testing.broker.log.fetch_sessions import Context, Read, SessionBroker, share
 from kafwire.testing.simulation.log import Answer, Call, Log, Stored, Topics
 
-DEBUGGING_REPLICA = -2  # who asks as such sees what is not committed yet
+DEBUGGING_REPLICA = -2  # a replica id that sees uncommitted records too
 
-# A partition as a broker knows it: its topic by name or by id, and its number.
+# A partition as a request names it: its topic by name or by id, and its number.
 Key = tuple[str, uuid.UUID, int]
 Asked = Any  # FetchRequest.FetchPartition
 
 
 @dataclass(slots=True)
 class Found:
-    """What a broker has for one partition of a request, before room is shared out."""
+    """The data of a broker for one partition of a request, before the request's byte limit is shared out."""
 
     part: Any  # FetchResponse.PartitionData
     batches: list[Stored]
@@ -49,7 +49,7 @@ class FetchApi(Topics):
         self._session_ids = itertools.count(1)
 
     def sessions(self, node: int) -> SessionBroker[Key, Asked]:
-        """The fetch sessions that `node` keeps; clear its `sessions` to let it forget them."""
+        """Return the fetch sessions that `node` keeps; clear its `sessions` to make the broker forget them."""
         if node not in self._session_brokers:
             self._session_brokers[node] = SessionBroker(slots=self.session_slots, ids=self._session_ids)
         return self._session_brokers[node]
@@ -86,14 +86,14 @@ class FetchApi(Topics):
             await self.changed(left)
 
     def _fetch(self, call: Call) -> tuple[Any, int]:
-        """An answer at once, and how many bytes of records are in it."""
+        """Return a response without waiting, and its number of record bytes."""
         context = self._begin_fetch(call)
         found, sizes = self._look(call, context)
         return self._answer_fetch(call, context, found, sizes), sum(sizes.values())
 
     def _look(self, call: Call, context: Context[Key, Asked]) -> tuple[dict[Key, Found], dict[Key, int]]:
         found = {key: self._find(call, key, asked) for key, asked in context.asked.items()}
-        # Partitions that cannot be read stand behind all others in an answer.
+        # Partitions that cannot be read stand behind all others in a response.
         found = dict(sorted(found.items(), key=lambda item: item[1].log is None))
         asked = [(key, context.asked[key].partition_max_bytes) for key in found]
         sizes = share(asked, lambda key: [len(stored.data) for stored in found[key].batches], call.message.max_bytes)
@@ -143,14 +143,14 @@ class FetchApi(Topics):
             if epoch < 0:
                 part.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
         if not log.start <= asked.fetch_offset <= end or part.error_code:
-            # As with all errors, nothing is said of the log.
+            # As with all errors, the response has no offsets of the log.
             part.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
             part.high_watermark = part.last_stable_offset = part.log_start_offset = -1
             return Found(part, [], log, waits=False)
         return Found(part, [b for b in log.batches if b.next > asked.fetch_offset and b.base < limit], log)
 
     def _preferred_replica(self, call: Call, log: Log, offset: int) -> int:
-        """The follower in the reader's rack that a leader names, or -1."""
+        """Return the follower in the reader's rack that a leader names, or -1."""
         rack = call.message.rack_id if call.version >= 11 else ""
         if not rack or log.leader != call.node or self.nodes[call.node].rack == rack:
             return -1
@@ -225,7 +225,7 @@ class FetchApi(Topics):
 
 
 def _give(found: Found, size: int, offset: int, *, committed: bool) -> None:
-    """Put `size` bytes of the batches into the answer, and the aborted transactions that they are part of."""
+    """Put `size` bytes of the batches into the response, with the aborted transactions among them."""
     found.part.records = b"".join(stored.data for stored in found.batches)[:size]
     if not committed or found.log is None or not found.part.records:
         return

@@ -1,12 +1,12 @@
-"""Files in memory with a disk that is full, that fails, and that loses what was not flushed when the machine crashes.
+"""Files in memory, on a disk that can be full, can fail, and loses unflushed writes when the machine crashes.
 
     files = SimulatedFiles(seed)
     ...                      # a log works with them
-    files.crash()            # the machine is gone, and is back
+    files.crash()            # the machine stops and starts
 
-What a crash leaves of a file is what was flushed, and of the writes since then the first ones, the last of these
-perhaps torn. Names that were made, changed or removed since the folder was flushed are lost in the same way. One seed
-decides everything.
+A crash keeps the flushed part of a file, and some of the first writes since then, the last of these perhaps torn. Names
+that were created, changed or removed since the folder was flushed are lost in the same way. One seed decides
+everything.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SECTOR = 512
 class _Inode:
     data: bytearray = field(default_factory=bytearray)
     durable: bytes = b""
-    # What was done since the last flush: a write at a position, or a truncation (None).
+    # The changes since the last flush: a write at a position, or a truncation (None).
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
 
 
@@ -31,10 +31,10 @@ class SimulatedFiles:
     """See `kafwire.testing.broker.storage.files.Files`.
 
     Args:
-        seed: of what is lost by a crash, and of what fails.
-        capacity: bytes that there is room for; None: for all.
-        failure_rate: how likely a write, flush or truncation is to fail with EIO.
-        lost_flush_rate: how likely a flush is to say that it is done, and to do nothing.
+        seed: decides the losses of a crash, and the failures.
+        capacity: bytes of disk space; None: no limit.
+        failure_rate: the probability that a write, a flush or the creation of a file fails with EIO.
+        lost_flush_rate: the probability that a flush reports success and does nothing.
     """
 
     has_descriptors = False
@@ -52,7 +52,7 @@ class SimulatedFiles:
         self.lost_flush_rate = lost_flush_rate
         self.lost_flushes = 0
         self.operations = 0  # writes, flushes and changes of names so far
-        self.crash_at: int | None = None  # the operation that the machine does not live to see
+        self.crash_at: int | None = None  # the machine crashes in this operation
         self._random = random.Random(seed)
         self._names: dict[str, _Inode] = {}
         self._durable_names: dict[str, _Inode] = {}
@@ -71,7 +71,7 @@ class SimulatedFiles:
             raise OSError(errno.EIO, "Input/output error")
 
     def crash(self) -> None:
-        """The machine is gone, and is back: what was not flushed may be lost, descriptors are."""
+        """Stop and start the machine: unflushed data may be lost, and descriptors are lost."""
         kept = self._random.randint(0, len(self._pending_names))
         names = dict(self._durable_names)
         for _, change in self._pending_names[:kept]:
@@ -96,7 +96,7 @@ class SimulatedFiles:
         inode.pending.clear()
 
     def _tear(self, written: bytes) -> bytes:
-        """A write of which only a part got to the disk: its beginning, or any sectors, others being zero."""
+        """Return a write of which only a part reached the disk: its beginning, or any sectors, others being zero."""
         if self._random.random() < 0.5:
             return written[: self._random.randint(0, len(written))]
         torn = bytearray(written)
@@ -140,7 +140,7 @@ class SimulatedFiles:
         try:
             self._step()
         except CrashError:
-            crashes = True  # in the midst of it
+            crashes = True  # in the middle of the write
         except OSError:
             self._put(inode, position, written[: self._random.randint(0, len(written))])
             raise
@@ -252,7 +252,7 @@ class SimulatedFiles:
 
 
 class CrashError(BaseException):
-    """The machine is gone; whoever drives it calls `crash` and begins anew."""
+    """The machine crashed. Its driver calls `crash` and opens its files again."""
 
 
 def _write(data: bytearray, position: int, written: bytes) -> None:

@@ -1,8 +1,8 @@
-"""A broker that restarts so soon that it still leads, and has forgotten what it has just stored.
+"""A broker that restarts so soon that it still leads, and has forgotten producers' last batches.
 
-Of what clients have in flight to it some is stored and not acknowledged, some may not arrive, and all is in doubt: the
-broker remembers fewer batches of each producer than before (KIP-98), or none where a producer's time has run out. So
-only the log tells what became of a batch.
+Some of the batches in flight to it are stored and not acknowledged, some may not arrive, and all are in doubt: the
+broker remembers fewer batches of each producer than before (KIP-98), or none if a producer's state has expired. So only
+the log shows the fate of a batch.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from kafwire.testing.simulation.schedule import MAIN, SECOND, Event
 if TYPE_CHECKING:
     from kafwire.testing.simulation.cluster import ClusterWorld
 
-FORGOTTEN = (0, 1, 2)  # batches of a producer that are still known
-MOST_STORED = 4  # requests, before the others do not arrive
+FORGOTTEN = (0, 1, 2)  # batches of a producer that the broker still knows
+MOST_STORED = 4  # stored requests, before the network holds others
 
 
 class ForgetfulRestart:
-    """Begins when it is made, restarts in the middle of its event, and is over with `end`.
+    """A fault that starts when it is created, restarts the broker in the middle of its event, and ends with `end`.
 
-    What the event's `place` and `amount` mean: whether answers are held or tell of a time-out, whether requests are
-    held after some, how many these are, how many batches are remembered, and whether followers lag.
+    The event's `place` and `amount` decide: whether the broker holds responses or returns REQUEST_TIMED_OUT, whether
+    the network holds requests after the first ones, how many these are, how many batches the broker remembers, and
+    whether followers lag.
     """
 
     def __init__(self, world: ClusterWorld, event: Event) -> None:
@@ -63,7 +64,7 @@ class ForgetfulRestart:
         self._link.holds_requests = False
         world.break_connections(node)
         world.state.part(FetchSessions).of(node).sessions.clear()
-        # Whoever is in a transaction is not forgotten.
+        # A producer in a transaction is not forgotten.
         topics = [world.state.topics.find(name) for name in (MAIN, SECOND)]
         partitions = [partition for topic in topics if topic is not None for partition in topic.partitions]
         is_open = any(partition.producers.first_open_offset is not None for partition in partitions)
@@ -71,7 +72,7 @@ class ForgetfulRestart:
         world.deliver_held(node)
 
     def end(self) -> None:
-        """It is over; where it is ended before, the broker restarts now."""
+        """End the fault; if the broker has not restarted yet, it restarts now."""
         if self._world.loop.time() < self._timer.when():
             self._timer.cancel()
             self._restart()

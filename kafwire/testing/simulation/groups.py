@@ -1,7 +1,7 @@
-"""The coordinators of the simulated world's groups, for who commits and asks from outside a group's membership.
+"""The group coordinators of the simulated world, for commits and lookups from outside a group.
 
-A group's coordinator is the first broker until `move_coordinator` says another, or none (-1). It may be loading, the
-group may have members, and open transactions may be about to change offsets: a test says so.
+The first broker coordinates a group until `move_coordinator` names another, or none (-1). A test sets whether the
+coordinator is loading, the group has members, or open transactions are about to change offsets.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ class Group:
 
 
 class GroupApi(Topics):
-    """FindCoordinator, OffsetCommit, OffsetFetch, OffsetDelete, and the coming and going of one member."""
+    """FindCoordinator, OffsetCommit, OffsetFetch, OffsetDelete, and JoinGroup and LeaveGroup of one member."""
 
     def __init__(self, *, topic_ids: bool) -> None:
         super().__init__(topic_ids=topic_ids)
         self.committed: defaultdict[str, dict[tuple[str, int], Kept]] = defaultdict(dict)
-        self.history: defaultdict[tuple[str, int], list[int]] = defaultdict(list)  # all that was ever committed
-        self.loading: set[str] = set()  # groups whose coordinator has just taken over
+        self.history: defaultdict[tuple[str, int], list[int]] = defaultdict(list)  # all offsets ever committed
+        self.loading: set[str] = set()  # groups whose coordinator is loading their state
         self.with_members: set[str] = set()
         self.unstable: set[tuple[str, str, int]] = set()  # group, topic, partition
-        # Error codes instead of answers: of FindCoordinator, of groups as a whole, of partitions.
+        # Error codes of responses: of FindCoordinator, of whole groups, of partitions.
         self.finding_error = 0
         self.group_error = 0
         self.offset_errors: dict[tuple[str, int], int] = {}
-        self.before_4 = False  # whether coordinators are those of Kafka 3.9, or of 4.4
+        self.before_4 = False  # True if coordinators behave like Kafka 3.9, else like 4.4
         self.groups: dict[str, Group] = {}
-        # Offsets of transactions that are not decided: by group and producer, each with its place among all commits.
+        # Offsets of open transactions: by group and producer, each with its number in the order of all commits.
         self.pending_offsets: defaultdict[str, dict[int, dict[Where, tuple[Kept, int]]]] = defaultdict(dict)
         self.commits = itertools.count(1)
         self._committed_as: dict[tuple[str, Where], int] = {}
@@ -60,11 +60,11 @@ class GroupApi(Topics):
         self._coordinators: dict[str, int] = {}
 
     def coordinator(self, group: str) -> int:
-        """The number of the broker that coordinates a group."""
+        """Return the id of the broker that coordinates a group."""
         return self._coordinators.get(group, min(self.nodes))
 
     def move_coordinator(self, group: str, node: int) -> None:
-        """From now on `node` coordinates `group`; -1: nobody does."""
+        """Make `node` the coordinator of `group`; -1: the group has no coordinator."""
         self._coordinators[group] = node
 
     def _refusal(self, call: Call, group: str) -> int:
@@ -73,7 +73,7 @@ class GroupApi(Topics):
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if group in self.loading else self.group_error
 
     def refuses_member(self, group: str, member: str, generation: int, *, is_transactional: bool = False) -> int:
-        """The error code for who commits in the name of this member."""
+        """Return the error code for a commit in the name of this member, or 0."""
         if group in self.with_members and not member:
             return ErrorCode.UNKNOWN_MEMBER_ID
         known = self.groups.get(group)
@@ -88,7 +88,7 @@ class GroupApi(Topics):
         return 0 if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
 
     def keep(self, group: str, where: Where, kept: Kept, order: int) -> None:
-        """Commit an offset, unless one that came later is committed already."""
+        """Commit an offset, unless a later commit is stored already."""
         if order > self._committed_as.get((group, where), 0):
             self.committed[group][where] = kept
             self._committed_as[group, where] = order
@@ -206,7 +206,7 @@ class GroupApi(Topics):
         return response(topics=topics)
 
     def _name(self, name: str, topic_id: uuid.UUID) -> tuple[str, int]:
-        """A topic's name, and the error code for one that does not exist."""
+        """Return a topic's name, and the error code if it does not exist."""
         topic = self.find(name, topic_id)
         if topic is not None:
             return topic.name, 0
@@ -227,7 +227,7 @@ class GroupApi(Topics):
         return response(groups=groups)
 
     def _offsets(self, call: Call, group: str, asked: list[Any] | None) -> list[Any]:
-        """What a group has committed of the partitions asked for; None: of all."""
+        """Return the committed offsets of the requested partitions; None: of all."""
         response: Any = protocol.OffsetFetchResponse
         in_groups = call.version >= 8
         topic_kind = response.OffsetFetchResponseTopics if in_groups else response.OffsetFetchResponseTopic
@@ -244,7 +244,7 @@ class GroupApi(Topics):
             name, error = self._name(given, topic_id)
             parts = []
             for index in indexes:
-                # A coordinator does not look whether there is such a partition.
+                # A coordinator does not check whether such a partition exists.
                 code = error if error == ErrorCode.UNKNOWN_TOPIC_ID else self.offset_errors.get((name, index), 0)
                 if _wants_stable(call) and self._is_unstable(group, (name, index)):
                     code = ErrorCode.UNSTABLE_OFFSET_COMMIT

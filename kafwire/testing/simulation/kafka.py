@@ -1,4 +1,4 @@
-"""The simulated world's Kafka: what its brokers answer about themselves, who writes, and everything else by its API."""
+"""The simulated world's Kafka: ApiVersions, Metadata, Produce, DescribeProducers, and other APIs by inheritance."""
 
 from __future__ import annotations
 
@@ -31,22 +31,23 @@ __all__ = [
 ]
 
 CLUSTER_ID = "simulated"
-NAMES_NODE = 5  # from this version of ApiVersions on clients name the cluster and the node (KIP-1242)
+NAMES_NODE = 5  # from this version of ApiVersions on, clients name the cluster and the node (KIP-1242)
 
 
 @functools.cache
 def request_classes() -> dict[int, type[Any]]:
-    """The classes of requests, by API key."""
+    """Return the classes of requests, by API key."""
     classes = [protocol.MESSAGES[name] for name in protocol.MESSAGES if name.endswith("Request")]
     return {cast("Any", cls).api_key: cls for cls in classes}
 
 
 class Kafka(FetchApi, TransactionApi):
-    """A cluster. A test reads and changes it as it likes."""
+    """A cluster. A test reads and changes it freely."""
 
     def __init__(self, *, topic_ids: bool) -> None:
         super().__init__(topic_ids=topic_ids)
-        self.refuse: Callable[[RecordBatch], int] = lambda _: 0  # an error code for what is never stored
+        # Returns an error code for a batch that the broker refuses, or 0.
+        self.refuse: Callable[[RecordBatch], int] = lambda _: 0
 
     def _on_ApiVersions(self, call: Call) -> Answer:
         versions, message = self.nodes[call.node].versions, call.message
@@ -111,7 +112,7 @@ class Kafka(FetchApi, TransactionApi):
             name="auto.create.topics.enable", value=str(self.auto_create).lower()
         )
         resources = [(each.resource_type, each.resource_name) for each in call.message.resources]
-        assert resources == [(4, str(call.node))], "a broker tells of itself alone"
+        assert resources == [(4, str(call.node))], "a broker describes only itself"
         return response(
             results=[
                 response.DescribeConfigsResult(resource_type=kind, resource_name=name, configs=[entry])
@@ -170,13 +171,13 @@ class Kafka(FetchApi, TransactionApi):
         return response(topics=topics)
 
     def forget_producers(self, node: int, kept: int) -> None:
-        """`node` restarts: of each producer it remembers so many batches."""
+        """Restart `node`, which then remembers `kept` batches of each producer."""
         for topic in self.topics.values():
             for log in topic.partitions:
                 log.forget_producers(node, kept)
 
     def _append(self, log: Log, data: bytes) -> tuple[int, int]:
-        """As a broker takes a batch of an idempotent producer: (error code, base offset)."""
+        """Append a batch as a broker does for an idempotent producer: return (error code, base offset)."""
         batch = decode_batches(data)[0]
         refused = self.refuse(batch)
         if refused:
@@ -192,7 +193,7 @@ class Kafka(FetchApi, TransactionApi):
             if sequence > log.verified.get(batch.producer_id, sequence):
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             if epoch > known:
-                if sequence and known >= 0:  # a producer that it does not know may begin with any number
+                if sequence and known >= 0:  # a producer that the broker does not know may start with any number
                     return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1
             elif sequence != ((recent[-1][0] + recent[-1][1]) % 2**31 if recent else 0):
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1

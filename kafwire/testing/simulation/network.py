@@ -1,4 +1,4 @@
-"""Names, addresses and connections: what the engine sends and receives by, and a broker's end of it."""
+"""Names, addresses and connections of the simulated network: the engine's side, and a broker's end."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from kafwire.testing.simulation.links import LATENCY_S
 if TYPE_CHECKING:
     from kafwire.testing.simulation.world import BaseWorld, World
 
-CLOCK_S = 1e-6  # what times may be off by, as sums of fractions
+CLOCK_S = 1e-6  # rounding error of times that are sums of fractions
 
 
 class SimulatedResolver:
-    """Addresses resolve to themselves, `names` to theirs. While it `hangs`, names are not answered."""
+    """Addresses resolve to themselves, and `names` to their addresses. While it `hangs`, names do not resolve."""
 
     def __init__(self) -> None:
         self.names: dict[str, list[str]] = {}
@@ -68,34 +68,34 @@ class _Sent(NamedTuple):
 class Connection:
     """One connection, its broker's end included.
 
-    Requests are served one after the other, as by Kafka's brokers, which take the next one when an answer is on its
-    way. Answers arrive in order too.
+    A broker serves its requests one after the other, like Kafka: it starts the next one when a response is in transit.
+    Responses arrive in order too.
     """
 
     def __init__(self, world: BaseWorld, node: BaseNode, number: int, receiver: Receiver, max_frame: int) -> None:
         self.world = world
         self.node = node
         self.link = world.link(node.number)
-        self.is_dead = False  # whatever is sent vanishes, and neither end is told
+        self.is_dead = False  # sent bytes vanish, and neither end gets an error
         self.number = number
         self.receiver = receiver
         self.max_frame = max_frame
         self.closed = False
-        self.throttled_until = 0.0  # the client was told to send nothing before
+        self.throttled_until = 0.0  # a response asked the client to send nothing before
         self.requests = RequestTable()
-        # What all connections of one client have, and those of no other.
+        # The object that all connections of one client share, and no other client has.
         owner: Any = getattr(receiver, "_connection", None)
         self._client: Hashable = id(receiver) if owner is None else owner._reach
         self._response_filter: ResponseFilter | None = None
         self._is_holding = False
         self._held: list[_Sent] = []
-        self._sent: deque[_Sent] = deque()  # requests on their way
+        self._sent: deque[_Sent] = deque()  # requests in transit
         self._served: _Sent | None = None
-        self._is_cut = False  # an answer was left out: the next one is not the one that is owed
+        self._is_cut = False  # a response was left out, so the next one has the wrong correlation id
         self._answers: deque[tuple[int, int, Any, bytes]] = (
             deque()
-        )  # on their way: token, correlation id, answer, frame
-        self._is_late = False  # requests of a connection that has ended are served
+        )  # responses in transit: token, correlation id, response, frame
+        self._is_late = False  # a broker serves requests of a connection that has ended
         world.loop.call_later(self.link.latency_s, self._connect)
 
     # --- the client's end
@@ -152,7 +152,7 @@ class Connection:
         self.break_off(errno.ECANCELED, "closed")
 
     def break_off(self, number: int = errno.ECONNRESET, reason: str = "reset by the broker") -> None:
-        """End it; each end hears of it. Requests that the network holds may still arrive (`Link.runs_late`)."""
+        """End the connection at both ends. Requests that the network holds may still arrive (`Link.runs_late`)."""
         if not self.closed:
             self.closed = True
             self._is_late = self.link.runs_late and self.link.holds_requests
@@ -181,12 +181,12 @@ class Connection:
             self._call(self.receiver.on_connected)
 
     def _go_on(self) -> None:
-        """The next request is on its way. It takes its time when the one before it is answered."""
+        """Send the next request. Its transit starts when the broker has served the one before."""
         if self._sent:
             self.world.loop.call_later(self.link.delay_s(len(self._sent[0].frame)), self._serve)
 
     def _serve(self) -> None:
-        """A request has arrived: have it answered, unless the network holds it."""
+        """Pass an arrived request to the broker, unless the network holds it."""
         if self._served is not None or not self._sent or self.is_dead:
             return
         if self.link.holds_requests:
@@ -199,7 +199,7 @@ class Connection:
             self.world.fail(error)
 
     def _answer(self, call: Any, answer: Answer) -> None:
-        """A broker has answered, or will never (`NEVER`)."""
+        """Take a broker's response, or `NEVER`."""
         request, self._served = self._served, None
         assert request is not None
         assert call.correlation_id == request.correlation_id
@@ -213,7 +213,7 @@ class Connection:
             self._is_cut = True
             self._go_on()
         elif self._is_cut and request.expect_response:
-            self.break_off(errno.EPROTO, "an answer with another correlation id")
+            self.break_off(errno.EPROTO, "a response with another correlation id")
         else:
             if request.expect_response:
                 frame = frame_of(call, answer)
@@ -223,7 +223,7 @@ class Connection:
             self._go_on()
 
     def _travel(self) -> None:
-        """The next answer is on its way; how long an answer takes at least is part of its request's time."""
+        """Send the next response; the least latency of a response counts as part of its request's time."""
         slower_s = self.link.delay_s(len(self._answers[0][3])) - LATENCY_S
         if slower_s > 0:
             self.world.loop.call_later(slower_s, self._deliver)
@@ -244,7 +244,7 @@ class Connection:
             self.world.conduct.answered(self, correlation_id, answer)
         arrived = Buffer(frame)
         throttle_s = getattr(answer, "throttle_time_ms", 0) / 1000
-        if self._response_filter is not None:  # nobody sleeps here, so word is given at once
+        if self._response_filter is not None:  # nothing sleeps here, so the filter runs at once
             self._response_filter.deliver(token, arrived)
             if lag_s := self.world.engine_lag_s():
                 self.world.loop.call_later(lag_s, self._take_in, token, arrived, throttle_s)
@@ -255,7 +255,8 @@ class Connection:
         if self.closed:
             return
         self._answers.popleft()
-        # What was sent before the client could know is served no later for it: only the client is to wait.
+        # The broker serves requests without delay that the client sent before it got the throttle time: only the client
+        # waits.
         self.throttled_until = max(self.throttled_until, self.world.loop.time() + throttle_s)
         self._call(self.receiver.on_response, token, frame)
         if self._answers and not self.closed:
@@ -269,7 +270,7 @@ class Connection:
 
 
 def frame_of(call: Call, answer: Any) -> bytes:
-    """The bytes of an answer, from the correlation id on."""
+    """Return the bytes of a response, from the correlation id on."""
     head = struct.pack(">i", call.correlation_id)
     if isinstance(answer, bytes):
         return head + answer
@@ -287,7 +288,7 @@ Answered = Callable[[Any, Answer], None]
 
 
 class BaseNode(Protocol):
-    """A broker, as connections need it. `down` refuses them, `silent` leaves them unanswered."""
+    """A broker as connections need it. `down` refuses them, `silent` leaves them without a response."""
 
     number: int
     host: str
@@ -296,18 +297,18 @@ class BaseNode(Protocol):
 
     @property
     def down(self) -> bool:
-        """Whether nobody is there."""
+        """True if the broker is stopped."""
 
     def receive(self, connection: Connection, data: bytes, answered: Answered) -> None:
-        """Have a request answered: `answered` is called with it, as it has a `correlation_id`, and with its answer."""
+        """Serve a request: call `answered` with an object that has its `correlation_id`, and with the response."""
 
     def disconnected(self, connection: Connection) -> None:
-        """A connection has ended."""
+        """Note that a connection has ended."""
 
 
 @dataclass
 class Node:
-    """A broker of the model: where it listens and how it feels."""
+    """A broker of the model: its address and its faults."""
 
     world: World
     number: int
@@ -320,7 +321,7 @@ class Node:
     _tasks: dict[int, asyncio.Task[Answer]] = field(default_factory=dict, repr=False)
 
     def disconnected(self, connection: Connection) -> None:
-        """Nobody waits for the answer to its request any more."""
+        """Cancel the request of a connection that has ended."""
         task = self._tasks.pop(connection.number, None)
         if task is not None:
             task.cancel()
@@ -351,12 +352,12 @@ class Node:
             answered(call, task.result())
 
     async def answer(self, connection: int, data: bytes) -> tuple[Call, Answer]:
-        """Have a request answered: by the first of its handlers that does, else by the model."""
+        """Return a request and its response, from the first handler that returns one, else from the model."""
         call = self.read(connection, data)
         return call, await self._first(call, None, iter(self._handlers(call)))
 
     async def _first(self, call: Call, found: Answer | Awaitable[Answer] | None, handlers: Iterator[Handler]) -> Answer:
-        """What was `found`, if that comes to anything, or the answer of the next handler that has one."""
+        """Return `found` if it is not None, else the response of the next handler that has one."""
         while True:
             if isinstance(found, Awaitable):
                 found = await found
@@ -372,7 +373,7 @@ class Node:
         return [*self.world.handlers.get(call.name, ()), model]
 
     def read(self, connection: int, data: bytes) -> Call:
-        """Note a request."""
+        """Decode a request and add it to the world's calls."""
         api_key, version = struct.unpack_from(">hh", data)
         kind = request_classes()[api_key]
         header_plan = protocol.RequestHeader.plan(2 if version >= kind.flexible_from else 1)
@@ -419,7 +420,7 @@ class SimulatedTransport:
         self._listeners.pop(notifier, None)
 
     def poll(self) -> bool:
-        """Call whoever listens to what was notified."""
+        """Call the listeners of all notifiers that were notified."""
         notified = [callback for notifier, callback in self._listeners.items() if notifier.take()]
         for callback in notified:
             callback()

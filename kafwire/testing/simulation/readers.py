@@ -1,4 +1,4 @@
-"""Who reads in a run of the simulated world, and where each reader has come to."""
+"""The readers of a run of the simulated world, and the position of each."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from kafwire.testing.history import View
     from kafwire.testing.simulation.workload import Workload
 
-PLACED_S = 5.0  # so long it may take, where nothing is wrong, to find out where to read
-STALLED_S = 15.0  # nobody may get nothing for so long after all faults, where there is something
+PLACED_S = 5.0  # the longest time, without a fault, to find the start position
+STALLED_S = 15.0  # the longest time after all faults without a record, if there are records to read
 
 
 @dataclass
 class _Progress:
-    """Where a reader is (-1: nobody knows) since `began`, where the log ended then, and since when it should read."""
+    """The position of a reader (-1: unknown) since `began`, the log's end then, and the time since which it should
+    read.
+    """
 
     at: int
     end: int
@@ -41,20 +43,20 @@ class Readers:
         self._workload = workload
         self._world, self._load, self._history = workload.world, workload.load, workload.history
         self._tasks: list[asyncio.Task[None]] = []
-        self._topics: dict[str, str] = {}  # by reader, where it has to come to the ends
-        self._traces: dict[tuple[str, TopicPartition], Trace] = {}  # where the history does not judge
+        self._topics: dict[str, str] = {}  # by reader: the topic whose ends it has to reach
+        self._traces: dict[tuple[str, TopicPartition], Trace] = {}  # for topics that the history does not judge
         self._roamer: Roamer | None = None
         self.side = Side(workload)
 
     def roam(self) -> None:
-        """Begin with the reader that moves about, and with a look at all, in the world's loop."""
+        """Start the roaming reader and the watch over all readers, in the world's loop."""
         self._start(self._watch())
         self._start(self.side.read())
         self._roamer = Roamer(self._workload)
         self._begin(NAME, MAIN, self._roamer.run())
 
     def start(self) -> None:
-        """Begin, in the world's loop."""
+        """Start the other readers, in the world's loop."""
         is_free = not self._load.transactional
         isolation = (
             self._workload.chance.choice(("read_uncommitted", "read_committed")) if is_free else "read_committed"
@@ -78,7 +80,7 @@ class Readers:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def catch_up(self, ends: Callable[[str], dict[TopicPartition, int]], timeout_s: float) -> None:
-        """Wait until the readers have come to the ends of their topics, so long at most (I6)."""
+        """Wait until the readers reach the ends of their topics, at most this long (I6)."""
         until = self._world.loop.time() + timeout_s
         while behind := self._behind(ends):
             if self._world.loop.time() > until:
@@ -98,7 +100,9 @@ class Readers:
         return found
 
     async def _watch(self) -> None:
-        """Where nothing is wrong any more, who has something to read gets it soon: not only in the end (I6)."""
+        """Check that a reader with records to read gets them soon after the faults end, not only at the end of the run
+        (I6).
+        """
         last: dict[tuple[str, TopicPartition], _Progress] = {}
         while True:
             await asyncio.sleep(0.5)
@@ -111,7 +115,7 @@ class Readers:
                     its = last[name, where] = _Progress(at, end, now, now)
                 if now - max(its.began, calm_since) <= PLACED_S:
                     its.end = end
-                # Whose place is not known may have been sent to the end, and has nothing to read until that moves.
+                # A reader of unknown position may start at the end. Then it has no records to read until the end moves.
                 if at >= end or (at < 0 and its.end == end):
                     its.since = now
                 stalled_s = max(0.0, now - max(its.since, calm_since))
@@ -123,7 +127,7 @@ class Readers:
                     its.since = now + 1e9
 
     def note(self, view: View, batch: Any, known: set[TopicPartition]) -> None:
-        """Write down a batch that was read live."""
+        """Write a batch that was read live to the history."""
         where = TopicPartition(batch.topic or "", batch.partition or 0)
         if where not in known:
             known.add(where)
@@ -133,7 +137,7 @@ class Readers:
         self._workload.counts["read"] += len(records)
 
     def options(self, name: str, isolation: str) -> dict[str, Any]:
-        """What a consumer of that name is given."""
+        """Return the options of the consumer of that name."""
         return {
             "client_id": name.replace(" ", "-"),
             "isolation_level": isolation,
@@ -143,7 +147,7 @@ class Readers:
         }
 
     def consumer(self, name: str, isolation: str, **options: Any) -> kafwire.AsyncConsumer:
-        """A consumer of this run; `options` come before its own."""
+        """Return a consumer of this run; `options` override the run's own."""
         options = {**self.options(name, isolation), **options}
         return kafwire.AsyncConsumer(self._world.bootstrap, engine=self._world.engine, **options)
 
@@ -162,7 +166,7 @@ class Readers:
                 await asyncio.sleep(0.5)
 
     def told(self, name: str, error: Exception) -> None:
-        """A reader ended by an error: it was not placed in time, or it should have read on."""
+        """Note the error that ended a reader: a time-out at its start, or a fault of the client."""
         self._workload.counts[f"error reader {type(error).__name__}"] += 1
         self._workload.say(f"{name}: {error}")
         if not isinstance(error, KafkaConnectionError | KafkaTimeoutError):
@@ -179,7 +183,7 @@ class Readers:
                 self.seen[name, where] = batch.next_offset
                 if not self._load.is_durable:
                     self._trace(name, where, isolation).add(batch)
-            # Past what was read there may be markers, or a log that was cut.
+            # Markers, or a truncation, may follow the last record that was read.
             for where in consumer.assignment if not batches or not self._load.is_durable else ():
                 self.seen[name, where] = position = await consumer.position(where)
                 if not self._load.is_durable:
@@ -193,7 +197,7 @@ class Readers:
         return known
 
     def judge(self) -> list[str]:
-        """What readers got that the logs do not have, or did not get that they have. They have come to the ends."""
+        """Return the differences between the records that readers got and the logs. All readers are at the ends."""
         traces = list(self._traces.values())
         if self._roamer is not None:
             traces += [*self._roamer.finished, *self._roamer.traces.values()]

@@ -1,7 +1,8 @@
 """A reader that moves about: it seeks, pauses, reads slowly, changes its partitions, commits and starts again.
 
-Whatever it does, it gets what the log has from where it is, once and in order (see `traces.py`); it goes on where its
-group was; and what it has put aside comes neither to its user nor, for long, over the wire.
+After each of these, it gets the records of the log from its position on, once and in order (see `traces.py`). It
+resumes from its group's committed offsets. Records of partitions that it paused or left reach neither its user nor, for
+long, the network.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 
 NAME = "roamer"
 GROUP = "roaming"
-NOWHERE = 1 << 40  # an offset that no log comes to
-CALM_S = 15.0  # so long after all faults, what it asks is answered in time
-PAUSED_S = 1.0  # after so long, what is paused is not asked for
-API_MS = (1_500, 5_000)  # some faults outlast what it asks for, and its reading does not end by that
-FAR = 2_000  # records that it seeks back, at most times
+NOWHERE = 1 << 40  # an offset that no log reaches
+CALM_S = 15.0  # from this long after all faults on, its calls end in time
+PAUSED_S = 1.0  # this long after a pause, no request names the partition
+API_MS = (1_500, 5_000)  # some faults outlast these time-outs, and its reading survives that
+FAR = 2_000  # the most records that it seeks back
 WEIGHTS = {
     "seek": 6,
     "seek_nowhere": 2,
@@ -47,7 +48,7 @@ WEIGHTS = {
 
 
 class Roamer:
-    """The reader. `traces`: what it reads now, by partition; `finished`: what it has read before."""
+    """The reader. `traces`: the present reading, by partition; `finished`: its readings before."""
 
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
@@ -58,21 +59,21 @@ class Roamer:
         self._reset = self._chance.choice(("earliest", "latest"))
         self.traces: dict[TopicPartition, Trace] = {}
         self.finished: list[Trace] = []
-        self._highest: dict[TopicPartition, int] = {}  # that it ever came to
+        self._highest: dict[TopicPartition, int] = {}  # the highest offset that it ever reached
         self._aside: set[TopicPartition] = set()  # paused, or not assigned
-        self._paused_s: dict[TopicPartition, float] = {}  # since when
-        self._armed_s = 0.0  # when it last had brokers not answer it
-        self._unplaced: set[TopicPartition] = set()  # began, nobody here knows where
+        self._paused_s: dict[TopicPartition, float] = {}  # by partition: the time of the pause
+        self._armed_s = 0.0  # the time at which brokers were last scripted to close connections
+        self._unplaced: set[TopicPartition] = set()  # partitions whose start position is not known here
 
     def places(self) -> dict[tuple[str, TopicPartition], int]:
-        """Where it is, of the partitions that it wants to read now; -1 where it does not know."""
+        """Return the consumer's positions in the partitions that it reads now; -1 where the position is unknown."""
         wanted = ((where, trace) for where, trace in self.traces.items() if where not in self._aside)
         return {(NAME, where): -1 if trace.is_lost else trace.next for where, trace in wanted}
 
-    # --- a life
+    # --- life cycle
 
     async def run(self) -> None:
-        """Read, and begin again when told to, or by an error."""
+        """Read, and start again on a drawn restart or after an error."""
         self._world.state.interceptors.append(self._look)
         while True:
             self._paused_s.clear()
@@ -116,7 +117,7 @@ class Roamer:
             try:
                 await getattr(self, f"_{kind}")(consumer)
             except _Refused:
-                # It reads on from where it was, if it still reads all.
+                # The reader goes on from its position, if it still reads all partitions.
                 if kind in ("pause", "leave"):
                     raise
 
@@ -155,20 +156,20 @@ class Roamer:
             self._workload.problems.append(problem)
 
     def _is_calm(self) -> bool:
-        """Whether what it asks for has to be answered in time."""
+        """True if the consumer's calls must end in time."""
         calm_s = self._world.loop.time() - max(self._world.calm_since_s, self._armed_s)
         are_dead = any(connection.is_dead and not connection.closed for connection in self._world.connections)
         return calm_s > CALM_S and not are_dead and not self._world.state.part(Script).script
 
     def _told(self, error: Exception, *, was_calm: bool) -> None:
-        """What a call is told: time-outs, while something is wrong."""
+        """Judge the error of a call: only time-outs are allowed, and only during faults."""
         was_calm = was_calm and self._is_calm()
         self._workload.counts[f"roamer error {type(error).__name__}"] += 1
         self._workload.say(f"{NAME}: {error}")
         if was_calm or not isinstance(error, KafkaTimeoutError | KafkaConnectionError):
-            self._wrong(f"{NAME} got an error, {'all' if was_calm else 'not all'} being well: {error}")
+            self._wrong(f"{NAME} got an error, {'no fault' if was_calm else 'some fault'} lasting: {error}")
 
-    # --- where it is
+    # --- positions
 
     def _move(self, where: TopicPartition, start: int | None, why: str, *, is_lost: bool = False) -> None:
         trace = self.traces.get(where)
@@ -180,13 +181,13 @@ class Roamer:
         self._unplaced.discard(where)
 
     def _lose(self, where: TopicPartition) -> None:
-        """There is no such offset: where it goes on is decided by its reset policy."""
+        """Note a position outside the log: the reset policy decides the next one."""
         self._move(where, 0 if self._reset == "earliest" else None, "no such offset", is_lost=True)
 
     async def _begin(
         self, consumer: kafwire.AsyncConsumer, places: list[TopicPartition], before: Mapping[TopicPartition, int]
     ) -> None:
-        """It goes on where its group was, if nobody has committed meanwhile."""
+        """Check that it starts at the committed offsets, if no commit came meanwhile."""
         for where in places:
             position = await self._ask(consumer.position(where))
             committed = before.get(where)
@@ -197,18 +198,18 @@ class Roamer:
                     if position != committed
                     else ""
                 )
-            if position == NOWHERE:  # it had committed that before it was reset
+            if position == NOWHERE:  # the member committed the offset before the reset
                 self._lose(where)
             else:
                 self._move(where, position, "began")
 
     def _committed(self) -> dict[TopicPartition, int]:
-        """What its group has committed: never more than it has come to."""
+        """Return the group's committed offsets, and check that none is beyond the consumer's highest position."""
         found = self._world.state.part(OffsetStore).of(GROUP)
         offsets = {TopicPartition(*place): its.offset for place, its in found.items()}
         for where, offset in offsets.items():
             trace = self.traces.get(where)
-            if where in self._unplaced or trace is None or trace.is_lost:  # where it began or was reset to
+            if where in self._unplaced or trace is None or trace.is_lost:  # its start offset, or that of a reset
                 self._highest[where] = max(self._highest.get(where, 0), offset)
             highest = self._highest.get(where, 0)
             if highest < offset < NOWHERE and self._load.is_durable:
@@ -224,7 +225,7 @@ class Roamer:
     def _some(self) -> list[TopicPartition]:
         return self._chance.sample(self._places, self._chance.randint(1, len(self._places)))
 
-    # --- what it does
+    # --- actions
 
     async def _seek(self, consumer: kafwire.AsyncConsumer) -> None:
         for where in self._some():
@@ -234,7 +235,7 @@ class Roamer:
             self._move(where, offset, "sought")
 
     async def _seek_nowhere(self, consumer: kafwire.AsyncConsumer) -> None:
-        """A reset, whose questions are not answered for longer than one call may take."""
+        """Reset the position while brokers fail its ListOffsets requests for longer than one call may take."""
         if self._chance.random() < 0.5:
             self._armed_s = self._world.loop.time()
             self._world.state.part(Script).hang_up("ListOffsets", times=self._chance.randint(1, 12), client_id=NAME)
@@ -263,7 +264,7 @@ class Roamer:
     def _look_up_later(
         self, places: list[TopicPartition], found: Mapping[TopicPartition, int], start: int | None, why: str
     ) -> None:
-        """A partition without a leader that responds is read on there once one does."""
+        """Note partitions without a leader that responds: the reader resets there once one does."""
         for where in places:
             if where not in found:
                 self._move(where, start, f"{why}, later", is_lost=True)
@@ -286,7 +287,7 @@ class Roamer:
         await self._ask(consumer.resume(*places))
 
     def _look(self, request: Request) -> None:
-        """What is paused is asked for no more: soon, where nothing holds requests up."""
+        """Check that no Fetch request names a paused partition, shortly after the pause and without faults."""
         if request.name != "Fetch" or request.client_id != NAME or not self._paused_s or not self._is_calm():
             return
         topic_id, now = self._world.state.topics.by_name[MAIN].topic_id, self._world.loop.time()
@@ -322,7 +323,7 @@ class Roamer:
     async def _commit(self, consumer: kafwire.AsyncConsumer) -> None:
         await self._ask(consumer.commit())
         committed = self._committed()
-        if self._is_calm():  # else a request that was given up may be carried out after it
+        if self._is_calm():  # otherwise a request whose call was given up may run later
             for where, offset in consumer.processed().items():
                 if committed.get(where) != offset:
                     self._wrong(f"{NAME} has processed {where} up to {offset}, and committed {committed.get(where)}")
@@ -345,16 +346,16 @@ class Roamer:
 
 
 def told(reader: str, error: Exception) -> str:
-    """No reader is told of an error: it goes on by itself, whatever is wrong for a while."""
+    """Return the problem that an error is for a reader: readers survive every fault by themselves."""
     return f"{reader} ended: {type(error).__name__}: {error}"
 
 
 class _Refused(Exception):
-    """What it asked for could not be done in its time."""
+    """A call could not end in its time."""
 
 
 async def watch_chain(workload: Workload) -> None:
-    """Ask what the chain's group has committed, as who takes its work over would: in the middle of its transactions."""
+    """Look up the chain's committed offsets in the middle of its transactions, as a successor would."""
     places = [TopicPartition(MAIN, index) for index in range(workload.load.partitions)]
     is_open = asyncio.Event()
     chance = random.Random(f"onlooker {workload.world.seed}")
@@ -366,7 +367,9 @@ async def watch_chain(workload: Workload) -> None:
             store = workload.world.state.part(OffsetStore)
             of_chain = any(group.group_id == CHAIN for group in request.message.groups)
             if of_chain and any(store.is_unstable(CHAIN, (where.topic, where.partition)) for where in places):
-                workload.problems.append("offsets were asked for that an open transaction is about to change (KIP-447)")
+                workload.problems.append(
+                    "OffsetFetch accepted offsets that an open transaction is about to change (KIP-447)"
+                )
 
     workload.world.state.interceptors.append(look)
     options = {"assign": places, "group_id": CHAIN, "enable_auto_commit": False}

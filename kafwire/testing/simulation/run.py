@@ -1,8 +1,8 @@
 """One run of the simulated world: its clients, its faults, and the judgement of both.
 
-Judged are the promises of docs/reliability.md: I1 to I4 by the history checker, from what the logs hold in the end as
-kafwire reads it and as the brokers have it, I5 by live readers, I6 by time-outs after all faults have ended, I7 by what
-fails, hangs or is logged by the loop.
+The run judges the promises of docs/reliability.md. The history checker judges I1 to I4 on the final logs, once as
+kafwire reads them and once as the brokers have them. Live readers judge I5. Time-outs after the end of all faults judge
+I6. For I7, the run looks for clients that fail or hang, and for errors that the loop logs.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from kafwire.testing.simulation.schedule import CHAIN, MAIN, SECOND, SIDE, Sched
 from kafwire.testing.simulation.workload import Workload
 from kafwire.types import TopicPartition
 
-WAIT_S = 0.1  # what a record may wait beside `linger_ms` before its batch is sent
-SETTLED_S = 120.0  # after all faults: until every outcome is known (I6, with the time-outs of deliveries)
+WAIT_S = 0.1  # the time that a record may wait beside `linger_ms` before the producer sends its batch
+SETTLED_S = 120.0  # after all faults: until every outcome is known (I6, with the delivery time-outs)
 READ_S = 60.0  # and until readers are at the ends
-# What no client may be told: its own mistakes.
+# Errors that no client may get: they would be its own mistakes.
 NEVER = {
     *("OUT_OF_ORDER_SEQUENCE_NUMBER", "UNKNOWN_PRODUCER_ID", "DUPLICATE_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH"),
     *("INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING", "INVALID_RECORD", "CORRUPT_MESSAGE", "INVALID_REQUEST"),
     *("ProducerFencedError", "ProtocolError", "CorruptBatchError", "TypeError", "AssertionError"),
 }
-SLOW = {"INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "ProducerFencedError"}  # but of its slowness
-ABORTED = "error TransactionAbortedError"  # what records of a transaction are told that was aborted on purpose
+SLOW = {"INVALID_PRODUCER_EPOCH", "INVALID_TXN_STATE", "ProducerFencedError"}  # except a client that is slow
+ABORTED = "error TransactionAbortedError"  # the error of records in a transaction that was aborted on purpose
 
 
 @dataclass
 class Outcome:
-    """What a run came to. `violations`: in words; none is what is wanted."""
+    """The outcome of a run. `violations`: broken promises in words; a good run has none."""
 
     schedule: Schedule
     violations: list[str] = field(default_factory=list)
@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if the run has no violations."""
         return not self.violations
 
 
@@ -83,7 +83,7 @@ class _Run:
         load = self.schedule.load
         with ClusterWorld(brokers=load.nodes, seed=self.schedule.seed) as world, History(self.path) as history:
             self.world = world
-            # A record waits in its batch before that is sent, and its time runs.
+            # A record waits in its batch before the producer sends it; its delivery time-out runs meanwhile.
             delivery_s = (load.options.get("delivery_timeout_ms", 30_000) - load.linger_ms) / 1000 - WAIT_S
             world.conduct = conduct = Conduct(world.loop.time, lambda: world.reachable_since_s, delivery_s)
             began_s = world.loop.time()
@@ -112,7 +112,7 @@ class _Run:
         self.outcome.counts.update({f"history {name}": count for name, count in report.counts.items()})
 
     def _judge_topics(self, world: ClusterWorld) -> None:
-        """What is in the log of a topic that was made anew did not go to the new one, too (I2)."""
+        """Check that no record of a deleted topic's log was stored in the recreated topic too (I2)."""
         seen = Counter(self.faults.buried)
         topic = world.state.topics.find(SIDE)
         for partition in topic.partitions if topic is not None else ():
@@ -124,7 +124,9 @@ class _Run:
             )
 
     def _judge_errors(self) -> None:
-        """Clients are told of no mistake of their own, and patient ones of nothing: whatever is wrong ends in time."""
+        """Check errors: no client gets one of its own making, and patient clients get none, as every fault ends in
+        time.
+        """
         load = self.schedule.load
         if load.is_durable:
             never = NEVER - SLOW if load.is_slow else NEVER
@@ -148,7 +150,7 @@ class _Run:
         self._heal()
 
     def _play_blocking(self) -> None:
-        """The world goes on while the blocking clients wait, so faults are timers."""
+        """Run the faults as timers, because the world goes on while the blocking clients wait."""
         loop, begins_s = self.world.loop, self.world.loop.time()
         ends_s = begins_s + self.schedule.load.seconds
         self.world.run(self._start())
@@ -165,7 +167,7 @@ class _Run:
         self.faults.heal()
 
     async def _end(self, history: History) -> None:
-        """All faults are over: everything comes to its end in time, and what is there is written down."""
+        """Check that everything ends in time after all faults, and write the final state to the history."""
         await self.workload.finish(SETTLED_S)
         self.say("no more load")
         await self._settle_transactions()
@@ -175,7 +177,7 @@ class _Run:
         await self._observe(history)
 
     async def _settle_transactions(self) -> None:
-        """Until the coordinators have ended what is open; Kafka does after the transaction's time-out."""
+        """Wait until the coordinators have ended open transactions; Kafka does so after the transaction's time-out."""
         until = self.world.loop.time() + SETTLED_S
         while any(p.producers.first_open_offset is not None for p in self._partitions()):
             if self.world.loop.time() > until:
@@ -195,7 +197,7 @@ class _Run:
         }
 
     async def _observe(self, history: History) -> None:
-        """Write down what the logs hold: as the brokers have it, and as kafwire reads it, committed or all."""
+        """Write the logs to the history: as the brokers have them, and as kafwire reads them, committed or all."""
         if self.schedule.load.chained:
             committed = self.world.state.part(OffsetStore).of(CHAIN)
             offsets = {TopicPartition(*place): its.offset for place, its in committed.items()}
@@ -213,7 +215,7 @@ class _Run:
             ]
             view.add(name, partition.index, [r.offset for r in records], [r.value for r in records])
         view.close(ranges)
-        # Without transactions the two read the same.
+        # Without transactions both isolation levels read the same.
         for isolation in (
             ("read_uncommitted", "read_committed") if self.schedule.load.transactional else ("read_committed",)
         ):

@@ -1,7 +1,7 @@
-"""What goes wrong in one run of the simulated world, and when: drawn from a seed, written down, read again, shortened.
+"""The faults of one run of the simulated world and their times: drawn from a seed, saved, loaded, shortened.
 
-A schedule is data. `events.py` carries it out. A run is repeated by its seed, or by its schedule, where that was
-made short by `shrink.py` or by hand.
+A schedule is data; `events.py` carries it out. Its seed repeats a run. If `shrink.py` or a person shortened the
+schedule, the schedule itself repeats the run.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 MAIN, SECOND, SIDE = "main", "second", "side"  # the topics
-CHAIN = "chain"  # the group, and the transactional id, of what reads the first and writes the second
-# Every kind, and how often it is drawn compared with the others. What the words mean is in `events.py`.
+CHAIN = "chain"  # the group and the transactional id of the client that reads the first topic and writes the second
+# Every kind of fault and its weight in the draw. `events.py` explains the kinds.
 WEIGHTS: Mapping[str, int] = {
     "crash": 4,
     "stop": 3,
@@ -50,9 +50,9 @@ WEIGHTS: Mapping[str, int] = {
     "forget_sessions": 2,
     "throttle": 2,
 }
-# Those that may take away what was acknowledged: drawn only where producers are promised no more.
+# Faults that may lose acknowledged records: drawn only where producers get no promise against that.
 LOSSY: Mapping[str, int] = {"unclean_election": 20, "crash_unflushed": 5}
-# What is drawn to outlast the time-outs of clients that are not patient.
+# Faults that may be drawn to outlast the time-outs of clients that are not patient.
 OUTLASTING = (
     "crash",
     "stop",
@@ -67,7 +67,7 @@ OUTLASTING = (
 LONG_S = (15.0, 60.0)
 EVERY_S = (4.0, 10.0, 10.0)
 FEW = 5  # kinds of faults
-# How long each lasts, in seconds. The others happen at one moment.
+# Duration of each, in seconds. The others happen at one moment.
 LASTS: Mapping[str, tuple[float, float]] = {
     "crash": (0.5, 12.0),
     "crash_unflushed": (0.5, 12.0),
@@ -93,18 +93,18 @@ LASTS: Mapping[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One fault. `at_s`: simulated time from the start of the load; `node`, `place`, `amount`: what it needs."""
+    """One fault. `at_s`: simulated time from the start of the load; `node`, `place`, `amount`: its parameters."""
 
     at_s: float
     kind: str
     node: int
     lasts_s: float = 0.0
-    place: int = 0  # a number that stands for a topic and a partition, whatever there is of them then
+    place: int = 0  # a number that selects a topic and a partition among those that exist then
     amount: float = 0.0  # in [0, 1): of a delay, a rate, a jump
 
     @property
     def ends_s(self) -> float:
-        """When it is over."""
+        """The time of its end."""
         return self.at_s + self.lasts_s
 
     def __str__(self) -> str:
@@ -114,7 +114,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the clients of a run do. See `workload.py`."""
+    """The work of the clients of a run. See `workload.py`."""
 
     nodes: int = 3
     seconds: float = 300.0
@@ -122,11 +122,11 @@ class Load:
     bursts_per_s: float = 2.0
     partitions: int = 3
     is_durable: bool = True  # three replicas, two of them in sync, no unclean election
-    is_patient: bool = True  # no time-out ends before what is wrong: then no client is told of any error
+    is_patient: bool = True  # no time-out ends before the fault does, so no client gets an error
     transactional: bool = False
-    chained: bool = False  # a second topic is written from the first, by transactions with the offsets
+    chained: bool = False  # a client writes a second topic from the first, by transactions with the offsets
     blocking: bool = False  # one thread that sends and polls by the blocking clients
-    is_alone: bool = False  # one sender and one reader, and nobody else
+    is_alone: bool = False  # one sender and one reader alone
     is_slow: bool = False  # some transactions take longer than their time-out
     transaction_version: int = 2
     linger_ms: int = 50
@@ -145,7 +145,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A run: its seed, what its clients do, and what goes wrong."""
+    """A run: its seed, the work of its clients, and its faults."""
 
     seed: int
     load: Load
@@ -155,8 +155,8 @@ class Schedule:
     def draw(cls, seed: int, *, seconds: float = 300.0, every_s: float | None = None) -> Self:
         """Draw the run of a seed, with a fault every `every_s` seconds on average, and three at least.
 
-        How often faults come is drawn too, if it is not given. In half of all runs all kinds of faults are drawn, in
-        the others only a few, which then meet each other more often.
+        If `every_s` is not given, it is drawn too. Half of all runs draw all kinds of faults. The others draw only a
+        few kinds, which then meet each other more often.
         """
         chance = random.Random(f"schedule {seed}")
         load = _draw_load(chance, seconds)
@@ -169,16 +169,16 @@ class Schedule:
         return cls(seed, load, tuple(events))
 
     def with_events(self, events: Sequence[Event]) -> Schedule:
-        """The same run with other faults."""
+        """Return the same run with other faults."""
         return Schedule(self.seed, self.load, tuple(events))
 
     def to_json(self) -> str:
-        """As text, for a file."""
+        """Return the schedule as text, for a file."""
         return json.dumps(asdict(self), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read what `to_json` wrote."""
+        """Return the schedule that `to_json` wrote."""
         given = json.loads(text)
         return cls(given["seed"], Load(**given["load"]), tuple(Event(**event) for event in given["events"]))
 
@@ -201,7 +201,7 @@ def _draw_load(chance: random.Random, seconds: float) -> Load:
         bursts_per_s=chance.choice((0.5, 0.5, 2.0)),
         options={
             "compression_type": chance.choice(("none", "none", "lz4")),
-            # Small batches are many in flight.
+            # Small batches put many in flight.
             "batch_size": chance.choice((200, 200, 200, 500, 2_000, 1 << 20)),
             "delivery_timeout_ms": 300_000 if is_patient else chance.choice((8_000, 12_000, 20_000)),
             "fetch_strategy": chance.choice(("hybrid", "hybrid", "per_partition", "per_node")),
@@ -220,7 +220,7 @@ def _draw_event(chance: random.Random, weights: Mapping[str, int], load: Load) -
         at_s,
         kind,
         node=chance.randrange(1, load.nodes + 1),
-        # Most are short, some are long: what is too long for a time-out meets other code.
+        # Most faults are short, some are long: a fault longer than a time-out meets other code.
         lasts_s=round(low + (high - low) * chance.random() ** 2, 3),
         place=chance.randrange(1 << 16),
         amount=round(chance.random(), 4),

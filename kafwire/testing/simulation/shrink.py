@@ -1,4 +1,4 @@
-"""A run that fails, made short: as few faults, as little load and as little time as it still fails with."""
+"""A shorter schedule for a failing run: the fewest faults, the least load and time with which it still fails."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ATTEMPTS = 120
 
 
 def shrink(schedule: Schedule, fails: Callable[[Schedule], bool], *, attempts: int = ATTEMPTS) -> Schedule:
-    """Return a schedule that is no longer, and still fails; `fails` runs one. At most `attempts` are run."""
+    """Return a schedule, no longer than `schedule`, that still fails; `fails` runs one, at most `attempts` times."""
     left = attempts
 
     def still_fails(candidate: Schedule) -> bool:
@@ -56,7 +56,7 @@ def _sooner(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:
 
 
 def _simpler(schedule: Schedule, fails: Callable[[Schedule], bool]) -> Schedule:
-    """Less load, fewer partitions, shorter faults."""
+    """Try fewer partitions, less load and shorter faults."""
     load = schedule.load
     changes: list[dict[str, Any]] = [
         {"partitions": 1},

@@ -1,7 +1,7 @@
-"""Who uses a topic that is made anew, cut short and grown: nothing is promised of its records but their order.
+"""The clients of a topic that is recreated, cut short and grown; they get only a promise of order.
 
-Its producer hears of it in time, and can go on. Its reader gets no record twice and none out of order, passes over
-those alone that are gone, is told when the topic is another one, and comes to the end of what there is.
+The producer gets an error in time, and can go on. The reader gets no record twice and none out of order, skips only
+deleted records, gets an error when the topic is recreated, and reaches the end of the log.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from kafwire.testing.simulation.workload import Workload
 
 NAME = "side reader"
-EVERY_S = 1.0  # a record
-REFRESH_MS = 3_000  # partitions that are new are found so soon
-# What says that the topic is another one, or none for now.
+EVERY_S = 1.0  # between two records
+REFRESH_MS = 3_000  # the consumer finds new partitions this soon
+# Errors for a topic that was recreated, or that does not exist for now.
 ANOTHER = {ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INCONSISTENT_TOPIC_ID}
 
 
@@ -33,7 +33,7 @@ class Side:
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
         self._world = workload.world
-        self._got: dict[int, tuple[int, Any]] = {}  # by partition, the last offset and value since it began
+        self._got: dict[int, tuple[int, Any]] = {}  # by partition, the last offset and value since the reader started
 
     async def send(self, producer: kafwire.AsyncProducer) -> None:
         """Send a record now and then, by `producer`."""
@@ -50,7 +50,7 @@ class Side:
                 self._workload.problems.append("a record to the recreated topic had no outcome within 60 s")
 
     async def read(self) -> None:
-        """Read it from its beginning, and again from there when it is another one."""
+        """Read the topic from its beginning, and again from there after it was recreated."""
         while True:
             consumer = self._workload.readers.consumer(
                 NAME, "read_uncommitted", topics=[SIDE], start="earliest", metadata_max_age_ms=REFRESH_MS
@@ -84,7 +84,7 @@ class Side:
                 self._wrong(f"passed over {last + 1} to {record.offset - 1} of partition {index}")
 
     def _is_gone(self, index: int, offset: int) -> bool:
-        """Whether there is no such record any more, or the topic is another one."""
+        """True if the record no longer exists, or the topic was recreated."""
         topic = self._world.state.topics.find(SIDE)
         if topic is None or index >= len(topic.partitions):
             return True
@@ -96,7 +96,7 @@ class Side:
             self._workload.problems.append(f"{NAME} {problem}")
 
     def behind(self) -> list[tuple[str, TopicPartition, int, int]]:
-        """Of which partitions the last record was not read."""
+        """Return the partitions whose last record was not read."""
         topic = self._world.state.topics.find(SIDE)
         found = []
         for partition in topic.partitions if topic is not None else ():

@@ -1,8 +1,8 @@
-"""What one reader has read of one partition since it began or moved by itself, and whether the log says the same.
+"""The records that one reader got of one partition since it started or moved, and their comparison with the log.
 
-Where nothing acknowledged may go, a reader gets every record once and in order from there on. Where elections may be
-unclean, a reader that is at or beyond the records that were lost goes back (KIP-320): what it has read in the end is
-what the log has in the end.
+A reader gets every record from there on, once and in order, if acknowledged records cannot be lost. If elections may be
+unclean, a reader whose position is at or beyond the lost records goes back (KIP-320): in the end its records are those
+of the log.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Content = tuple[list[int], list[Any]]  # offsets, and the values there
 
 @dataclass(slots=True)
 class Trace:
-    """Records from `start` up to `next`; `start` is None until the first record says where a reset has led.
+    """Records from `start` up to `next`; `start` is None until the first record shows the result of a reset.
 
-    `is_lost`: the reader was sent to an offset that the log has not, and has not got a record since.
+    `is_lost`: the reader went to an offset outside the log, and got no record since.
     """
 
     reader: str
@@ -43,7 +43,7 @@ class Trace:
         self.next = self.start or 0
 
     def add(self, batch: Any) -> str:
-        """Take in a batch. Returns what is wrong with it, if anything."""
+        """Add a batch. Return the problem with it, or ""."""
         records = list(batch)
         offsets = [record.offset for record in records]
         if offsets:
@@ -61,7 +61,7 @@ class Trace:
         return ""
 
     def reach(self, position: int) -> str:
-        """The reader says that it is at `position`. Returns what is wrong with that, if anything."""
+        """Note that the reader's position is `position`. Return the problem with it, or ""."""
         if self.is_lost or self.start is None:
             return ""
         if position < self.next:
@@ -78,7 +78,7 @@ class Trace:
         self.start = min(self.start or 0, offset)
 
     def judge(self, content: Content) -> str:
-        """What of that is not in the log, or in the log and not here."""
+        """Return the differences between these records and the log, or ""."""
         if self.start is None or self.is_lost:
             return ""
         first, last = bisect_left(content[0], self.start), bisect_left(content[0], self.next)
@@ -102,7 +102,7 @@ def _few(offsets: list[int]) -> str:
 
 
 def content_of(partition: Partition, *, committed_only: bool) -> Content:
-    """The records that a reader gets of a partition."""
+    """Return the records that a reader gets of a partition."""
     log, offsets, values = partition.log, [], []
     headers = list(log.headers(log.start_offset))
     aborted, open_ = set(), dict[int, list[int]]()

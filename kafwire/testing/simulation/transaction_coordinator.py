@@ -1,6 +1,6 @@
-"""A model of Kafka's transaction coordinator and of what its markers decide, for one transactional id.
+"""A model of Kafka's transaction coordinator and its markers, for one transactional id.
 
-Both versions of the protocol: a request says which one it is of. Markers are written by `complete`, some time after the
+Requests name their version of the protocol; the model has both. `complete` writes the markers, some time after the
 decision.
 """
 
@@ -16,7 +16,7 @@ Partition = tuple[str, int]
 
 
 class State(Enum):
-    """Of a transaction."""
+    """The state of a transaction."""
 
     EMPTY = "empty"
     ONGOING = "ongoing"
@@ -28,23 +28,23 @@ class State(Enum):
 
 @dataclass
 class Coordinator:
-    """What it keeps of one transactional id; `before_4`: as Kafka 3.9 does."""
+    """The coordinator's state of one transactional id; `before_4`: with the rules of Kafka 3.9."""
 
     before_4: bool = False
     producer_id: int = -1
     epoch: int = -1
-    last_epoch: int = -1  # the one before, if a request of it may be a repeated one
+    last_epoch: int = -1  # the epoch before, if a request with it may be a retry
     state: State = State.EMPTY
     partitions: set[Partition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
 
     @property
     def preparing(self) -> bool:
-        """Whether it is decided, and its markers are being written."""
+        """True if the transaction is decided, and its markers are being written."""
         return self.state in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
     def initialize(self, current: Identity, *, new_id: int) -> tuple[int, Identity]:
-        """InitProducerId: an error code, and the identity."""
+        """Handle InitProducerId: return an error code and the identity."""
         nobody = Identity(-1, -1)
         if self.producer_id < 0:
             self.producer_id, self.epoch = new_id, 0
@@ -67,14 +67,14 @@ class Coordinator:
         return 0, Identity(self.producer_id, self.epoch)
 
     def fence(self) -> None:
-        """Abort what is open, in the name of nobody: a producer came anew, or the transaction took too long."""
+        """Abort the open transaction for a new producer, or because it took too long."""
         if self.state is State.ONGOING:
             self.last_epoch = -1 if self.before_4 else self.epoch
             self.epoch += 1
             self.state = State.PREPARE_ABORT
 
     def refuses(self, who: Identity) -> int:
-        """The error code for a request of this producer about an open transaction."""
+        """Return the error code for a request of this producer about an open transaction, or 0."""
         if self.preparing and not self.before_4:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         if who.producer_id != self.producer_id:
@@ -84,7 +84,7 @@ class Coordinator:
         return ErrorCode.CONCURRENT_TRANSACTIONS if self.preparing else 0
 
     def add(self, who: Identity, partitions: set[Partition], groups: set[str]) -> int:
-        """AddPartitionsToTxn, AddOffsetsToTxn, and what brokers add by themselves with version 2."""
+        """Add partitions and groups: AddPartitionsToTxn, AddOffsetsToTxn, and the implicit additions of version 2."""
         code = self.refuses(who)
         if not code:
             self.state = State.ONGOING
@@ -93,13 +93,13 @@ class Coordinator:
         return code
 
     def end(self, who: Identity, *, commit: bool, version: int) -> tuple[int, Identity]:
-        """EndTxn: an error code, and the next identity with version 2."""
+        """Handle EndTxn: return an error code, and with version 2 the next identity."""
         second = version >= 2
         if second and self.preparing:
             return ErrorCode.CONCURRENT_TRANSACTIONS, Identity(-1, -1)
         if who.producer_id != self.producer_id:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING, Identity(-1, -1)
-        # The end has raised the epoch. Who asks for it again is known until something new has begun.
+        # The end raised the epoch. A retry with the old one is known until a new transaction begins.
         is_complete = self.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
         repeated = second and is_complete and who.epoch + 1 == self.epoch
         if who.epoch != self.epoch and not repeated:
@@ -125,7 +125,9 @@ class Coordinator:
         return 0, Identity(self.producer_id, self.epoch)
 
     def complete(self) -> tuple[bool, set[Partition], set[str]] | None:
-        """Write the markers, with `epoch`: whether they commit, and where they go; None: there is nothing to write."""
+        """Write the markers with `epoch`. Return whether they commit, and their partitions and groups; None: nothing to
+        write.
+        """
         if not self.preparing:
             return None
         committed = self.state is State.PREPARE_COMMIT

@@ -1,4 +1,5 @@
-"""The transaction coordinators of the simulated world, and what its leaders and group coordinators do for transactions.
+"""The transaction coordinators of the simulated world, and the transactional part of its leaders and group
+coordinators.
 
 `transaction_version` is the finalised feature's level. Markers are written `marker_delay_s` after a decision.
 """
@@ -18,7 +19,7 @@ from kafwire.testing.simulation.groups import Group, GroupApi, Kept
 from kafwire.testing.simulation.log import Answer, Call, Log, Stored
 from kafwire.testing.simulation.transaction_coordinator import Coordinator, State
 
-Offsets = dict[tuple[str, int], tuple[Kept, int]]  # and when they came
+Offsets = dict[tuple[str, int], tuple[Kept, int]]  # each offset with its number in the order of all commits
 
 LONGEST_TRANSACTION_MS = 900_000
 STATES = {
@@ -40,12 +41,12 @@ class TransactionApi(GroupApi):
         self.features_epoch = 1
         self.marker_delay_s = 0.001
         self.transactions: defaultdict[str, Coordinator] = defaultdict(lambda: Coordinator(self.before_4))
-        self.begun_ms: dict[str, float] = {}  # when the transactions that are open began
+        self.begun_ms: dict[str, float] = {}  # start times of the open transactions
         self.timeouts_ms: dict[str, int] = {}
         self._producer_ids = itertools.count(1000)
 
     def features(self) -> dict[str, Any]:
-        """What ApiVersions says of them."""
+        """Return the feature part of ApiVersions responses."""
         kind = protocol.ApiVersionsResponse.FinalizedFeatureKey
         level = self.transaction_version
         finalized = [kind(name="transaction.version", max_version_level=level, min_version_level=level)]
@@ -128,7 +129,7 @@ class TransactionApi(GroupApi):
         who = Identity(message.producer_id, message.producer_epoch)
         transaction = self.transactions[message.transactional_id]
         code = self._not_coordinator(call, message.group_id)
-        if not code and self.before_4:  # a group is created first, for a refused member too
+        if not code and self.before_4:  # the group is created first, for a refused member too
             self.groups.setdefault(message.group_id, Group())
         if not code and call.version >= 5:
             code = self._add(call, message.transactional_id, who, set(), {message.group_id})
@@ -191,7 +192,7 @@ class TransactionApi(GroupApi):
         return response(transaction_states=states)
 
     def expire_transactions(self) -> None:
-        """The coordinators look for transactions that have been open for too long, and abort them."""
+        """Abort the transactions that have been open for too long, as their coordinators do."""
         now_ms = self.loop.time() * 1000
         for transactional_id, transaction in list(self.transactions.items()):
             until = self.begun_ms.get(transactional_id, now_ms) + self.timeouts_ms.get(transactional_id, 0)
@@ -199,7 +200,7 @@ class TransactionApi(GroupApi):
                 self.expire_transaction(transactional_id)
 
     def expire_transaction(self, transactional_id: str) -> None:
-        """The transaction has been open for too long: the coordinator aborts it."""
+        """Abort a transaction that has been open for too long, as its coordinator does."""
         self.transactions[transactional_id].fence()
         self._decide(transactional_id)
 
@@ -216,7 +217,7 @@ class TransactionApi(GroupApi):
         for name, index in partitions:
             topic = self.topics.get(name)
             if topic is None or index >= len(topic.partitions):
-                continue  # deleted meanwhile: no marker is owed to what is not there
+                continue  # the partition was deleted meanwhile, so it gets no marker
             log = topic.partitions[index]
             record: dict[str, object] = {"key": b"\0\0\0" + bytes([committed]), "value": bytes(6)}
             marker = encode_batch(
@@ -227,24 +228,26 @@ class TransactionApi(GroupApi):
                 control=True,
             )
             log.end_transaction(transaction.producer_id, transaction.epoch, marker, commit=committed)
-        for group in list(self.pending_offsets) if groups else ():  # all are in the partition that has the marker
+        # The partition with the marker has the offsets of all groups.
+        for group in list(self.pending_offsets) if groups else ():
             offsets = self.pending_offsets[group].pop(transaction.producer_id, {})
             for where, (kept, order) in offsets.items():
                 if committed:
                     self.keep(group, where, kept, order)
 
     def transaction_refuses(self, call: Call, where: tuple[str, int], log: Log, batch: RecordBatch) -> int:
-        """The error code for a batch that is not in an open transaction of its producer (KIP-890)."""
+        """Return the error code for a batch outside an open transaction of its producer (KIP-890), or 0."""
         if not batch.is_transactional:
             return 0
         transaction = self.transactions[call.message.transactional_id]
         who = Identity(batch.producer_id, batch.producer_epoch)
         known, _ = log.remembered(batch.producer_id)
         if batch.producer_id in log.open and known == batch.producer_epoch:
-            return 0  # the leader knows of it
+            return 0  # the leader knows the transaction
         if batch.producer_epoch < known:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        # It lets none begin with a number that lies after one that it has refused, and in version 2 with 0 only.
+        # A transaction may not begin with a sequence above one that the leader has refused, and in version 2 only with
+        # 0.
         lowest = log.verified.get(batch.producer_id, batch.base_sequence)
         from_zero = call.version >= 12 and known != batch.producer_epoch
         log.verified[batch.producer_id] = 0 if from_zero else min(batch.base_sequence, lowest)
@@ -258,7 +261,7 @@ class TransactionApi(GroupApi):
 
 
 def committed_values(log: Log) -> list[bytes | None]:
-    """What readers of committed records see; asserts that nothing is undecided."""
+    """Return the values that readers of committed records get; assert that no transaction is open."""
     open_: dict[int, list[Stored]] = defaultdict(list)
     seen: list[tuple[int, bytes | None]] = []
     for stored in log.batches:
@@ -276,6 +279,6 @@ def committed_values(log: Log) -> list[bytes | None]:
 
 
 def values_of(stored: Stored) -> Any:
-    """The one batch of what was stored at once."""
+    """Return the one batch that is stored here."""
     (batch,) = decode_batches(stored.data)
     return batch

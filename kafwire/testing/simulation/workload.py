@@ -1,7 +1,7 @@
-"""The clients of a run: what they send, read and commit, written down in a history as it happens.
+"""The clients of a run: they send, read and commit, and write each event to a history.
 
-Each is a task on the world's loop and uses the public async clients; `blocking` is one thread's worth of the blocking
-ones, which run the world while they wait. What they promise is judged by `run.py`.
+Each client is a task on the world's loop and uses the public async clients. `blocking` runs the blocking clients as one
+thread would; the world goes on while they wait. `run.py` judges the promises.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from kafwire.testing.simulation.schedule import Load
 
 CALL_S = 60.0
-HASTY_S = 10.0  # of who is not patient
+HASTY_S = 10.0  # the time-out of clients that are not patient
 LONGEST_S = 180.0  # after the load: until the blocking clients have sent and read all
 TRANSACTION_MS = 20_000
-PATIENT_MS = 300_000  # of transactions, where no client is to be told of an error
-ABORTED = 0.15  # of all transactions, on purpose
-SLOW = 0.1  # of those of who is slow take about as long as their time-out
+PATIENT_MS = 300_000  # time-out of transactions, where no client may get an error
+ABORTED = 0.15  # the share of all transactions that abort on purpose
+SLOW = 0.1  # the share of a slow client's transactions that take about as long as their time-out
 SLOW_S = (15.0, 40.0)
 KEYS = 20
-LIVES = 10  # between the numbers of a sender's producers
+LIVES = 10  # between the numbers of a sender's successive producers
 PROMISES = ("lost", "duplicated", "misordered")
 
 
@@ -64,7 +64,7 @@ class Workload:
     # --- the run
 
     def start(self) -> None:
-        """Begin, in the world's loop."""
+        """Start the clients, in the world's loop."""
         load = self.load
         if not load.is_alone:
             self._begin(self._try_side_topic())
@@ -83,7 +83,7 @@ class Workload:
         self._tasks.append(self.world.loop.create_task(self.watched(coroutine)))
 
     async def watched(self, coroutine: Any) -> None:
-        """Run it; what it raises is a problem."""
+        """Run a client; an error that it raises is a problem."""
         try:
             await coroutine
         except asyncio.CancelledError:
@@ -92,9 +92,9 @@ class Workload:
             self.problems.append(f"a client failed: {type(error).__name__}: {error}")
 
     def run_blocking(self, until_s: float) -> None:
-        """One thread that sends by the blocking producer and polls by the blocking consumer, until then.
+        """Send by the blocking producer and poll by the blocking consumer until `until_s`, as one thread.
 
-        While it waits for either, the world goes on.
+        The world goes on while a call waits.
         """
         loop, writer = self.world.loop, self._writer(1, "blocking sender")
         isolation = self.chance.choice(("read_uncommitted", "read_committed"))
@@ -140,7 +140,7 @@ class Workload:
             self._settle(writer, pending.popleft())
 
     def _is_read(self, producer: kafwire.Producer, writer: Writer, pending: deque[list[Sent]]) -> bool:
-        """Whether all that was sent has an outcome, and was read as far as it is committed."""
+        """True if every record has an outcome, and the consumer has read all committed records."""
         producer.flush(CALL_S)
         while pending:
             self._settle(writer, pending.popleft())
@@ -151,7 +151,9 @@ class Workload:
         return all(self.readers.seen.get(("reader", where), 0) >= end for where, end in ends.items())
 
     async def finish(self, timeout_s: float) -> None:
-        """No more load: wait for all outcomes, so long at most. What does not end in time is a problem (I6)."""
+        """Stop the load, and wait at most this long for all outcomes. A client that does not end in time is a problem
+        (I6).
+        """
         self.is_over = True
         _, left = await asyncio.wait(self._tasks, timeout=timeout_s)
         self.problems += [f"a client did not end within {timeout_s:g} s after all faults" for _ in left]
@@ -163,7 +165,7 @@ class Workload:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    # --- who sends
+    # --- producers
 
     def _sends(self, **options: Any) -> dict[str, Any]:
         return {
@@ -187,9 +189,10 @@ class Workload:
         return max(1, round(self.load.records_per_s / self.load.bursts_per_s))
 
     async def _send(self, number: int) -> None:
-        """Idempotent, in bursts, by one producer after the other; the order of each is judged by key.
+        """Send in bursts by one idempotent producer after the other; the history judges the order of each, by key.
 
-        What one has left in doubt may be stored when the next one has sent: brokers do not know that it is the next.
+        A record in doubt of one producer may be stored after the next producer has sent: brokers do not know that they
+        belong together.
         """
         for life in itertools.count():
             if self.is_over:
@@ -221,7 +224,7 @@ class Workload:
         return self.chance.choices(range(KEYS), k=count)
 
     def _settle(self, writer: Writer, sent: Sequence[Sent]) -> None:
-        """Write down what became of records whose outcome is known."""
+        """Write the outcome of settled records to the history."""
         acknowledged: defaultdict[tuple[str, int], tuple[list[int], list[int | None]]]
         acknowledged = defaultdict(lambda: ([], []))
         for sequence, delivery in sent:
@@ -250,7 +253,7 @@ class Workload:
         return CALL_S if self.load.is_patient else HASTY_S
 
     async def _transact(self, number: int, topic: str) -> None:
-        """Transactions of a burst each over all partitions; some are aborted on purpose."""
+        """Run transactions of one burst each over all partitions, and abort some on purpose."""
         writer = self._writer(number, "transactions")
         producer = await self._fresh("transactions")
         while not self.is_over:
@@ -287,7 +290,7 @@ class Workload:
         places: Sequence[tuple[str, int | None]],
         offsets: tuple[str, dict[TopicPartition, int]] | None,
     ) -> bool | None:
-        """Run one: whether it was committed; None: nobody knows, and the producer is of no more use."""
+        """Run a transaction. Return True if it was committed; None: that is unknown, and the producer is unusable."""
         transaction = writer.begin()
         sent: list[Sent] = []
         committed: bool | None
@@ -325,7 +328,7 @@ class Workload:
     async def _decide(self, producer: kafwire.AsyncProducer, error: Exception) -> bool | None:
         if not isinstance(error, _Planned):
             self.counts[f"error {type(error).__name__}"] += 1
-        if hasattr(error, "__notes__"):  # it could not be aborted
+        if hasattr(error, "__notes__"):  # the transaction could not be aborted
             return None
         if not isinstance(error, TransactionTimeoutError):
             return None if getattr(error, "fatal", False) else False
@@ -337,7 +340,7 @@ class Workload:
         return True
 
     async def _pass_on(self, number: int) -> None:
-        """Reads the main topic, and writes as many records to the second, with the offsets in the transaction."""
+        """Read the main topic, and write as many records to the second, with the offsets in the transaction."""
         writer = self._writer(number, CHAIN)
         places = [TopicPartition(MAIN, index) for index in range(self.load.partitions)]
         while not self.is_over:
@@ -363,13 +366,15 @@ class Workload:
         upto = {TopicPartition(batch.topic or "", batch.partition or 0): batch.next_offset for batch in batches}
         count = min(sum(map(len, batches)), 2 * self._burst)
         committed = await self._transaction(writer, producer, [(SECOND, None)] * count, (CHAIN, upto))
-        # Whatever was not committed is read again from what is.
+        # The consumer restarts at the committed offsets.
         return committed is True
 
-    # --- a topic that is made anew and cut short
+    # --- a topic that is recreated and cut short
 
     async def _try_side_topic(self) -> None:
-        """A topic whose records may go: who uses it hears of it in time, and can go on. Nothing is promised of them."""
+        """Send to a topic whose records may be lost: its clients get errors in time, and can go on, without other
+        promises.
+        """
         async with self._producer(client_id="side", delivery_timeout_ms=15_000) as producer:
             await self.readers.side.send(producer)
 

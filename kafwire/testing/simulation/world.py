@@ -1,15 +1,16 @@
-"""A simulated world: its clock, its connections and its brokers, in one thread, without sockets or waiting.
+"""A simulated world: its clock, connections and brokers, in one thread, without sockets or waiting.
 
     with World(brokers=2) as world:
         world.create_topic("t", partitions=3)
         cluster = Cluster(world.engine, ClientConfig.build({"bootstrap_servers": world.bootstrap}))
         world.run(cluster.refresh(["t"]))
 
-The loop's clock jumps to the next timer when nothing else can happen; `Stuck` is raised when nothing ever can again, so
-a hang is a failure at once. Brokers are functions from a request message to a response message: `World.on` puts one
-before the model's own, which keeps logs, leaders, sessions and producer states as Kafka does. A connection answers its
-requests one after the other, as a broker's does. Who was told to wait (`throttle_time_ms`) and sends before that time
-has passed fails the test (KIP-219): a broker that mutes the connection would hide it.
+The loop's clock jumps to the next timer when nothing else can happen. The loop raises `Stuck` when nothing ever can
+again, so a hang is a failure at once. Brokers are functions from a request message to a response message. `World.on`
+puts a function before the model's own, which keeps logs, leaders, sessions and producer states as Kafka does. A
+connection serves its requests one after the other, as a broker's does. A client that sends before the
+`throttle_time_ms` of a response has passed fails the test (KIP-219): a broker that mutes the connection would hide
+this.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ P = ParamSpec("P")
 
 
 class SimulatedEngine:
-    """An engine on the world's loop. `forked`: its clients were made before a fork; `ended`: the interpreter ends."""
+    """An engine on the world's loop. `forked`: its clients are older than a fork; `ended`: the interpreter ends."""
 
     def __init__(self, world: BaseWorld, seed: int) -> None:
         self._world = world
@@ -70,7 +71,7 @@ class SimulatedEngine:
         return asyncio.ensure_future(outcome_of(function))
 
     def expect(self, call: object) -> None:
-        """See `Engine`. A world ends with its test."""
+        """See `Engine`. A world ends with its test, so this does nothing."""
 
     def forget(self, call: object) -> None:
         """See `Engine`."""
@@ -120,15 +121,16 @@ class SimulatedEngine:
 
 
 class BaseWorld:
-    """A loop that everything runs on, and the network between clients and brokers. What the brokers are is not said."""
+    """An event loop for everything, and the network between clients and brokers. Subclasses supply the brokers."""
 
     def __init__(self, *, seed: int = 0) -> None:
         self.seed = seed
         self.loop = SimulatedLoop(self._poll)
         self.engine = SimulatedEngine(self, seed)
         self.connections: list[Connection] = []
-        self.conduct: Conduct | None = None  # what judges all that clients send
-        self.engine_lag_s: Callable[[], float] = lambda: 0.0  # until the engine looks at what the I/O thread received
+        self.conduct: Conduct | None = None  # judges all requests of clients
+        # Delay until the engine looks at data that the I/O thread received.
+        self.engine_lag_s: Callable[[], float] = lambda: 0.0
         self._links: dict[int, Link] = {}
         self._held: dict[int, list[Callable[[], None]]] = {}
 
@@ -146,12 +148,12 @@ class BaseWorld:
                 raise self.loop.broken
 
     def listening(self) -> Mapping[int, BaseNode]:
-        """The brokers, by their numbers."""
+        """Return the brokers, by their ids."""
         raise NotImplementedError
 
     @property
     def bootstrap(self) -> str:
-        """What clients connect to: all brokers."""
+        """The bootstrap servers of clients: all brokers."""
         return ",".join(host_and_port(node.host, node.port) for node in self.listening().values())
 
     def _poll(self) -> bool:
@@ -167,23 +169,23 @@ class BaseWorld:
             raise self.loop.broken from None
 
     def fail(self, error: Exception) -> None:
-        """A broker cannot go on: its handler's assertion is the test's failure."""
+        """Stop the loop with a broker's error: its handler's assertion fails the test."""
         self.loop.broken = error
         self.loop.stop()
 
     async def _end_tasks(self) -> None:
-        # Some begin others as they end.
+        # Some tasks start others as they end.
         while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def pass_time(self, seconds: float) -> None:
-        """Let so much time go by."""
+        """Let this much time pass."""
         self.run(asyncio.sleep(seconds))
 
     def connect(self, address: SocketAddress, receiver: Receiver, max_frame: int) -> Connection:
-        """A client connects to that address."""
+        """Connect a client to that address."""
         where = (address[0], address[1])
         node = next((n for n in self.listening().values() if (n.host, n.port) == where), None)
         connection = Connection(self, node or Nobody(*where), len(self.connections), receiver, max_frame)
@@ -191,7 +193,7 @@ class BaseWorld:
         return connection
 
     def break_connections(self, node: int) -> None:
-        """Every connection to `node` is reset."""
+        """Reset every connection to `node`."""
         for connection in self.connections:
             if connection.node.number == node:
                 connection.break_off()
@@ -199,22 +201,22 @@ class BaseWorld:
     # --- the network
 
     def link(self, node: int) -> Link:
-        """The network to a broker; who is nobody's has one of its own."""
+        """Return the network to a broker; an address without a broker has a network by itself."""
         return self._links.setdefault(node, Link()) if node >= 0 else Link()
 
     def when_released(self, node: int, callback: Callable[[], None]) -> None:
-        """Have `callback` called when `deliver_held` is called for that broker."""
+        """Schedule `callback` for the next `deliver_held` of that broker."""
         waiting = self._held.setdefault(node, [])
         if callback not in waiting:
             waiting.append(callback)
 
     def deliver_held(self, node: int) -> None:
-        """What the network holds is looked at again."""
+        """Let held bytes go on, unless the network still holds them."""
         for callback in self._held.pop(node, []):
             self.loop.call_soon(callback)
 
     def deaden_connections(self, node: int) -> None:
-        """All connections to a broker are half open from now on: what is sent vanishes, and nobody is told."""
+        """Make all connections to a broker half open: sent bytes vanish, and neither end gets an error."""
         for connection in self.connections:
             if connection.node.number == node and not connection.closed:
                 connection.is_dead = True
@@ -222,7 +224,7 @@ class BaseWorld:
 
 @dataclass
 class Nobody:
-    """An address at which nobody listens."""
+    """An address without a broker."""
 
     host: str
     port: int
@@ -231,11 +233,11 @@ class Nobody:
     silent: bool = False
 
     def receive(self, connection: Connection, data: bytes, answered: Answered) -> None:  # noqa: ARG002
-        """Nobody answers."""
-        raise AssertionError(f"no broker answers at {self.host}")
+        """Raise an AssertionError, as this address has no broker."""
+        raise AssertionError(f"no broker listens at {self.host}")
 
     def disconnected(self, connection: Connection) -> None:
-        """Nobody hears of it."""
+        """Do nothing."""
 
 
 class World(BaseWorld, Kafka):
@@ -257,7 +259,7 @@ class World(BaseWorld, Kafka):
         return self.nodes
 
     def on(self, api: str, handler: Handler) -> None:
-        """Ask `handler` before all others for answers to `api`."""
+        """Put `handler` before all other handlers of requests to `api`."""
         self.handlers.setdefault(api, []).insert(0, handler)
 
     def off(self, api: str) -> None:
@@ -265,11 +267,11 @@ class World(BaseWorld, Kafka):
         self.handlers.pop(api, None)
 
     def made(self, api: str) -> list[Call]:
-        """The requests of `api` so far."""
+        """Return the requests of `api` so far."""
         return [call for call in self.calls if call.name == api]
 
     def move_broker(self, node: int) -> None:
-        """A broker listens at another address from now on; what is connected to the old one stays, and is served."""
+        """Give a broker another address from now on; connections to the old one stay and are served."""
         moved = self.nodes[node]
         self.nodes[node] = replace(moved, host=f"10.0.{next(self._moves)}.{node}")
 

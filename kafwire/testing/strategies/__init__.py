@@ -1,16 +1,16 @@
-"""Hypothesis strategies for people who test what speaks Kafka's protocol: clients, brokers, proxies, tools.
+"""Hypothesis strategies for tests of programs that speak Kafka's protocol: clients, brokers, proxies, tools.
 
 | strategy | draws |
 |---|---|
 | `messages("FetchRequest", 17)` | a message as that version can carry it |
 | `messages("FetchRequest")`, `requests()`, `responses()`, `api_messages()` | a `Versioned`: message and version |
 | `record_batches()` | an `EncodedBatch`: bytes of magic 0, 1 or 2, and the records that they must decode to |
-| `records_blobs()` | a `RecordsBlob`: several batches as a Fetch answer holds them, maybe with a cut one at the end |
+| `records_blobs()` | a `RecordsBlob`: several batches as in a Fetch response, perhaps with a cut one at the end |
 | `frames()` | a `Frame`: size prefix, header and body of a request or a response |
-| `connections()` | a `Connection`: what one client sent, what it was answered, and both streams in pieces |
+| `connections()` | a `Connection`: the requests of one client, their responses, and both streams in pieces |
 | `split(data)` | the bytes in pieces |
 | `fault_scripts()`, `broker_events()` | `BrokerEvent`s, which a test plays on an `EmbeddedKafka` |
-| `mutated(strategy)` | a `Mutated`: bytes of any of the above with damage, mostly where lengths and counts are |
+| `mutated(strategy)` | a `Mutated`: bytes of any of the above with damage, mostly to lengths and counts |
 
 `ConnectionMachine` is a stateful test of the client's side of a connection: anything that frames and correlates.
 
@@ -26,7 +26,7 @@
             pass
 
 Examples shrink towards defaults, empty lists, the first API by name and undamaged bytes. A failing example prints only
-what differs from the defaults. Everything here needs hypothesis, which `kafwire[testing]` brings.
+values that differ from the defaults. The package needs hypothesis, which `kafwire[testing]` brings.
 """
 
 try:

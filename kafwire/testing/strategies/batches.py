@@ -1,7 +1,7 @@
 """Strategies of record batches: bytes, and the records that they must decode to.
 
-Batches are written here in plain Python, from the format's description (KIP-98, KIP-31, KIP-32); checksums and
-compression are kafwire's. What older clients and brokers wrote, magic 0 and 1, is in `message_sets.py`.
+The batches are written here in plain Python, from the format's description (KIP-98, KIP-31, KIP-32); checksums and
+compression are kafwire's. `message_sets.py` has the formats of older clients and brokers, magic 0 and 1.
 """
 
 import struct
@@ -55,10 +55,10 @@ def record_batches(
         codec: a name in `kafwire.compression.CODECS`, or a strategy of names; None: any that the magic has.
         base_offset: the batch's base offset; None: any that leaves room for its records.
         max_records: the most records.
-        control: whether it is a control batch; None: sometimes.
-        transactional: whether it is transactional; None: sometimes.
+        control: True for control batches, False for others; None: both.
+        transactional: True for transactional batches, False for others; None: both.
         values: a strategy of values; None: null, empty, short and long bytes.
-        gaps: whether offsets may skip, before the end and at it.
+        gaps: let offsets skip, before the end and at it.
 
     Returns:
         A strategy of `EncodedBatch`.
@@ -122,7 +122,7 @@ def _batches(
     base = draw_base(draw, bases, last)
     records = [_draw_record(draw, base + delta, control, values) for delta in deltas]
     if not records:
-        codec = "none"  # what is left when compaction took everything is a header
+        codec = "none"  # a batch that compaction emptied is only a header
     producer = (-1, -1, -1)
     if transactional or control or draw(st.booleans()):
         sequence = -1 if control else draw(st.integers(0, (1 << 31) - 1))
@@ -162,7 +162,7 @@ def _draw_record(draw: DrawFn, offset: int, control: bool, values: SearchStrateg
 
 
 def _finished(batch: EncodedBatch, flags: int, base_timestamp: int) -> EncodedBatch:
-    """Write the batch; with the broker's time, readers see that instead of what the records carry."""
+    """Encode the batch; with the broker's time, readers see that time instead of the records' own."""
     payload = Writer()
     for i, record in enumerate(batch.records):
         _put_record(payload, f"record {i}", record, record.offset - batch.base_offset, base_timestamp)
@@ -230,9 +230,9 @@ def records_blobs(
     max_batches: int = 3,
     partial_tail: bool = True,
 ) -> SearchStrategy[RecordsBlob]:
-    """Draw the records of a partition in a Fetch response: batches with rising offsets, maybe a cut one at the end.
+    """Draw the records of a partition in a Fetch response: batches with rising offsets, perhaps a cut one at the end.
 
-    Offsets may skip between batches, and begin anywhere.
+    Offsets may skip between batches, and start anywhere.
 
     Args:
         magic: as for `record_batches`.
@@ -242,7 +242,7 @@ def records_blobs(
         transactional: as for `record_batches`.
         values: as for `record_batches`.
         max_batches: the most whole batches; there may be none.
-        partial_tail: whether an incomplete batch may follow, which readers must leave out.
+        partial_tail: let an incomplete batch follow, which readers must leave out.
 
     Returns:
         A strategy of `RecordsBlob`.

@@ -1,4 +1,4 @@
-"""Strategies for fault scripts of the embedded broker: what it does wrong, and where it moves what."""
+"""Strategies for fault scripts of the embedded broker: errors, lost responses, moves of leaders and coordinators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafwire.errors import ErrorCode
 
-# Errors that a client has to survive: it tries again, at once or at another broker. The first one is the plainest.
+# Errors that a client has to survive by a retry, at once or at another broker. The simplest error is the first.
 RETRIABLE: Mapping[str, tuple[ErrorCode, ...]] = MappingProxyType(
     {
         "Produce": (
@@ -75,9 +75,9 @@ class BrokerEvent:
     """A call of `EmbeddedKafka`, or of `Faults`; its `repr` is that call.
 
     Args:
-        name: of the method.
-        arguments: by their places.
-        options: by their names.
+        name: the method's name.
+        arguments: the positional arguments.
+        options: the keyword arguments.
 
     Example:
         >>> from kafwire.testing.strategies import BrokerEvent
@@ -90,13 +90,13 @@ class BrokerEvent:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def play(self, kafka: Any) -> Any:
-        """Call it.
+        """Call the method.
 
         Args:
             kafka: the `EmbeddedKafka` or `Faults`.
 
         Returns:
-            What the method returns.
+            The method's result.
         """
         return getattr(kafka, self.name)(*self.arguments, **self.options)
 
@@ -119,24 +119,24 @@ def broker_events(  # noqa: D417 - Hypothesis gives `draw`
     max_times: int = 3,
     max_delay: float = 0.05,
 ) -> BrokerEvent:
-    """One thing that a broker does wrong, or that happens to it, and that a client survives.
+    """Draw one fault or move of a broker that a client survives.
 
-    Brokers are not stopped: `fault_scripts` does, and starts them again.
+    No event stops a broker: `fault_scripts` stops brokers, and starts them again.
 
     Args:
-        apis: whose requests meet faults; those of `RETRIABLE`.
-        nodes: how many brokers there are; with one, nothing moves.
-        topics: whose leaders may move, and their numbers of partitions.
+        apis: the APIs whose requests meet faults, among those of `RETRIABLE`.
+        nodes: the number of brokers; with one, nothing moves.
+        topics: the topics whose leaders may move, with their numbers of partitions.
         groups: groups and transactional ids whose coordinators may move.
-        kinds: which of `KINDS`.
-        max_times: how many requests meet a fault at most.
-        max_delay: of answers, in seconds.
+        kinds: the kinds, among `KINDS`.
+        max_times: the most requests that meet a fault.
+        max_delay: the longest delay of a response, in seconds.
 
     Returns:
-        A strategy of them.
+        A strategy of `BrokerEvent`.
 
     Raises:
-        ValueError: when it draws: no such event can be, or which errors of an API a client survives is not known.
+        ValueError: at the first draw: no such event is possible, or an API is not in `RETRIABLE`.
 
     Example:
         >>> from hypothesis import find
@@ -162,7 +162,7 @@ def broker_events(  # noqa: D417 - Hypothesis gives `draw`
     times = {"times": draw(st.integers(1, max_times))}
     if kind == "fail_next":
         if api not in RETRIABLE:
-            raise ValueError(f"which errors of {api} a client survives is not known; known are {', '.join(RETRIABLE)}")
+            raise ValueError(f"no errors are known that a client survives for {api}; apis are {', '.join(RETRIABLE)}")
         return BrokerEvent(kind, (api, draw(st.sampled_from(RETRIABLE[api])).name), times)
     if kind == "delay":
         return BrokerEvent(kind, (api, round(draw(st.floats(0.001, max_delay)), 3)), times)
@@ -179,18 +179,18 @@ def fault_scripts(  # noqa: D417 - Hypothesis gives `draw`
     kinds: Collection[str] = KINDS,
     **options: Any,
 ) -> list[BrokerEvent]:
-    """A sequence of `broker_events`, whose arguments it takes, for a test to `play` one by one.
+    """Draw a sequence of `broker_events`, with its arguments, for a test to `play` one by one.
 
-    With several brokers, one at a time may be stopped; it is started again within the script.
+    With several brokers, the script may stop one at a time, and starts it again.
 
     Args:
-        max_size: how many events at most, without the starts.
-        nodes: how many brokers there are.
-        kinds: which of `KINDS`.
+        max_size: the most events, without the starts.
+        nodes: the number of brokers.
+        kinds: the kinds, among `KINDS`.
         options: see `broker_events`.
 
     Returns:
-        A strategy of them.
+        A strategy of lists of `BrokerEvent`.
 
     Example:
         >>> from hypothesis import find
@@ -211,7 +211,7 @@ def fault_scripts(  # noqa: D417 - Hypothesis gives `draw`
             continue
         event = draw(events)
         if stopped and event.name in ("move_leader", "move_coordinator") and event.arguments[-1] == stopped:
-            continue  # nobody leads from a broker that is down
+            continue  # a broker that is down leads nothing
         script.append(event)
     if stopped:
         script.append(BrokerEvent("start_node", (stopped,)))

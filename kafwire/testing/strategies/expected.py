@@ -1,4 +1,4 @@
-"""What is drawn with the bytes of batches: the records that they must decode to; and the values that fill them."""
+"""The records that drawn batches must decode to, and the values that fill them."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ gaps = st.integers(0, 2) | st.integers(0, 100_000_000)
 
 @dataclass(frozen=True)
 class ExpectedRecord:
-    """What a reader must see of one record.
+    """One record as a reader must see it.
 
     Args:
         offset: its offset.
@@ -46,10 +46,10 @@ class ExpectedRecord:
 
 @dataclass(frozen=True)
 class EncodedBatch:
-    """One batch as bytes, and what a reader must see of it. `record_batches` makes it.
+    """One batch as bytes, and its records as a reader must see them. `record_batches` makes it.
 
-    `records` may be empty and have holes in their offsets: compaction leaves both. A reader goes on at `last_offset` +
-    1. Of a control batch, `records` is the marker, which readers of data do not show. With `log_append_time` the
+    `records` may be empty and have gaps in their offsets: compaction leaves both. A reader goes on at `last_offset` +
+    1. The record of a control batch is the marker, which readers of data do not show. With `log_append_time` the
     timestamp of the records is the batch's `max_timestamp_ms`. In magic 0 and 1 there are no producers: -1.
 
     Example:
@@ -76,10 +76,10 @@ class EncodedBatch:
 
 @dataclass(frozen=True)
 class RecordsBlob:
-    """Batches one after the other, as a Fetch response and a log segment hold them. `records_blobs` makes it.
+    """Batches one after the other, as in a Fetch response and a log segment. `records_blobs` makes it.
 
-    `tail` is how many bytes at the end belong to an incomplete batch: brokers cut at a size. `records` are those of all
-    whole batches, control batches included, with rising offsets.
+    `tail` is the number of bytes at the end that belong to an incomplete batch: brokers cut at a size. `records` has
+    the records of all whole batches, control batches included, with rising offsets.
 
     Example:
         >>> from kafwire.testing.strategies import RecordsBlob, Wire

@@ -1,4 +1,4 @@
-"""Strategies of what is on a connection: frames, and both streams of a client and its broker, in pieces."""
+"""Strategies of the bytes on a connection: frames, and both streams of a client and its broker, in pieces."""
 
 import struct
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ _CORRELATION_IDS = st.integers(0, 100) | st.integers(-(1 << 31), (1 << 31) - 1)
 
 @dataclass(frozen=True)
 class Frame:
-    r"""A request or a response as it is on the wire, and its content. `frames` makes it.
+    r"""A request or a response as bytes on the wire, and its content. `frames` makes it.
 
-    `data` begins with the size prefix (4 bytes); `payload` is what follows it, header and body.
+    `data` begins with the size prefix (4 bytes); `payload` has the bytes after it, header and body.
 
     Example:
         >>> from kafwire.testing.strategies import Frame, Wire
@@ -46,10 +46,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class Connection:
-    """What one client sent and what it was answered: `responses[i]` answers `requests[i]`. `connections` makes it.
+    """The requests of one client and their responses: `responses[i]` belongs to `requests[i]`. `connections` makes it.
 
-    A Produce request with acks=0 has no answer, None. `sent` and `received` are the two streams, in the pieces in which
-    they arrived.
+    A Produce request with acks=0 has no response, so None. `sent` and `received` are the two streams, in the pieces in
+    which they arrived.
 
     Example:
         >>> from kafwire.testing.strategies import Connection
@@ -86,7 +86,7 @@ def frames(
         A strategy of `Frame`.
 
     Raises:
-        ValueError: `kind` is none of these.
+        ValueError: `kind` is another value.
 
     Example:
         >>> from hypothesis import given
@@ -144,9 +144,9 @@ def connections(
     unknown_tags: bool = True,
     records: SearchStrategy[Any] | None = None,
 ) -> SearchStrategy[Connection]:
-    """Draw a connection's requests, with rising correlation ids, and an answer in the right version to each.
+    """Draw a connection's requests, with rising correlation ids, and a response in the right version to each.
 
-    Answers come in the order of requests, as Kafka's do. Both streams come in pieces, cut anywhere.
+    Responses come in the order of requests, as in Kafka. Both streams come in pieces, cut anywhere.
 
     Args:
         names: names of APIs ("Metadata"); None: all.
@@ -193,7 +193,7 @@ def _connections(draw: DrawFn, names: Sequence[str] | None, max_requests: int, o
 
 
 def is_answered(request: Request[Response]) -> bool:
-    """Whether a broker answers this request: not a Produce with acks=0."""
+    """Return True if a broker responds to this request: to all but a Produce with acks=0."""
     return not (type(request).__name__ == "ProduceRequest" and getattr(request, "acks", 1) == 0)
 
 
@@ -229,7 +229,7 @@ def _request_frame(request: Versioned[Request[Response]], correlation_id: int, c
 def _response_frame(response: Versioned[Response], correlation_id: int) -> Frame:
     message, version = response
     cls = type(message)
-    # A client must be able to read an answer to ApiVersions before it knows what the broker speaks (KIP-511).
+    # A client decodes the response to ApiVersions before it knows the broker's versions (KIP-511).
     flexible = version >= cls.flexible_from and cls.api_key != API_VERSIONS_KEY
     data = _framed(encoded(ResponseHeader(correlation_id=correlation_id), 1 if flexible else 0), response.data)
     return Frame(data, message, version, correlation_id)

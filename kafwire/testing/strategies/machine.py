@@ -1,4 +1,4 @@
-"""A stateful test of the client's side of a connection: whatever frames requests and gives answers to whom they belong.
+"""A stateful test of the client's side of a connection: of code that frames requests and assigns responses to them.
 
     class Mine(ConnectionMachine):
         def connect(self) -> ConnectionAdapter:
@@ -6,8 +6,8 @@
 
     TestMine = Mine.TestCase             # pytest and unittest collect this
 
-Hypothesis plays the client's user on one side and a broker, honest or not, on the other. What comes of it is compared
-with a small model. `ConnectionAdapter` is what has to be written for the subject of the test.
+Hypothesis plays the client's user on one side and a broker, honest or not, on the other. The machine compares the
+results with a small model. Write a `ConnectionAdapter` for the client under test.
 """
 
 import enum
@@ -25,7 +25,7 @@ from kafwire.protocol.header import RequestHeader
 __all__ = ["ConnectionAdapter", "ConnectionMachine", "Fault"]
 
 _MAX_ID = (1 << 31) - 1
-# Around the sizes at which readers change from one buffer to another.
+# Sizes around those at which readers change from one buffer to another.
 _SIZES = st.integers(0, 20) | st.sampled_from([1_000, 4_096, 16_380, 16_384, 65_528, 65_536, 70_000])
 _ALL = 1 << 30
 _PATTERN = struct.pack(">20000I", *range(20_000))
@@ -33,7 +33,7 @@ _COUNTS = st.just(_ALL) | st.integers(1, 4) | st.sampled_from([5, 7, 8, 9, 12, 1
 
 
 class ConnectionAdapter(ABC):
-    """What `ConnectionMachine` drives: one connection that moves no bytes by itself. Subclass it for your client.
+    """A connection under `ConnectionMachine` that moves no bytes by itself. Subclass it for your client.
 
     Example:
         >>> from kafwire.testing.strategies import ConnectionAdapter
@@ -42,17 +42,17 @@ class ConnectionAdapter(ABC):
     """
 
     refusals: ClassVar[tuple[type[Exception], ...]] = (ProtocolError,)
-    """What `feed` raises for bytes that break the protocol; anything else is a failure."""
+    """The errors that `feed` raises for bytes that break the protocol; any other error is a failure."""
 
     @abstractmethod
     def queue(self, token: int, correlation_id: int, request: bytes, *, answered: bool) -> None:
         """Take a request to be sent: header and body, without the size prefix.
 
         Args:
-            token: names the request in `completions`.
+            token: identifies the request in `completions`.
             correlation_id: the id in the header.
             request: the bytes.
-            answered: False for a request that a broker does not answer: Produce with acks=0.
+            answered: False for a request without a response: Produce with acks=0.
         """
 
     @abstractmethod
@@ -70,7 +70,8 @@ class ConnectionAdapter(ABC):
     def feed(self, data: bytes) -> None:
         """Receive bytes.
 
-        A frame's size is judged by its four bytes, the correlation id once it is there or when the frame is complete.
+        An adapter checks a frame's size by its four bytes, and the correlation id once it has arrived, at the latest
+        when the frame is complete.
 
         Args:
             data: the bytes.
@@ -81,10 +82,10 @@ class ConnectionAdapter(ABC):
 
     @abstractmethod
     def completions(self) -> list[tuple[int, bytes | None]]:
-        """Return what has completed since the last call, in that order.
+        """Return the requests that have completed since the last call, in that order.
 
         Returns:
-            For each request its token, and the frame after its size prefix; None for a request that is not answered and
+            For each request its token, and the frame after its size prefix; None for a request without a response that
             was taken whole.
         """
 
@@ -98,7 +99,7 @@ class ConnectionAdapter(ABC):
 
 
 class Fault(enum.Enum):
-    """What a broken broker may send.
+    """The faults of a broken broker.
 
     Example:
         >>> from kafwire.testing.strategies import Fault
@@ -107,9 +108,9 @@ class Fault(enum.Enum):
     """
 
     UNKNOWN_ID = "an id that no request has had"
-    REPEATED_ID = "a second answer to a request"
-    LATER_ID = "the answer to a later request than the oldest one"
-    EARLY = "the answer to a request that has not left in full"
+    REPEATED_ID = "a second response to a request"
+    LATER_ID = "the response to a later request than the oldest one"
+    EARLY = "the response to a request that has not left in full"
     TOO_LARGE = "a frame above the limit"
     TOO_SMALL = "a frame that has no room for a correlation id, or of negative size"
 
@@ -122,7 +123,7 @@ class _Request(NamedTuple):
 
 
 class _Incoming(NamedTuple):
-    """One frame on its way to the client: whose answer it is, or else from how many of its bytes on it is refused."""
+    """One frame in transit to the client: the token of its request, or the byte counts that allow a refusal."""
 
     data: bytes
     token: int | None
@@ -133,11 +134,11 @@ class _Incoming(NamedTuple):
 class ConnectionMachine(RuleBasedStateMachine):
     """A stateful test of the client's side of a connection.
 
-    Requests are pipelined and answered in pieces of any size, and connections end anywhere. Answers may break the
-    protocol. Subclasses define `connect`, and may set `max_frame` (bytes after the size prefix, the largest that the
-    adapter takes) and `faults`, the kinds of broken answers to try: leave out those that your client does not promise
-    to refuse. A failure is an AssertionError that says what was expected. Hypothesis prints the fewest steps that lead
-    to it. Hypothesis makes it.
+    Requests are pipelined, their responses come in pieces of any size, and connections end anywhere. Responses may
+    break the protocol. Subclasses define `connect`, and may set `max_frame` (bytes after the size prefix, the largest
+    that the adapter takes) and `faults`, the kinds of broken responses to try: leave out those that your client does
+    not promise to refuse. A failure is an AssertionError with the expected value. Hypothesis prints the fewest steps
+    that lead to it. Hypothesis creates the machine.
 
     Example:
         >>> from kafwire.testing.strategies import ConnectionMachine, Fault
@@ -170,22 +171,22 @@ class ConnectionMachine(RuleBasedStateMachine):
 
     def _open(self) -> None:
         self._adapter = self.connect()
-        self._unsent: list[_Request] = []  # the first of them may be partly out
-        self._out = bytearray()  # what the adapter still has to give
-        self._owed: list[_Request] = []  # the broker has these and has not answered
-        self._waiting: list[_Request] = []  # sent, answered or not, and not completed
+        self._unsent: list[_Request] = []  # the first of them may be partly sent
+        self._out = bytearray()  # bytes that the adapter still has to send
+        self._owed: list[_Request] = []  # requests at the broker without a response yet
+        self._waiting: list[_Request] = []  # requests that were sent and have not completed
         self._incoming: list[_Incoming] = []
         self._into = 0  # bytes of the first of `_incoming` that were delivered
         self._completed: list[tuple[int, bytes | None]] = []
         self._answered_ids: list[int] = []
-        self._broken = False  # the broker has sent something bad
+        self._broken = False  # the broker has sent bytes that break the protocol
         self._refused = False
 
     # --- the client's user ---
 
     @initialize(first_id=st.integers(0, 3) | st.sampled_from([_MAX_ID - 1, _MAX_ID]))
     def number_from(self, first_id: int) -> None:
-        """Begin with this correlation id."""
+        """Start with this correlation id."""
         self._next_id = first_id
 
     @rule(size=_SIZES, answered=st.sampled_from([True, True, True, False]), skipped_ids=st.integers(0, 2))
@@ -205,7 +206,7 @@ class ConnectionMachine(RuleBasedStateMachine):
 
     @rule(sizes=st.lists(_SIZES, min_size=1, max_size=3))
     def send(self, sizes: list[int]) -> None:
-        """Queue requests with bodies of these sizes and let the adapter send all it has."""
+        """Queue requests with bodies of these sizes and let the adapter send all bytes."""
         for size in sizes:
             self.queue(size, answered=True, skipped_ids=0)
         while self._out and not self._refused:
@@ -233,7 +234,7 @@ class ConnectionMachine(RuleBasedStateMachine):
 
     @rule()
     def collect(self) -> None:
-        """Compare what has completed."""
+        """Compare the completed requests with the model."""
         found = self._adapter.completions()
         assert found == self._completed, f"completed: {_listed(found)}; expected: {_listed(self._completed)}"
         self._completed = []
@@ -241,7 +242,7 @@ class ConnectionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._refused or self._into)
     @rule()
     def reconnect(self) -> None:
-        """End the connection, after a refusal or in the middle of a frame, and begin another one."""
+        """End the connection, after a refusal or in the middle of a frame, and open another one."""
         self._end()
         self._open()
 
@@ -256,7 +257,7 @@ class ConnectionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._owed and not self._broken)
     @rule(sizes=st.lists(_SIZES, min_size=1, max_size=3))
     def answer(self, sizes: list[int]) -> None:
-        """Answer the oldest requests with bodies of these sizes; the answers are on their way."""
+        """Send responses to the oldest requests with bodies of these sizes; they are in transit then."""
         for size, request in zip(sizes, self._owed[: len(sizes)], strict=False):
             body = struct.pack(">i", request.correlation_id) + _body(size, ~request.token)
             self._incoming.append(_Incoming(struct.pack(">i", len(body)) + body, request.token))
@@ -266,7 +267,7 @@ class ConnectionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._incoming)
     @rule(counts=st.lists(_COUNTS, min_size=1, max_size=6))
     def deliver(self, counts: list[int]) -> None:
-        """Deliver what is on its way in pieces of at most so many bytes."""
+        """Deliver bytes in transit in pieces of at most these sizes."""
         for count in counts:
             if self._incoming:
                 self._deliver(count)
@@ -298,7 +299,7 @@ class ConnectionMachine(RuleBasedStateMachine):
     @precondition(lambda self: self._refused)
     @rule(data=st.binary(min_size=1, max_size=8))
     def deliver_to_the_broken(self, data: bytes) -> None:
-        """Deliver more after a refusal: that is refused too."""
+        """Deliver more bytes after a refusal: the adapter must refuse these too."""
         assert self._feed(data), f"feed({_shown(data)}) took bytes after it had refused some"
 
     def _feed(self, data: bytes) -> Exception | None:
@@ -311,7 +312,7 @@ class ConnectionMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self._broken and self._possible_faults())
     @rule(data=st.data(), size=st.just(0) | st.integers(0, 20), by=st.integers(0, 3))
     def break_rules(self, data: st.DataObject, size: int, by: int) -> None:
-        """Send something bad that is possible at this moment; the broker sends nothing after it."""
+        """Send bytes that break the protocol in a way that is possible now; the broker sends nothing after them."""
         fault = data.draw(st.none() | st.sampled_from(self._possible_faults()), "fault")
         if fault is None:
             return  # an honest broker
@@ -329,7 +330,7 @@ class ConnectionMachine(RuleBasedStateMachine):
             }[fault]()
             self._send_fault(4 + size, struct.pack(">i", wrong_id) + body, 8)
         if fault is Fault.EARLY:
-            self._deliver(_ALL)  # at once, while it is early
+            self._deliver(_ALL)  # at once, while the request has not left in full
 
     def _possible_faults(self) -> list[Fault]:
         impossible = set(Fault) - self.faults
@@ -348,7 +349,7 @@ class ConnectionMachine(RuleBasedStateMachine):
         self._broken = True
 
     def teardown(self) -> None:
-        """Send and deliver what is left, and compare it all, unless a step has failed."""
+        """Send and deliver the rest, and compare all, unless a step has failed."""
         if sys.exc_info()[1] is None:
             while self._out and not self._refused:
                 self.take(_ALL)
@@ -358,7 +359,7 @@ class ConnectionMachine(RuleBasedStateMachine):
 
 
 def _body(size: int, seed: int) -> bytes:
-    """Bytes by which a piece that is mixed up, shifted or repeated is seen."""
+    """Return bytes that show if a piece is mixed up, shifted or repeated."""
     start = seed % 251
     return _PATTERN[start : start + size]
 

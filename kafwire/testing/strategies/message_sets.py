@@ -1,7 +1,7 @@
-"""What came before batches: messages of magic 0 and 1, one by one or compressed together inside another message.
+"""The formats before record batches: messages of magic 0 and 1, single or compressed together in another message.
 
-Magic 0 holds absolute offsets and no timestamps. Magic 1 has timestamps (KIP-32), and inside a compressed message
-offsets that are relative to its own, which is that of the last one inside (KIP-31).
+Magic 0 has absolute offsets and no timestamps. Magic 1 has timestamps (KIP-32). Inside a compressed message of magic 1,
+offsets are relative; its own offset is that of the last message inside (KIP-31).
 """
 
 import struct
@@ -28,7 +28,7 @@ def draw_message_set(
     values: SearchStrategy[bytes | None],
     with_gaps: bool,
 ) -> EncodedBatch:
-    """Draw one message, or a compressed set of one or more. There is no zstd here."""
+    """Draw one message, or a compressed set of one or more. These formats have no zstd."""
     codec = draw(codecs.filter(lambda name: name != "zstd"))
     offsets, last = [0], 0
     if codec != "none":
@@ -39,7 +39,7 @@ def draw_message_set(
     append_time = magic == 1 and draw(st.booleans())
     now = draw(st.integers(0, 2_000_000_000_000)) if append_time else -1
     records, inside = [], Writer()
-    # Compaction may have taken the first ones: then relative offsets do not begin at zero.
+    # Compaction may have removed the first messages: then relative offsets do not start at zero.
     skipped = min(draw(gaps), base) if magic == 1 and with_gaps and codec != "none" else 0
     for i, delta in enumerate(offsets):
         written = draw(timestamps) if magic == 1 else -1
@@ -92,9 +92,9 @@ def _message(magic: int, offset: int, attributes: int, timestamp: int, key: byte
 
 
 def _with_old_checksum(frame: bytes) -> bytes:
-    """Return an lz4 frame with its header checksum as clients of that time made it: over the frame's magic number too.
+    """Return an lz4 frame with its header checksum as old clients computed it: over the frame's magic number too.
 
-    See KAFKA-3160. Readers of magic 0 take both.
+    See KAFKA-3160. Readers of magic 0 accept both.
     """
     end = 14 if frame[4] & 8 else 6
     return frame[:end] + bytes([_xxh32_short(frame[:end]) >> 8 & 255]) + frame[end + 1 :]

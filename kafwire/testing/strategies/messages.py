@@ -1,4 +1,4 @@
-"""Strategies of Kafka's messages: one of them, or any; in one version, or any."""
+"""Strategies of Kafka's messages: of one class, or of any; in one version, or in any."""
 
 import functools
 from collections.abc import Iterable
@@ -18,8 +18,8 @@ __all__ = ["Versioned", "api_messages", "message_class", "messages", "requests",
 M = TypeVar("M", bound=Message)
 _MOST_TAG = 2**31 - 2
 
-# A length of 127 takes one byte as a varint and 128 two; a compact length is one more than the length, and 16,383
-# is the first that needs three; those are rare, as they make slow tests slower. Longer still, few tests learn more.
+# A length of 127 takes one byte as a varint and 128 two. A compact length is one more than the length, and 16,383 is
+# the first that needs three bytes; it is rare, as it makes slow tests slower. Longer values find little more.
 _LONG = st.sampled_from([126, 127, 128, 300] * 4 + [16_383])
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8) | _LONG.map(lambda size: "x" * size)
 _BYTES = st.binary(max_size=8) | _LONG.map(bytes)
@@ -47,7 +47,7 @@ _SIMPLEST: dict[str, object] = {"bool": False, "float64": 0.0, "string": "", "by
 
 
 class Versioned(NamedTuple, Generic[M]):
-    r"""A message and a version that can carry it. It unpacks as such a pair.
+    r"""A message and a version that can carry it. It unpacks as a pair.
 
     Args:
         message: the message.
@@ -75,7 +75,7 @@ class _Options(NamedTuple):
 
 
 def message_class(cls_or_name: type[M] | str) -> type[M]:
-    """Return the class of a message given by itself or by Kafka's name; ValueError for a name that is none."""
+    """Return the class of a message, given the class or Kafka's name; ValueError for an unknown name."""
     if not isinstance(cls_or_name, str):
         return cls_or_name
     if cls_or_name not in MESSAGES:
@@ -300,12 +300,12 @@ def _versioned(cls: type[M], version: int, options: _Options) -> SearchStrategy[
 
 @functools.lru_cache(maxsize=8192)
 def _structs(cls: type[Struct], version: int, flexible: bool, options: _Options) -> SearchStrategy[Any]:
-    """Instances whose fields are those of `version`."""
+    """Return a strategy of instances whose fields are those of `version`."""
     fields: dict[str, SearchStrategy[Any]] = {
         field.name: _values(field, version, flexible, options) for field in cls.__fields__ if version in field.versions
     }
     if flexible and options.unknown_tags:
-        # Java refuses a tag that some other version knows; kafwire keeps it like any that nobody knows.
+        # Java refuses a tag that another version declares; kafwire keeps it like any unknown tag.
         taken = {field.tag for field in cls.__fields__}
         tags = st.integers(0, 127) | st.integers(0, _MOST_TAG)
         pairs = st.dictionaries(tags.filter(lambda tag: tag not in taken), st.binary(max_size=130), max_size=2)
@@ -315,7 +315,7 @@ def _structs(cls: type[Struct], version: int, flexible: bool, options: _Options)
 
 
 def _values(field: Field, version: int, flexible: bool, options: _Options) -> SearchStrategy[Any]:
-    """Values of a field, simplest first: the default."""
+    """Return a strategy of a field's values, simplest first: the default."""
     one: SearchStrategy[Any]
     if field.struct is not None:
         inner = options._replace(max_elements=min(options.max_elements, 2))
@@ -324,7 +324,7 @@ def _values(field: Field, version: int, flexible: bool, options: _Options) -> Se
         one = options.records if field.kind == "records" else _PLAIN[field.kind]
     if field.array:
         one = st.lists(one, max_size=options.max_elements)
-    # The simplest is what takes the fewest choices, so a default that is one of several stands by itself.
+    # Hypothesis shrinks to the fewest choices, so a default that is one of several values stands by itself.
     nullable = version in field.nullable
     if nullable and field.default is None and not field.fresh:
         return st.none() | one

@@ -1,4 +1,4 @@
-"""Damage: bytes made from valid ones by a few structured changes."""
+"""Damage: valid bytes with a few structured changes."""
 
 from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
@@ -20,7 +20,7 @@ _ODD_VARINTS = [b"\x80\x00", b"\x81\x80\x00", b"\xff" * 4 + b"\x1f", b"\xff" * 5
 
 @runtime_checkable
 class HasData(Protocol):
-    """What `mutated` takes besides bytes: something whose bytes are its `data`."""
+    """A value that `mutated` takes besides bytes: its bytes are its `data`."""
 
     @property
     def data(self) -> bytes:
@@ -45,18 +45,18 @@ class Mutated(bytes):
     changes: tuple[str, ...]
 
     def __new__(cls, data: bytes, origin: Any, changes: tuple[str, ...] = ()) -> Self:
-        """Take the bytes and where they come from."""
+        """Store the bytes, their origin and the changes."""
         made = super().__new__(cls, data)
         made.origin = origin
         made.changes = changes
         return made
 
     def __repr__(self) -> str:
-        """Return the bytes, what they were made from, and how."""
+        """Return a text with the bytes, their origin and the changes."""
         how = "; ".join(self.changes) or "unchanged"
         return f"Mutated({bytes(self)!r}, origin={self.origin!r}, changes: {how})"
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - nothing here holds itself
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: ARG002 - no value here contains itself
         with printer.group(4, "Mutated(", ")"):
             printer.breakable("")
             printer.text(f"{bytes(self)!r}, changes: {'; '.join(self.changes) or 'none'},")
@@ -72,8 +72,8 @@ def mutated(
 
     Changes are bits flipped, bytes cut off, removed, repeated or inserted, a piece of another drawn value in place of
     one, and wrong numbers: a length or count that is one off, zero, negative or huge, or a varint without an end. In a
-    `Wire`, which the strategies of this package draw, wrong numbers are put where the numbers are; in other bytes,
-    anywhere. Every other time the checksums of batches are corrected after the damage, so that it passes the check.
+    `Wire`, which the strategies of this package draw, wrong numbers replace the numbers at its places; in other bytes
+    they go anywhere. Half of the time, the checksums of batches are corrected after the damage, so that they pass.
 
     The simplest form of every change is "nothing", so a failing example shrinks to valid bytes with the least damage.
 
@@ -129,7 +129,7 @@ _CHANGES = ("lie", "flip", "cut", "remove", "insert", "repeat", "splice")
 
 
 class _Damage:
-    """Bytes under change. Each change returns what it did, in words."""
+    """Bytes under change. Each change returns a description of itself."""
 
     def __init__(self, draw: DrawFn, valid: bytes, others: SearchStrategy[bytes]) -> None:
         self.data = bytearray(valid)
@@ -141,7 +141,7 @@ class _Damage:
         return self._draw(st.integers(0, len(self.data)))
 
     def _replace(self, at: int, gone: int, new: bytes) -> None:
-        """Replace bytes, forget the places within them, and move those behind."""
+        """Replace bytes, forget the places within them, and move the later ones."""
         self.data[at : at + gone] = new
         self._places = [
             place._replace(offset=place.offset + len(new) - gone) if place.offset >= at + gone else place
@@ -243,7 +243,7 @@ def _written(value: int, form: str) -> bytes:
 
 
 def _read(data: bytes, form: str) -> int:
-    """Return the number that lies at the start of `data`; what is not there counts as zeros."""
+    """Return the number at the start of `data`; missing bytes count as zeros."""
     if form in _BITS:
         return int.from_bytes(data[: _BITS[form] // 8].ljust(_BITS[form] // 8, b"\0"), "big", signed=True)
     value = shift = 0

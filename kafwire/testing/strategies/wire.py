@@ -1,7 +1,7 @@
-"""Bytes that know where their lengths are: what `mutated` needs in order to lie well.
+"""Bytes with the positions of their lengths, which `mutated` replaces by wrong ones.
 
-`encoded` writes a message field by field, slowly and in plain sight, and notes each length and count on its way. It
-shares the declarations with kafwire's own encoder, and nothing else.
+`encoded` writes a message field by field, slowly and simply, and notes each length and count. It shares only the
+declarations with kafwire's own encoder.
 """
 
 import struct
@@ -31,10 +31,10 @@ class Place(NamedTuple):
 
     Args:
         offset: the position in bytes.
-        size: how many bytes it has.
-        form: how the number is written: int8, int16, int32, uvarint (unsigned; a compact length is the length plus one)
-            or varint (zigzag).
-        name: what it measures, for example `topics[0].name`.
+        size: its number of bytes.
+        form: the encoding of the number: int8, int16, int32, uvarint (unsigned; a compact length is the length plus
+            one) or varint (zigzag).
+        name: the measured field, for example `topics[0].name`.
 
     Example:
         >>> from kafwire.testing.strategies import Place
@@ -66,7 +66,7 @@ class Wire(bytes):
     repair: Repair | None
 
     def __new__(cls, data: bytes, places: Iterable[Place] = (), repair: Repair | None = None) -> Self:
-        """Take bytes and what is known of them."""
+        """Store the bytes and their places."""
         made = super().__new__(cls, data)
         made.places = tuple(places)
         made.repair = repair
@@ -89,7 +89,7 @@ def varint(value: int) -> bytes:
 
 
 class Writer:
-    """Bytes in the making, and the places noted so far."""
+    """Bytes under construction, and the places noted so far."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -101,7 +101,7 @@ class Writer:
         self.data += written
 
     def add(self, part: bytes, prefix: str = "") -> None:
-        """Append bytes, with their places if they know them; `prefix` goes before the names of those."""
+        """Append bytes, with their places if it is a `Wire`; `prefix` goes before the names of these."""
         if isinstance(part, Wire):
             here = len(self.data)
             self.places += [
@@ -110,7 +110,7 @@ class Writer:
         self.data += part
 
     def wire(self, repair: Repair | None = None) -> Wire:
-        """Return what has been written."""
+        """Return the bytes and places so far."""
         return Wire(bytes(self.data), self.places, repair)
 
     def length(self, name: str, size: int, compact: bool, form: str) -> None:
@@ -203,7 +203,7 @@ def _value(writer: Writer, field: Field, value: Any, version: int, flexible: boo
 
 
 def with_right_checksums(data: bytes) -> bytes:
-    """Return the same record batches with the checksum of each that is whole put right, whatever its magic."""
+    """Return the same record batches with the checksum of each whole one corrected, of any magic."""
     out = bytearray(data)
     at = 0
     while at + 17 <= len(out):

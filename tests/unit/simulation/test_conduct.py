@@ -90,7 +90,7 @@ def test_five_batches_are_in_flight_at_most(client: Client) -> None:
         client.produce(first)
     assert not client.wrong
     client.produce(6)
-    assert "the fifth before it" in client.wrong[0]
+    assert "the fifth batch before it" in client.wrong[0]
 
 
 def test_the_window_counts_from_the_oldest_batch_that_is_open(client: Client) -> None:
@@ -103,7 +103,7 @@ def test_the_window_counts_from_the_oldest_batch_that_is_open(client: Client) ->
     client.produce(1)
     assert not client.wrong
     client.produce(6)
-    assert "the fifth before it" in client.wrong[0]
+    assert "the fifth batch before it" in client.wrong[0]
 
 
 def test_a_batch_does_not_overtake_one_that_waits(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common: checks of resources, and who changes them."""
+"""The common part of AlterConfigs and IncrementalAlterConfigs: checks of resources, and the choice of their store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def alter_resources(
     state: ClusterState, request: Request, kind: Any, changes_of: Callable[[Any], list[Change]], *, replace: bool
 ) -> list[Any]:
-    """Change each resource that may be changed as asked for; the answers, in the request's order."""
+    """Change each resource that may be changed; return the results in the request's order."""
     resources = request.message.resources
     times = Counter((each.resource_type, each.resource_name) for each in resources)
     results = []

@@ -1,4 +1,4 @@
-"""Error codes for each partition of an answer, in Kafka's order: a topic that is asked for twice is in it once."""
+"""Error codes for the partitions of a response, in Kafka's order: a topic that a request repeats is in it once."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class PartitionAnswers:
         self._found: dict[tuple[str, uuid.UUID | None], tuple[Any, list[Any]]] = {}
 
     def add(self, topic: Any, partition: int, code: int) -> None:
-        """One more. `topic` is the request's, with a name or an id."""
+        """Add a partition. `topic` is the request's, with a name or an id."""
         self.begin(topic).append(self._kind(partition_index=partition, error_code=code))
 
     def begin(self, topic: Any) -> list[Any]:
-        """Have a topic in the answer. Returns its partitions."""
+        """Add a topic to the response. Return its partitions."""
         return self._found.setdefault((topic.name, getattr(topic, "topic_id", None)), (topic, []))[1]
 
     def __iter__(self) -> Iterator[tuple[Any, list[Any]]]:
-        """The request's topics, and the answers for their partitions."""
+        """Iterate over the request's topics and their partitions' results."""
         return iter(self._found.values())

@@ -1,4 +1,4 @@
-"""What requests of share groups' members have in common: checks of ids, and of acknowledgements before they count."""
+"""The common part of requests of share group members: checks of ids, and of acknowledgements before they count."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 LONGEST_ID = 36  # characters of a UUID
 NOT_EMPTY = "The group is not empty."
 NOT_HERE = "This server does not host this topic-partition."
-Result = tuple[int, str | None]  # an error code, 0 for none, and what is said of it
+Result = tuple[int, str | None]  # an error code, 0 for none, and its message
 
 
 def check_member_id(member_id: str | None) -> None:
-    """Refuse what cannot be the id of a member."""
+    """Refuse an invalid member id."""
     if not member_id or len(member_id) > LONGEST_ID:
         raise Refusal(ErrorCode.INVALID_REQUEST, None)
 
@@ -36,16 +36,16 @@ def check_member(message: Any) -> None:
 
 
 def places_of(message: Any) -> Iterator[tuple[Place, Any]]:
-    """The partitions that a request names, and what it says of each."""
+    """Yield the partitions that a request names, and its data for each."""
     for topic in message.topics:
         for each in topic.partitions:
             yield (topic.topic_id, each.partition_index), each
 
 
 def acknowledged(state: ClusterState, request: Request) -> Mapping[Place, Result]:
-    """Do what a request's acknowledgements say. Returns what is to be answered of each partition that it names.
+    """Apply a request's acknowledgements. Return the result of each partition that the request names.
 
-    As in Kafka, where nothing could be acknowledged, nothing is said of partitions that have no acknowledgements.
+    As in Kafka, a response in which no acknowledgement could be applied leaves out partitions without acknowledgements.
     """
     results: dict[Place, Result] = {}
     silent, has_said = set(), False
@@ -65,7 +65,7 @@ def acknowledged(state: ClusterState, request: Request) -> Mapping[Place, Result
 
 
 def _checked(request: Request, batches: Sequence[Any]) -> list[Acknowledgement]:
-    """Acknowledgements in order, of types that there are."""
+    """Return the acknowledgements, after a check that they are in order and have known types."""
     end, found = -1, []
     for each in batches:
         types, count = each.acknowledge_types, each.last_offset - each.first_offset + 1
@@ -85,7 +85,7 @@ def _checked(request: Request, batches: Sequence[Any]) -> list[Acknowledgement]:
 
 
 def _check_place(state: ClusterState, request: Request, place: Place) -> None:
-    """Refuse what there is not, or what the client may not read."""
+    """Refuse a partition that does not exist, or that the client may not read."""
     topic = state.topics.by_id.get(place[0])
     if topic is None:
         raise Refusal(ErrorCode.UNKNOWN_TOPIC_ID, None)

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (25): a group's offsets into a transaction. See KIP-98, KIP-447."""
+"""AddOffsetsToTxn (25): adds a group's offsets to a transaction. See KIP-98, KIP-447."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEW_ERROR = 2  # from here on clients understand PRODUCER_FENCED
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Add the partition that has the group's offsets."""
+    """Add the partition of `__consumer_offsets` that has the group's offsets."""
     message = request.message
     transactions: Transactions = state.part(Transactions)
     offsets: OffsetStore = state.part(OffsetStore)

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn (24): partitions into a transaction. See KIP-98; from version 4 on it is for brokers (KIP-890)."""
+"""AddPartitionsToTxn (24): adds partitions to a transaction. See KIP-98; from version 4 on for brokers (KIP-890)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafwire.testing.broker.transactions.transactions import Transactions
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-BATCHED = 4  # from here on several transactions, of which some are only verified
+BATCHED = 4  # from here on several transactions, some of which are only verified
 NEW_ERROR = 2  # from here on clients understand PRODUCER_FENCED
 
 
@@ -49,7 +49,7 @@ def _add(
     *,
     verify_only: bool = False,
 ) -> dict[Place, int]:
-    """An error code for each partition."""
+    """Return an error code for each partition."""
     transactions: Transactions = state.part(Transactions)
     places = [(topic.name, index) for topic in topics for index in topic.partitions]
     failed = {place: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for place in places if state.topics.partition(*place) is None}
@@ -69,7 +69,7 @@ def _add(
 
 def _results(topics: Sequence[Any], codes: Mapping[Place, int]) -> list[Any]:
     response = protocol.AddPartitionsToTxnResponse
-    # A topic without partitions is told of, but not where partitions are looked at one by one.
+    # A topic without partitions is in the response, but not where partitions have errors of their own.
     is_refused = not {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED}.isdisjoint(
         codes.values()
     )

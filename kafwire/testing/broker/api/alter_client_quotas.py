@@ -24,7 +24,7 @@ _LARGEST["connection_creation_rate"] = ("an INT", _LARGEST_INT)
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Change the quotas of each entity that is named once, if all of its changes are right."""
+    """Change the quotas of each entity that the request names once, if all of its changes are valid."""
     response, message = protocol.AlterClientQuotasResponse, request.message
     quotas: Quotas = state.part(Quotas)
     results: dict[Entity, Any] = {}
@@ -49,7 +49,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def sorted_names(names: Mapping[str, str | None]) -> list[tuple[str, str | None]]:
-    """An entity's types and names, in a fixed order."""
+    """Return an entity's types and names, in a fixed order."""
     return sorted(names.items(), key=lambda each: each[0])
 
 
@@ -70,7 +70,7 @@ def _problem(names: Mapping[str, str | None], ops: list[Any]) -> str | None:
 
 
 def _is_address(name: str | None) -> bool:
-    """Whether it is an address; names of hosts are not resolved here."""
+    """True if `name` is an address or None; host names are not resolved."""
     try:
         return name is None or bool(ipaddress.ip_address(name))
     except ValueError:

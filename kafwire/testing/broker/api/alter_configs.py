@@ -1,4 +1,4 @@
-"""AlterConfigs (33): replace all options of topics and brokers. See KIP-133; KIP-339 has what came after it."""
+"""AlterConfigs (33): replaces all options of topics and brokers. See KIP-133; KIP-339 has its successor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Have each resource with the options of the request, and no others."""
+    """Give each resource the options of the request, and no others."""
     response = protocol.AlterConfigsResponse
     kind = response.AlterConfigsResourceResponse
     return response(responses=alter_resources(state, request, kind, _changes, replace=True))

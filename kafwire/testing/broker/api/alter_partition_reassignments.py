@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (45): move replicas to other brokers, or call a move off. See KIP-455, KIP-860."""
+"""AlterPartitionReassignments (45): moves replicas to other brokers, or cancels a move. See KIP-455, KIP-860."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
                 part.error_code, part.error_message = problem
             parts.append(part)
         topics.append(response.ReassignableTopicResponse(name=asked.name, partitions=parts))
-    # A broker answers for an empty request itself, with the default.
+    # For an empty request the broker itself makes the response, with the default.
     return response(allow_replication_factor_change=allow or not topics, error_message=None, responses=topics)
 
 

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (91): a share group without members is to begin elsewhere. See KIP-932."""
+"""AlterShareGroupOffsets (91): moves the start offsets of a share group without members. See KIP-932."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Move the start of each partition. A group that is not there is made."""
+    """Move the start of each partition. A missing group is created."""
     message, response = request.message, protocol.AlterShareGroupOffsetsResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
     if not state.features.get("share.version"):

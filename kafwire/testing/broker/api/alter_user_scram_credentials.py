@@ -23,7 +23,7 @@ _TWICE: Problem = (ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be al
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Do what is right for each user that is named once, and say what is wrong with the others."""
+    """Apply the valid changes of users that the request names once; return the problems of the others."""
     response, message = protocol.AlterUserScramCredentialsResponse, request.message
     credentials: Credentials = state.part(Credentials)
     problems: dict[str, Problem] = {}

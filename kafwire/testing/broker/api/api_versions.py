@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-NAMES_NODE = 5  # from this version on clients name the cluster and the node that they mean to reach
+NAMES_NODE = 5  # from this version on, clients name the cluster and the node of their target
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer with all APIs that have a file."""
+    """Return all APIs that have a file."""
     response = protocol.ApiVersionsResponse
     message = request.message
-    if request.version < 0:  # one that is not known here: it is told which are
+    if request.version < 0:  # an unknown version of ApiVersions: the response has the known ones
         low, high = dispatch.served()[type(message).api_key].versions
         known = response.ApiVersion(api_key=type(message).api_key, min_version=low, max_version=high)
         return response(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[known])
@@ -39,7 +39,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     keys = [
         response.ApiVersion(
             api_key=key,
-            # As Kafka does for librdkafka's sake, which compresses only for brokers with Produce 0 (KAFKA-18659).
+            # Kafka advertises Produce 0 for librdkafka, which compresses only for brokers with it (KAFKA-18659).
             min_version=own.get(its.name, (0 if its.name == "Produce" else its.versions[0], 0))[0],
             max_version=own.get(its.name, its.versions)[1],
         )
@@ -53,7 +53,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     supported = [
         response.SupportedFeatureKey(name=name, min_version=low, max_version=high)
         for name, (low, high) in state.supported_features.items()
-        # Readers of versions up to 3 do not take a least version of 0 (KAFKA-17011).
+        # Clients of versions up to 3 reject a least version of 0 (KAFKA-17011).
         if low > 0 or request.version >= 4
     ]
     return response(
@@ -65,7 +65,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def _is_for_another(state: ClusterState, request: Request) -> bool:
-    """Whether the client means another broker. Brokers compare nothing before a login."""
+    """True if the client means another broker. A broker does not compare before the login."""
     message = request.message
     if message.cluster_id is None or not request.connection.is_ready:
         return False

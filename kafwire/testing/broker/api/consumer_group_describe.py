@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (69): groups of the consumer protocol, and their members. See KIP-848, KIP-1099.
 
-A client that looks for groups of both kinds asks this first, and asks with DescribeGroups for what is not found.
+A client that looks for groups of both types sends this first, and DescribeGroups for groups that are not found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.groups.consumer_group import ConsumerGroup
     from kafwire.testing.broker.state import ClusterState
 
-CLASSIC, CONSUMER = 0, 1  # the types of members, by the protocol that they speak
+CLASSIC, CONSUMER = 0, 1  # the types of members, by their protocol
 
 
 def handle(state: ClusterState, request: Request) -> Answer:

@@ -20,7 +20,7 @@ LEAVES = -1
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer at once: nobody waits for others."""
+    """Respond at once: no heartbeat waits for another member."""
     response = protocol.ConsumerGroupHeartbeatResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
     if not state.features.get("group.version"):
@@ -63,7 +63,7 @@ def _check(state: ClusterState, request: Request) -> None:
 
 
 def _check_first(message: protocol.ConsumerGroupHeartbeatRequest) -> None:
-    """Who joins has to say all."""
+    """Refuse a first heartbeat that is not complete."""
     if message.rebalance_timeout_ms == -1:
         raise Refusal(ErrorCode.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
     if message.topic_partitions is None or message.topic_partitions:

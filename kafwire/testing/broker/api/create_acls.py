@@ -1,4 +1,4 @@
-"""CreateAcls (30): add ACL bindings. See KIP-140, KIP-290."""
+"""CreateAcls (30): adds ACL bindings. See KIP-140, KIP-290."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ NOT_ENABLED = "No Authorizer is configured."
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Add each binding that is right; one that is there already is added, too."""
+    """Add each valid binding; an existing one gets no error."""
     result = protocol.CreateAclsResponse.AclCreationResult
     creations = request.message.creations
     if not state.authorizer.is_enabled:
         refused = [result(error_code=ErrorCode.SECURITY_DISABLED, error_message=NOT_ENABLED) for _ in creations]
         return protocol.CreateAclsResponse(results=refused)
     if any(_is_for_filters(asked) for asked in creations):
-        # Kafka does not expect it: it adds none of them, and says nothing about it.
+        # Kafka does not expect such a binding: it adds none of them, without an error message.
         refused = [result(error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=None) for _ in creations]
         return protocol.CreateAclsResponse(results=refused)
     results = []
@@ -38,7 +38,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def _is_for_filters(asked: Any) -> bool:
-    """Whether a binding has a value that is for filters only, or is none."""
+    """True if a binding has an unknown value, or one that is for filters only."""
     return (
         asked.resource_type not in list(ResourceType)
         or asked.resource_pattern_type not in list(PatternType)
@@ -48,7 +48,7 @@ def _is_for_filters(asked: Any) -> bool:
 
 
 def _problem(asked: Any) -> str:
-    """What is wrong with a binding, in words; "": nothing."""
+    """Return the problem of a binding, or ""."""
     if asked.resource_type == ResourceType.CLUSTER and asked.resource_name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if not asked.resource_name:

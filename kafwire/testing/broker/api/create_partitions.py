@@ -1,4 +1,4 @@
-"""CreatePartitions (37): make a topic grow. See KIP-195."""
+"""CreatePartitions (37): adds partitions to topics. See KIP-195."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 
-MOST = 10_000  # records that a controller writes for a request
+MOST = 10_000  # records that a controller writes for one request
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Add partitions to each topic that may have them."""
+    """Add partitions to each topic that may grow."""
     response, message = protocol.CreatePartitionsResponse, request.message
     times = Counter(topic.name for topic in message.topics)
     results = [
@@ -55,7 +55,7 @@ def _problem(state: ClusterState, asked: Any) -> tuple[ErrorCode, str | None] | 
         return ErrorCode.INVALID_PARTITIONS, (
             f"The topic {asked.name} currently has {count} partition(s); {asked.count} would not be an increase."
         )
-    if asked.count - count > MOST:  # before as many are made: the controller's list of records is full
+    if asked.count - count > MOST:  # a check before any partition is created: the controller's list of records is full
         return ErrorCode.UNKNOWN_SERVER_ERROR, None
     factor = len(topic.partitions[0].replicas)
     if asked.assignments is None:

@@ -1,4 +1,4 @@
-"""CreateTopics (19): make topics. See KIP-4, KIP-464 (defaults), KIP-525 (configuration in the answer)."""
+"""CreateTopics (19): creates topics. See KIP-4, KIP-464 (defaults), KIP-525 (configuration in the response)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 RESERVED = "__cluster_metadata"
-MOST = 10_000  # partitions in a request, and records that a controller writes for one
+MOST = 10_000  # partitions in a request, and records that a controller writes for it
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Make each topic that may be made; what is named twice has one answer, behind the others."""
+    """Create each topic that may be created; a name that the request repeats has one result, after the others."""
     response, message = protocol.CreateTopicsResponse, request.message
     times = Counter(topic.name for topic in message.topics)
     once = [topic for topic in message.topics if times[topic.name] == 1]
@@ -64,7 +64,7 @@ def _size_problem(state: ClusterState, topics: list[Any]) -> Problem | None:
 
 
 def create(state: ClusterState, asked: Any, *, validate_only: bool) -> Any:
-    """Make a topic, if it may be made. Returns its part of the response."""
+    """Create a topic, if it may be created. Return its part of the response."""
     result = protocol.CreateTopicsResponse.CreatableTopicResult(name=asked.name, error_message=None)
     problem = _name_problem(state, asked.name) or _config_problem(state, asked) or _placement_problem(state, asked)
     if problem is not None:
@@ -96,7 +96,7 @@ def _describe(state: ClusterState, configs: dict[str, str]) -> list[Any]:
     found = []
     for name in sorted(TOPIC_CONFIGS):
         value, places = store.of_topic(configs, name)
-        value = configs.get(name, value)  # here Kafka shows it as it was given, with its spaces
+        value = configs.get(name, value)  # here Kafka shows the value as given, with its spaces
         found.append(kind(name=name, value=value, config_source=places[0].source if places else Source.DEFAULT))
     return found
 

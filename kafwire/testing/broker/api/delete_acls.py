@@ -1,4 +1,4 @@
-"""DeleteAcls (31): remove the ACL bindings that pass filters. See KIP-140, KIP-290."""
+"""DeleteAcls (31): removes the ACL bindings that match filters. See KIP-140, KIP-290."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Remove them, and say for each filter which they were; one may pass several filters."""
+    """Remove the bindings, and return those of each filter; one may match several filters."""
     response = protocol.DeleteAclsResponse
     result = response.DeleteAclsFilterResult
     if not state.authorizer.is_enabled:

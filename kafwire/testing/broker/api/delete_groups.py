@@ -1,4 +1,4 @@
-"""DeleteGroups (42): groups without members, with their offsets. See KIP-229."""
+"""DeleteGroups (42): deletes groups without members, with their offsets. See KIP-229."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DeleteRecords (21): have partitions begin at an offset. See KIP-107."""
+"""DeleteRecords (21): deletes the records of partitions before an offset. See KIP-107."""
 
 from __future__ import annotations
 

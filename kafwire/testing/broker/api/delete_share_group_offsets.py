@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (92): a share group without members forgets topics. See KIP-932."""
+"""DeleteShareGroupOffsets (92): deletes the offsets of topics of a share group without members. See KIP-932."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Forget each topic. Those with an error come first, as in Kafka."""
+    """Delete the offsets of each topic. Topics with an error come first, as in Kafka."""
     message, response = request.message, protocol.DeleteShareGroupOffsetsResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
     states: ShareStates = state.part(ShareStates)

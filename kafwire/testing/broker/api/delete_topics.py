@@ -1,4 +1,4 @@
-"""DeleteTopics (20): delete topics by their names, or by their ids. See KIP-4, KIP-516."""
+"""DeleteTopics (20): deletes topics by their names, or by their ids. See KIP-4, KIP-516."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNKNOWN_ID = "This server does not host this topic ID."
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Delete what is named once and is there."""
+    """Delete each existing topic that the request names once."""
     message = request.message
     asked = _asked(request)
     if not state.config_is("delete.topic.enable"):

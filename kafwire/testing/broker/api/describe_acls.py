@@ -1,4 +1,4 @@
-"""DescribeAcls (29): the ACL bindings that pass a filter, by resource. See KIP-140, KIP-290."""
+"""DescribeAcls (29): the ACL bindings that match a filter, by resource. See KIP-140, KIP-290."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer with all bindings that pass."""
+    """Return all bindings that match the filter."""
     response = protocol.DescribeAclsResponse
     if not state.authorizer.is_enabled:
         text = "No Authorizer is configured on the broker"
@@ -35,7 +35,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def filter_of(asked: Any) -> AclFilter:
-    """The filter of a request, or one of several."""
+    """Return the filter of a request, or one of several."""
     return AclFilter(
         asked.resource_type_filter,
         asked.resource_name_filter,

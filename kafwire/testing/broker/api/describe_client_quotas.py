@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (48): quotas of the entities that a filter means. See KIP-546."""
+"""DescribeClientQuotas (48): quotas of the entities that match a filter. See KIP-546."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer with the entities that have all components."""
+    """Return the entities that match all components."""
     response, message = protocol.DescribeClientQuotasResponse, request.message
     problem = _problem(message.components)
     if problem is not None:

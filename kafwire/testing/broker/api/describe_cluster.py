@@ -1,4 +1,4 @@
-"""DescribeCluster (60): the brokers, and which of them is the controller. See KIP-700, KIP-919, KIP-1073."""
+"""DescribeCluster (60): the brokers, and the controller among them. See KIP-700, KIP-919, KIP-1073."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer with the brokers that are up, or with all."""
+    """Return the running brokers, or all brokers."""
     response, message = protocol.DescribeClusterResponse, request.message
     if message.endpoint_type == CONTROLLERS:
         return response(

@@ -1,4 +1,4 @@
-"""DescribeConfigs (32): options of topics and brokers, and where they come from. See KIP-133, KIP-226, KIP-569."""
+"""DescribeConfigs (32): options of topics and brokers, and their sources. See KIP-133, KIP-226, KIP-569."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TYPES = {UNKNOWN: 0, BOOLEAN: 1, STRING: 2, INT: 3, SHORT: 4, LONG: 5, DOUBLE: 
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer for each resource."""
+    """Return the options of each resource."""
     response = protocol.DescribeConfigsResponse
     results = []
     for asked in request.message.resources:
@@ -91,7 +91,7 @@ def _describe(state: ClusterState, request: Request, asked: Any) -> list[Any]:
 
 
 def _own(state: ClusterState, number: int) -> dict[str, list[Synonym]]:
-    """Options that say which broker it is, and where."""
+    """Return the options with the broker's id and addresses."""
     node = state.nodes[number]
     addresses = ",".join(f"{name}://{host_and_port(*place)}" for name, place in node.addresses.items())
     given = {"node.id": f"{number}", "broker.id": f"{number}", "process.roles": "broker,controller"}
@@ -107,12 +107,12 @@ def _own(state: ClusterState, number: int) -> dict[str, list[Synonym]]:
 
 
 def _value(name: str, places: list[Synonym]) -> str | None:
-    """The value; None where only another option that holds in its place has one."""
+    """Return the value; None if only another option, which holds in its place, has one."""
     return places[0].value if places and places[0].name == name else None
 
 
 def _described(name: str) -> ConfigDef:
-    """A broker's option; one that Kafka does not know, as those of its authorizer, is of no type, and hidden."""
+    """Return a broker's option; an unknown one, or one of the authorizer, has no type and a hidden value."""
     known = DESCRIBED_CONFIGS.get(name)
     return ConfigDef(name, UNKNOWN, "", "") if known is None or name in OF_AUTHORIZER else known
 

@@ -13,7 +13,7 @@ from kafwire.testing.broker.request import Answer, Request
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-NOT_FOUND = 6  # from here on a group that is not there has an error code
+NOT_FOUND = 6  # from here on a missing group has an error code
 
 
 def handle(state: ClusterState, request: Request) -> Answer:

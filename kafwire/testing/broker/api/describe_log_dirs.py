@@ -1,4 +1,4 @@
-"""DescribeLogDirs (35): how large a broker's replicas are. See KIP-113, KIP-827."""
+"""DescribeLogDirs (35): sizes of a broker's replicas. See KIP-113, KIP-827."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer for the one directory that a broker has, or for the memory that stands for it."""
+    """Return the sizes in the broker's one directory, or in the memory that replaces it."""
     response, asked = protocol.DescribeLogDirsResponse, request.message.topics
     wanted = None if asked is None else {(each.topic, index) for each in asked for index in each.partitions}
     if not state.replication.can_lead(request.node):

@@ -1,4 +1,4 @@
-"""DescribeProducers (61): which producers a partition's leader remembers. See KIP-664."""
+"""DescribeProducers (61): the producers that a partition's leader remembers. See KIP-664."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Describe those of each partition."""
+    """Return the producers of each partition."""
     response = protocol.DescribeProducersResponse
     topics = []
     for asked in request.message.topics:

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets (90): how far share groups have come. See KIP-932, KIP-1226 (lag)."""
+"""DescribeShareGroupOffsets (90): start offsets and lags of share groups. See KIP-932, KIP-1226 (lag)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Describe each group. None as the topics are all those that the group may read."""
+    """Describe each group. Topics of None are all topics that the client may describe."""
     response = protocol.DescribeShareGroupOffsetsResponse
     return response(groups=[_group(state, request, asked) for asked in request.message.groups])
 
@@ -42,7 +42,7 @@ def _group(state: ClusterState, request: Request, asked: Any) -> Any:
         named = [(topic.topic_name, topic.partitions) for topic in asked.topics]
         known_names = [each for each in named if each[0] in state.topics.by_name and _may_see(state, request, each[0])]
         if known_names and not (asked.group_id and all(indexes for _, indexes in known_names)):
-            group.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka, which does not look at such requests
+            group.error_code = ErrorCode.UNKNOWN_SERVER_ERROR  # as in Kafka, which does not check such requests
             return group
     group.topics = [_topic(state, request, asked.group_id, name, indexes) for name, indexes in named]
     return group

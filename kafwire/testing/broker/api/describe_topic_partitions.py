@@ -19,7 +19,7 @@ MOST = 2000  # max.request.partition.size.limit
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer with a page. What a client may not describe stands behind it, if it is named."""
+    """Return a page. Requested topics that the client may not describe come after it."""
     response, message = protocol.DescribeTopicPartitionsResponse, request.message
     cursor = message.cursor
     begin = "" if cursor is None else cursor.topic_name
@@ -54,7 +54,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def _describe(state: ClusterState, request: Request, name: str, first: int, left: int) -> tuple[Any, int | None]:
-    """A topic from a partition on, and the partition where the next page begins."""
+    """Return a topic from a partition on, and the partition where the next page begins."""
     found = protocol.DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic(name=name)
     found.topic_authorized_operations = operations(state, request, ResourceType.TOPIC, name)
     topic = state.topics.find(name)

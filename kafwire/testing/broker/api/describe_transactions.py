@@ -1,4 +1,4 @@
-"""DescribeTransactions (65): what transactional ids are at. See KIP-664."""
+"""DescribeTransactions (65): the states of transactional ids. See KIP-664."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Describe each of the ids."""
+    """Return the state of each transactional id."""
     response = protocol.DescribeTransactionsResponse
     return response(transaction_states=[_describe(state, request, each) for each in request.message.transactional_ids])
 

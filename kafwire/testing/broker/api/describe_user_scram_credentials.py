@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (50): which SCRAM credentials users have, without their secrets. See KIP-554."""
+"""DescribeUserScramCredentials (50): users' SCRAM credentials, without their secrets. See KIP-554."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer for the users that are named, or for all."""
+    """Return the credentials of the named users, or of all."""
     credentials: Credentials = state.part(Credentials)
     names = [user.name for user in request.message.users or ()]
     results = [_describe(credentials, name, names.count(name)) for name in dict.fromkeys(names)]

@@ -1,4 +1,4 @@
-"""ElectLeaders (43): have the preferred replica lead, or any that is up. See KIP-183, KIP-460."""
+"""ElectLeaders (43): makes the preferred replica the leader, or any running one. See KIP-183, KIP-460."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Problem = tuple[ErrorCode, str | None]
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Elect where it is needed; where all partitions are meant, the others are not in the answer."""
+    """Elect leaders where needed; if the request means all partitions, the response leaves out the others."""
     response, message = protocol.ElectLeadersResponse, request.message
     asked = message.topic_partitions
     wanted = (
@@ -83,6 +83,6 @@ def _elect(state: ClusterState, kind: int, name: str, index: int) -> Problem | N
 
 
 def _lead(partition: Partition, node: int) -> None:
-    """Change the leader in order: no record is lost, since those in sync get all before."""
+    """Change the leader cleanly: no record is lost, since the new leader gets all records first."""
     partition.replicate(node)
     partition.lead(node)

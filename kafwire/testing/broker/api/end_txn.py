@@ -1,4 +1,4 @@
-"""EndTxn (26): a transaction is committed or aborted. See KIP-98, and KIP-890: with version 5 comes the next epoch."""
+"""EndTxn (26): commits or aborts a transaction. See KIP-98, and KIP-890: version 5 returns the next epoch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WITH_EPOCH = 5
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Decide; markers follow."""
+    """Decide the transaction; markers follow."""
     message = request.message
     transactions: Transactions = state.part(Transactions)
     identity = NOBODY

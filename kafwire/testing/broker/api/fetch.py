@@ -1,7 +1,7 @@
 """Fetch (1): records of partitions. See KIP-227 (sessions), KIP-320 and KIP-595 (truncation), KIP-392, KIP-951.
 
-A request waits for `min_bytes` until `max_wait_ms` have passed; errors do not wait. Followers serve what they have, and
-leaders send readers to the follower in their rack.
+A request waits for `min_bytes` until `max_wait_ms` have passed; errors do not wait. Followers serve their part of the
+log, and leaders send readers to the follower in their rack.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 BY_ID = 13
 COMMITTED = 1
 
-# A partition as a broker knows it: its topic by name or by id, and its number.
+# A partition as a request names it: its topic by name or by id, and its number.
 Key = tuple[str, uuid.UUID, int]
 Asked = Any  # FetchRequest.FetchPartition
 
@@ -41,7 +41,7 @@ class FetchSessions:
         self._ids = itertools.count(1)
 
     def of(self, node: int) -> SessionBroker[Key, Asked]:
-        """The sessions that `node` keeps; clear its `sessions` to let it forget them."""
+        """Return the fetch sessions that `node` keeps; clear its `sessions` to make the broker forget them."""
         if node not in self._brokers:
             self._brokers[node] = SessionBroker(slots=self.slots, ids=self._ids)
         return self._brokers[node]
@@ -49,11 +49,11 @@ class FetchSessions:
 
 @dataclass(slots=True, eq=False)
 class Found:
-    """What a broker has for one partition of a request, before room is shared out."""
+    """The data of a broker for one partition of a request, before the request's byte limit is shared out."""
 
     part: Any  # FetchResponse.PartitionData
     partition: Partition | None = None
-    limit: int = -1  # the offset up to which it may give
+    limit: int = -1  # the offset before which the response may have records
     first: int = 0  # bytes of the first batch
     size: int = 0  # bytes of all
     given: int = 0
@@ -62,7 +62,7 @@ class Found:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer when there is enough, or when time is up."""
+    """Respond when there are enough bytes, or when the wait is over."""
     fetch = DelayedFetch(state, request)
     if fetch.is_answered(first=True):
         return fetch.answer()
@@ -94,14 +94,14 @@ class DelayedFetch:
         self._found: dict[Key, Found] = {}
         self._timer: Timer | None = None
         self._watched: list[Partition] = []
-        self._missing = 0  # bytes until there are enough
+        self._missing = 0  # bytes still missing
         self._ends_ms = state.now_ms + message.max_wait_ms
 
     def is_answered(self, *, first: bool = False) -> bool:
-        """Look at all partitions: whether the answer need not wait."""
+        """Read all partitions. Return True if the response need not wait."""
         message = self.request.message
         found = {key: self._find(key, asked) for key, asked in self.context.asked.items()}
-        # Partitions that cannot be read stand behind all others in an answer.
+        # Partitions that cannot be read stand behind all others in a response.
         self._found = found = dict(sorted(found.items(), key=lambda item: item[1].partition is None))
         asked = [(key, self.context.asked[key].partition_max_bytes) for key in found]
         quotas: Quotas = self.state.part(Quotas)
@@ -112,7 +112,7 @@ class DelayedFetch:
             its, size = found[key], given[key]
             its.given = size
             if message.isolation_level == COMMITTED and its.limit >= 0 and min(left, limit) <= 0:
-                its.part.aborted_transactions = []  # as Kafka, which reads nothing of the log then
+                its.part.aborted_transactions = []  # as Kafka, which does not read the log then
             left = max(0, left - size)
         self._missing = message.min_bytes - sum(given.values())
         is_late = self.state.now_ms >= self._ends_ms if not first else message.max_wait_ms <= 0
@@ -129,7 +129,7 @@ class DelayedFetch:
         request, version = self.request, self.request.version
         part = protocol.FetchResponse.PartitionData(partition_index=index, high_watermark=-1, records=b"")
         topic = self.state.topics.find(name, topic_id)
-        injected = request.notes.get("fetch errors")  # by a fault script, see `error_answers.py`
+        injected = request.notes.get("fetch errors")  # set by a fault script, see `error_answers.py`
         if injected is not None and injected.concerns(topic.name if topic else name, index):
             part.error_code = injected.code
             return Found(part, waits=False)
@@ -143,7 +143,7 @@ class DelayedFetch:
             return Found(part, waits=False)
         partition = topic.partitions[index]
         log = partition.log
-        part.aborted_transactions = None  # it is an empty list only where a log was read, for who asks for it
+        part.aborted_transactions = None  # an empty list only where a log was read, for read_committed
         part.error_code = partition.refuses(request.node, asked.current_leader_epoch, followers=version >= 11)
         if part.error_code:
             if version >= 16 and partition.leader in self.state.nodes and part.error_code in _TELLS_LEADER:
@@ -168,7 +168,7 @@ class DelayedFetch:
             if epoch < 0:
                 part.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
         if part.error_code or not log.start_offset <= asked.fetch_offset <= end:
-            # As with all errors, nothing is said of the log.
+            # As with all errors, the response has no offsets of the log.
             part.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
             part.high_watermark = part.last_stable_offset = part.log_start_offset = -1
             return Found(part, partition, waits=False)
@@ -185,7 +185,7 @@ class DelayedFetch:
         return self.state.allows(self.request, Operation.READ, ResourceType.TOPIC, topic)
 
     def _preferred_replica(self, partition: Partition, offset: int) -> int:
-        """The follower in the reader's rack that a leader names, or -1."""
+        """Return the follower in the reader's rack that a leader names, or -1."""
         nodes, request = self.state.nodes, self.request
         rack = request.message.rack_id if request.version >= 11 else ""
         if not rack or partition.leader != request.node or nodes[request.node].rack == rack:
@@ -198,7 +198,7 @@ class DelayedFetch:
     # --- waiting
 
     def wait(self) -> None:
-        """Until enough has been appended, something else has changed, or time is up."""
+        """Wait until enough bytes were appended, something else changed, or the wait is over."""
         for found in self._found.values():
             if found.partition is not None:
                 found.partition.watchers.add(self._on_change)
@@ -227,10 +227,10 @@ class DelayedFetch:
         self.is_answered()
         self.state.reply(self.request, self.answer())
 
-    # --- the answer
+    # --- the response
 
     def answer(self) -> Any:
-        """The response, with what `is_answered` has found."""
+        """Return the response with the results of `is_answered`."""
         response = protocol.FetchResponse
         found = self._found
         quotas: Quotas = self.state.part(Quotas)
@@ -254,7 +254,7 @@ class DelayedFetch:
         return answer
 
     def _give(self, found: Found, offset: int, *, committed: bool) -> None:
-        """Put batches into the answer, and the aborted transactions that they are part of."""
+        """Put batches into the response, with the aborted transactions among them."""
         assert found.partition is not None
         log = found.partition.log
         records: Records = log.read(offset, found.given)

@@ -1,4 +1,4 @@
-"""FindCoordinator (10): which broker coordinates a group or a transactional id, or keeps a share partition's state.
+"""FindCoordinator (10): the coordinator of a group, a transactional id or a share partition's state.
 
 See KIP-699 (several at once), KIP-932.
 """
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 BATCHED = 4
-SHARED = 6  # the version from which it knows share partitions
+SHARED = 6  # from this version on, it knows share partitions
 ID_BYTES = 16
-NO_ERROR = "NONE"  # what older versions have as the message of what is right
+NO_ERROR = "NONE"  # the message of a success in older versions
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -51,7 +51,7 @@ def _find(state: ClusterState, request: Request, key: str) -> dict[str, Any]:
 
 
 def _is_share_partition(key: str) -> bool:
-    """Whether a key is a group, a topic's id as Kafka writes it, and a partition's number."""
+    """True if a key is a group, a topic's id in Kafka's text form, and a partition's number."""
     group, _, rest = key.partition(":")
     topic_id, _, index = rest.partition(":")
     try:

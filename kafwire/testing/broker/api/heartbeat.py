@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member of a classic group is alive. See KIP-345."""
+"""Heartbeat (12): keeps a member of a classic group alive. See KIP-345."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Keep the member's session, and say whether it has to join again."""
+    """Keep the member's session, and return an error if the member must join again."""
     return protocol.HeartbeatResponse(error_code=_beat(state, request))
 
 
@@ -25,7 +25,7 @@ def _beat(state: ClusterState, request: Request) -> int:
     if not message.group_id:
         return ErrorCode.INVALID_GROUP_ID
     code = groups.refuses(request, message.group_id)
-    if code:  # nothing is known of the member while its group is loaded, and it may well be in it
+    if code:  # while its group is loading, the member is unknown, but may well be in it
         return 0 if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code
     mixed = groups.mixed(message.group_id)
     if mixed is not None:

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (44): set, delete, append to and subtract from options. See KIP-339."""
+"""IncrementalAlterConfigs (44): sets, deletes, appends to and subtracts from options. See KIP-339."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ def handle(state: ClusterState, request: Request) -> Answer:
 def _changes(resource: Any) -> list[Change]:
     try:
         return [(each.name, Operation(each.config_operation), each.value) for each in resource.configs]
-    except ValueError:  # Kafka does not expect it
+    except ValueError:  # Kafka does not expect an unknown operation
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None) from None

@@ -1,4 +1,4 @@
-"""InitProducerId (22): a producer's id and epoch; a transactional id's open transaction ends. See KIP-98, KIP-360."""
+"""InitProducerId (22): a producer's id and epoch; ends the transactional id's open transaction. See KIP-98, KIP-360."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 
-VERSIONS = (0, 5)  # the next one, of two-phase commit (KIP-939), is not stable in Kafka 4.4, either
+VERSIONS = (0, 5)  # version 6, of two-phase commit (KIP-939), is not stable in Kafka 4.4 either
 NEW_ERROR = 4  # from here on clients understand PRODUCER_FENCED
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Give an id, or the next epoch of the transactional id's."""
+    """Return a new id, or the next epoch of the transactional id's producer."""
     message, response = request.message, protocol.InitProducerIdResponse
     transactions: Transactions = state.part(Transactions)
     identity = NOBODY

@@ -1,4 +1,4 @@
-"""JoinGroup (11): into a classic group. See KIP-62, KIP-345 (static members), KIP-394, KIP-559, KIP-800, KIP-814."""
+"""JoinGroup (11): joins a classic group. See KIP-62, KIP-345 (static members), KIP-394, KIP-559, KIP-800, KIP-814."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NULL_PROTOCOL = 7
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer when all members have joined."""
+    """Respond when all members have joined."""
     message = request.message
     groups: GroupCoordinator = state.part(GroupCoordinator)
     least, most = (state.config_int(f"group.{end}.session.timeout.ms") for end in ("min", "max"))

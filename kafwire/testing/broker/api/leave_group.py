@@ -1,4 +1,4 @@
-"""LeaveGroup (13): members leave a classic group. See KIP-345 (several at once), KIP-800 (reasons)."""
+"""LeaveGroup (13): removes members from a classic group. See KIP-345 (several at once), KIP-800 (reasons)."""
 
 from __future__ import annotations
 

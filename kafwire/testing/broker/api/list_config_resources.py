@@ -1,4 +1,4 @@
-"""ListConfigResources (74): what has options. See KIP-1142."""
+"""ListConfigResources (74): the resources with options. See KIP-1142."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kafwire.testing.broker.topics.config_store import ResourceType
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-TYPED = 1  # from here on requests name types; before it they mean metrics of clients
+TYPED = 1  # from here on requests name types; before, they mean metrics of clients
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """List topics, brokers, and groups with options; metrics of clients have none here."""
+    """Return topics, brokers, and groups with options; this broker has no options for metrics of clients."""
     response = protocol.ListConfigResourcesResponse
     asked = list(request.message.resource_types) if request.version >= TYPED else [ResourceType.CLIENT_METRICS]
     if any(each not in [*ResourceType] for each in asked):

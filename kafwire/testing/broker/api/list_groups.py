@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """List those that pass the filters, whose letters' case does not matter."""
+    """Return the groups that match the filters, which ignore the letters' case."""
     message, response = request.message, protocol.ListGroupsResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
     if any(state.coordinator(group_id) == request.node for group_id in groups.loading):

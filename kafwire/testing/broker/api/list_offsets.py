@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
-SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}  # the versions that have them
-WITH_EPOCH = 4  # the version from which answers tell leader epochs
-DEBUGGING_REPLICA = -2  # who asks as such sees what is not committed yet
+SINCE = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}  # the first version of each
+WITH_EPOCH = 4  # from this version on, responses have leader epochs
+DEBUGGING_REPLICA = -2  # a replica id that sees uncommitted records too
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer from the leaders' logs."""
+    """Return offsets of the leaders' logs."""
     response = protocol.ListOffsetsResponse
     topics = []
     for topic in request.message.topics:
@@ -71,5 +71,5 @@ def _tell(request: Request, partition: Partition, timestamp: int, answer: Any) -
 
 
 def _epoch_of(partition: Partition, offset: int) -> int:
-    """The leader epoch in which an offset was written."""
+    """Return the leader epoch in which an offset was written."""
     return max((epoch for epoch, first in partition.epochs if first <= offset), default=partition.leader_epoch)

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46): the replicas that are moving. See KIP-455."""
+"""ListPartitionReassignments (46): the ongoing moves of replicas. See KIP-455."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer with the moves that are under way, of all partitions or of some."""
+    """Return the ongoing moves, of all partitions or of some."""
     response, asked = protocol.ListPartitionReassignmentsResponse, request.message.topics
     wanted = None if asked is None else {(topic.name, index) for topic in asked for index in topic.partition_indexes}
     moves: Reassignments = state.part(Reassignments)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """List those that pass the filters."""
+    """Return the transactional ids that match the filters."""
     message, response = request.message, protocol.ListTransactionsResponse
     transactions: Transactions = state.part(Transactions)
     names = {each.value for each in State}

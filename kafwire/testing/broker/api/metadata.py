@@ -1,4 +1,4 @@
-"""Metadata (3): brokers, topics and who leads their partitions. See KIP-516 (topic ids), KIP-430, KIP-700."""
+"""Metadata (3): brokers, topics and the leaders of their partitions. See KIP-516 (topic ids), KIP-430, KIP-700."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.log.partition import Partition
     from kafwire.testing.broker.state import ClusterState
 
-BY_ID = 12  # topics may be asked for by their ids
-WITH_ERROR = 13  # the whole answer has an error
+BY_ID = 12  # from here on requests may name topics by their ids
+WITH_ERROR = 13  # from here on the whole response has an error code
 
 
 def is_name(name: str) -> bool:
-    """Whether a topic may have this name."""
+    """True if a topic may have this name."""
     return name_problem(name) is None
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer from the cluster's state; topics that are missing are made, if both sides allow it."""
+    """Return brokers and topics; missing topics are created, if both sides allow it."""
     message, response = request.message, protocol.MetadataResponse
     asked = message.topics or []
     if code := _names_problem(request.version, asked):
@@ -38,7 +38,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
         shown = [topic for topic in state.topics if _may(state, request, Operation.DESCRIBE, topic.name)]
         topics = [_describe(state, request, topic) for topic in shown]
     else:
-        by_id = [each for each in asked if each.topic_id != NO_TOPIC_ID]  # if there is an id, names are not looked at
+        by_id = [each for each in asked if each.topic_id != NO_TOPIC_ID]  # with an id in the request, names are ignored
         topics = [
             _look_up(state, request, None if by_id else each.name, each.topic_id if by_id else NO_TOPIC_ID)
             for each in by_id or asked
@@ -70,7 +70,7 @@ def _look_up(state: ClusterState, request: Request, name: str | None, topic_id: 
     topic = None if name == "" else state.topics.find(name, topic_id)
     known = name if topic is None else topic.name
     if known and not _may(state, request, Operation.DESCRIBE, known):
-        # Whether there is such a topic is not told; who has its id knows that already.
+        # The response hides whether a named topic exists; a client with its id knows that already.
         return response.MetadataResponseTopic(
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=NO_TOPIC_ID if name else topic_id
         )
@@ -88,7 +88,7 @@ def _look_up(state: ClusterState, request: Request, name: str | None, topic_id: 
     ):
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     else:
-        # As Kafka, which has its controller make the topic meanwhile.
+        # As in Kafka, where the controller creates the topic meanwhile.
         state.after(
             0, lambda: state.topics.find(name) or state.topics.create(
                 name, state.config_int("num.partitions"), state.config_int("default.replication.factor")

@@ -1,4 +1,4 @@
-"""OffsetCommit (8): a group's offsets. See KIP-848 (member epochs), KIP-1251 (topic ids, from version 10 on)."""
+"""OffsetCommit (8): commits a group's offsets. See KIP-848 (member epochs), KIP-1251 (topic ids, from version 10)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kafwire.testing.broker.request import Answer, Request
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-GROUP_NOT_FOUND = 9  # from here on a group that is not there is told as such
+GROUP_NOT_FOUND = 9  # from here on a missing group has its own error
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Commit what may be committed."""
+    """Commit the offsets that may be committed."""
     message, response = request.message, protocol.OffsetCommitResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
     store: OffsetStore = state.part(OffsetStore)
@@ -28,7 +28,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
     for topic in message.topics:
         name, unknown = name_of(state, topic.name, topic.topic_id)
         if unknown:
-            answers.begin(topic)  # also if no partitions are named
+            answers.begin(topic)  # also if the request names no partitions
         for asked in topic.partitions:
             if not unknown and state.topics.partition(name, asked.partition_index) is not None:
                 known.append((topic, name, asked))
@@ -59,7 +59,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def _refuses(state: ClusterState, request: Request) -> int:
-    """The error code for the whole of it."""
+    """Return the error code for the whole request, or 0."""
     message = request.message
     groups: GroupCoordinator = state.part(GroupCoordinator)
     refusal = groups.refuses(request, message.group_id)
@@ -80,7 +80,7 @@ def _refuses(state: ClusterState, request: Request) -> int:
 
 
 def name_of(state: ClusterState, name: str, topic_id: uuid.UUID) -> tuple[str, int]:
-    """A topic's name, and the error code for one that does not exist."""
+    """Return a topic's name, and the error code if it does not exist."""
     topic = state.topics.find(name, topic_id)
     if topic is not None:
         return topic.name, 0

@@ -1,4 +1,4 @@
-"""OffsetDelete (47): offsets of a group are forgotten. See KIP-496."""
+"""OffsetDelete (47): deletes offsets of a group. See KIP-496."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Forget those of topics that no member of the group has subscribed to."""
+    """Delete the offsets of topics to which no member of the group subscribes."""
     message, response = request.message, protocol.OffsetDeleteResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
     store: OffsetStore = state.part(OffsetStore)

@@ -1,4 +1,4 @@
-"""OffsetFetch (9): what groups have committed. See KIP-447 (stable offsets), KIP-709 (several groups), KIP-848."""
+"""OffsetFetch (9): committed offsets of groups. See KIP-447 (stable offsets), KIP-709 (several groups), KIP-848."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STABLE = 7
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer for each group."""
+    """Return the offsets of each group."""
     message = request.message
     response: Any = protocol.OffsetFetchResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
@@ -39,7 +39,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def _offsets(state: ClusterState, request: Request, group: str, asked: list[Any] | None) -> list[Any]:
-    """What a group has committed of the partitions asked for; None: of all."""
+    """Return the committed offsets of the requested partitions; None: of all."""
     response: Any = protocol.OffsetFetchResponse
     store: OffsetStore = state.part(OffsetStore)
     in_groups = request.version >= GROUPS
@@ -60,7 +60,7 @@ def _offsets(state: ClusterState, request: Request, group: str, asked: list[Any]
         name, error = name_of(state, given, topic_id)
         parts = []
         for index in indexes:
-            # A coordinator does not look whether there is such a partition.
+            # A coordinator does not check whether such a partition exists.
             code = error if error == ErrorCode.UNKNOWN_TOPIC_ID else 0
             if wants_stable and store.is_unstable(group, (name, index)):
                 code = ErrorCode.UNSTABLE_OFFSET_COMMIT

@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (23): where a leader's epoch ends in its log. See KIP-101, KIP-320."""
+"""OffsetForLeaderEpoch (23): the end offsets of leader epochs. See KIP-101, KIP-320."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer from the leaders' epochs."""
+    """Return the ends of epochs in the leaders' logs."""
     response = protocol.OffsetForLeaderEpochResponse
     topics = []
     for topic in request.message.topics:

@@ -1,4 +1,4 @@
-"""Produce (0): batches to partitions. See KIP-98 (idempotence), KIP-467 (record errors), KIP-516, KIP-890, KIP-951."""
+"""Produce (0): appends batches. See KIP-98 (idempotence), KIP-467 (record errors), KIP-516, KIP-890, KIP-951."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.topics.topics import Topic
 
 BY_ID = 13
-ADMIN_CLIENT = "__admin_client"  # the one client id that Kafka lets write to internal topics
+ADMIN_CLIENT = "__admin_client"  # the only client id that may write to internal topics in Kafka
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Append each partition's batch; with acks=all, answer when the replicas in sync have it."""
+    """Append each partition's batch; with acks=all, respond when the in-sync replicas have it."""
     message, response = request.message, protocol.ProduceResponse
     acks = message.acks
     topics, leaders, waiting = [], set(), []
@@ -69,7 +69,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def _partition(request: Request, topic: Topic | None, index: int, part: Any) -> Partition | None:
-    """The partition that is meant, or None and an error code in `part`."""
+    """Return the partition; None and an error code in `part` if it does not exist."""
     if topic is None:
         by_id = request.version >= BY_ID
         part.error_code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -82,7 +82,7 @@ def _partition(request: Request, topic: Topic | None, index: int, part: Any) -> 
 
 @dataclass(slots=True, eq=False)
 class Awaited:
-    """A batch that not all replicas in sync have yet."""
+    """A batch that some in-sync replicas do not have yet."""
 
     partition: Partition
     part: Any  # ProduceResponse.PartitionProduceResponse
@@ -101,7 +101,7 @@ class DelayedProduce:
     is_done: bool = field(default=False)
 
     def begin(self) -> None:
-        """Wait."""
+        """Wait for the replicas."""
         for awaited in self.waiting:
             awaited.partition.watchers.add(self._on_change)
         self.state.after(max(self.request.message.timeout_ms, 0), self._on_timeout)

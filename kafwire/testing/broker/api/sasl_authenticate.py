@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Go on with the exchange; a connection whose client fails is closed."""
+    """Advance the exchange; a failure closes the connection."""
     response, connection = protocol.SaslAuthenticateResponse, request.connection
     its = login.login_of(connection)
     if its.exchange is None:

@@ -1,4 +1,4 @@
-"""SaslHandshake (17): agree on a SASL mechanism. See KIP-43, KIP-152, and KIP-368 for doing so again."""
+"""SaslHandshake (17): chooses a SASL mechanism. See KIP-43, KIP-152, and KIP-368 for re-authentication."""
 
 from __future__ import annotations
 

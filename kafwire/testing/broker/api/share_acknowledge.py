@@ -1,4 +1,4 @@
-"""ShareAcknowledge (79): what a member of a share group says of records that it has. See KIP-932, KIP-1222."""
+"""ShareAcknowledge (79): acknowledgements of a share group's member for its records. See KIP-932, KIP-1222."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer when all is acknowledged."""
+    """Respond when all acknowledgements are applied."""
     message, response = request.message, protocol.ShareAcknowledgeResponse
     partitions: SharePartitions = state.part(SharePartitions)
     if not state.features.get("share.version"):

@@ -1,6 +1,6 @@
-"""ShareFetch (78): records for a member of a share group, and what it says of earlier ones. See KIP-932, KIP-1206.
+"""ShareFetch (78): records for a share group's member, and its acknowledgements. See KIP-932, KIP-1206.
 
-A request waits for `min_bytes` until `max_wait_ms` have passed. What it gets is locked for its member.
+A request waits for `min_bytes` until `max_wait_ms` have passed. Its records are locked for the member.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from kafwire.testing.broker.topics.config_store import Refusal
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-RECORD_LIMIT = 1  # the mode in which batches are divided
+RECORD_LIMIT = 1  # the acquire mode that may divide batches
 _TELLS_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer when there is enough, or when time is up."""
+    """Respond when there are enough records, or when the wait is over."""
     message, response = request.message, protocol.ShareFetchResponse
     if not state.features.get("share.version"):
         return response(error_code=ErrorCode.UNSUPPORTED_VERSION)
@@ -48,7 +48,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def _check_renewal(message: Any) -> None:
-    """Who renews locks may not ask for records, lest the answer comes late."""
+    """Refuse a request that renews locks and asks for records: its response could come late."""
     names = {"maxBytes": message.max_bytes, "minBytes": message.min_bytes, "maxRecords": message.max_records}
     wrong = [name for name, value in (names | {"maxWaitMs": message.max_wait_ms}).items() if value]
     if message.is_renew_ack and wrong:
@@ -57,7 +57,7 @@ def _check_renewal(message: Any) -> None:
 
 
 def _session(state: ClusterState, request: Request, *, has_said: bool) -> ShareSession:
-    """The session that a request is of; a new one, if it opens one."""
+    """Return the session of a request; a new one, if the request opens one."""
     message = request.message
     partitions: SharePartitions = state.part(SharePartitions)
     sessions = partitions.sessions(request.node)
@@ -75,10 +75,10 @@ def _session(state: ClusterState, request: Request, *, has_said: bool) -> ShareS
 
 
 class _Fetch:
-    """One request. `has_said`: whether it has acknowledgements.
+    """One request. `has_said`: True if it has acknowledgements.
 
-    Those count behind the first look for records, as in Kafka, which has them written down meanwhile: what a request
-    releases is not in its own answer, unless that had to wait.
+    As in Kafka, which writes acknowledgements to a log meanwhile, they count after the first search for records:
+    records that a request releases are not in its own response, unless it had to wait.
     """
 
     def __init__(self, state: ClusterState, request: Request, session: ShareSession, *, has_said: bool) -> None:
@@ -91,7 +91,7 @@ class _Fetch:
         self._refused: dict[Place, int] = {}
 
     def start(self) -> Answer:
-        """Answer, or wait."""
+        """Respond, or wait."""
         message = self._request.message
         if message.share_session_epoch == CLOSES or message.is_renew_ack:
             self._acknowledge()
@@ -132,7 +132,7 @@ class _Fetch:
             self._refused[place] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return place not in self._refused
 
-    # --- the answer
+    # --- the response
 
     def _answer(self, given: Mapping[Place, Given]) -> Any:
         message, response = self._request.message, protocol.ShareFetchResponse
@@ -199,6 +199,6 @@ class _Fetch:
 
 
 def _rotated(places: list[Place], epoch: int) -> list[Place]:
-    """Another one comes first in each request of a session."""
+    """Return the places with another one first in each request of a session."""
     at = epoch % len(places) if places and epoch > 0 else 0
     return places[at:] + places[:at]

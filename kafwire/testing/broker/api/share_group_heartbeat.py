@@ -19,7 +19,7 @@ LEAVES = -1
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer at once: nobody waits for others."""
+    """Respond at once: no heartbeat waits for another member."""
     response = protocol.ShareGroupHeartbeatResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
     if not state.features.get("share.version"):

@@ -13,7 +13,7 @@ from kafwire.testing.broker.security.acls import Operation, ResourceType
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-NOT_STORED = 1  # of a topology's description: a broker without the plugin stores none
+NOT_STORED = 1  # the status of a topology's description: a broker without the plugin stores none
 
 
 def handle(state: ClusterState, request: Request) -> Answer:

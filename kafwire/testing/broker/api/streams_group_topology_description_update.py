@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Refuse it: `group.streams.topology.description.plugin.class` is unset by default, and no member asks then."""
+    """Refuse it: `group.streams.topology.description.plugin.class` is unset, so no member sends this request."""
     del request
     response = protocol.StreamsGroupTopologyDescriptionUpdateResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     if state.features.get("streams.version"):

@@ -17,7 +17,7 @@ WITH_PROTOCOL = 5
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
-    """Answer when the leader has brought the assignments."""
+    """Respond when the leader has sent the assignments."""
     message, response = request.message, protocol.SyncGroupResponse
     groups: GroupCoordinator = state.part(GroupCoordinator)
     if request.version >= WITH_PROTOCOL and (message.protocol_type is None or message.protocol_name is None):

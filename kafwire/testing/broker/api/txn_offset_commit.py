@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 BY_COORDINATOR = 5  # from here on the group's coordinator adds the group to the transaction itself
-TOPIC_IDS = 6  # from this version on topics have ids, and errors the names that OffsetCommit has for them
+TOPIC_IDS = 6  # from this version on topics have ids, and errors are those of OffsetCommit
 ABORTABLE = 4
 LOADING = 2  # from here on clients understand COORDINATOR_LOAD_IN_PROGRESS
 
@@ -67,7 +67,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def _refuses(state: ClusterState, request: Request) -> int:
-    """The error code for the whole of it: the coordinator's, then the transaction's, then the member's."""
+    """Return the error code for the whole request: the coordinator's, then the transaction's, then the member's."""
     message = request.message
     groups: GroupCoordinator = state.part(GroupCoordinator)
     if not message.group_id:
@@ -75,7 +75,7 @@ def _refuses(state: ClusterState, request: Request) -> int:
     code = groups.refuses(request, message.group_id)
     if code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and request.version < LOADING:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if not code and state.before_4:  # a group is created first, for a refused member too
+    if not code and state.before_4:  # the group is created first, for a refused member too
         groups.ensure(message.group_id)
     code = code or _refuses_producer(state, request)
     refusal = groups.check_commit(
@@ -91,12 +91,12 @@ def _refuses(state: ClusterState, request: Request) -> int:
 
 
 def _refuses_producer(state: ClusterState, request: Request) -> int:
-    """The error code of a producer whose transaction may not commit offsets."""
+    """Return the error code for a producer whose transaction may not commit offsets, or 0."""
     message = request.message
     transactions: Transactions = state.part(Transactions)
     store: OffsetStore = state.part(OffsetStore)
     if store.has_open(message.group_id, message.producer_id, message.producer_epoch):
-        return 0  # who has written there in this transaction is not looked at again
+        return 0  # a producer that has committed in this partition in its transaction is not checked again
     who = Identity(message.producer_id, message.producer_epoch)
     place = store.place_of(message.group_id)
     code = transactions.unavailable(message.transactional_id)

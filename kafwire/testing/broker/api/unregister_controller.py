@@ -1,6 +1,6 @@
-"""UnregisterController (94): remove the registration of a controller. See KIP-853.
+"""UnregisterController (94): removes the registration of a controller. See KIP-853.
 
-The broker that is the controller is the only one that is registered: there is no quorum.
+Only the broker that is the controller is registered: this cluster has no quorum.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers (27): the ends of transactions, from their coordinator or from who aborts one by hand (KIP-664)."""
+"""WriteTxnMarkers (27): writes ends of transactions, for a coordinator or a tool that aborts one (KIP-664)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafwire.testing.broker.request import Answer, Request
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-RAISED = 2  # the version of transactions in which each end of one raises the epoch (KIP-890)
+RAISED = 2  # the version of transactions in which each end of a transaction raises the epoch (KIP-890)
 
 
 def handle(state: ClusterState, request: Request) -> Answer:
@@ -41,7 +41,7 @@ def handle(state: ClusterState, request: Request) -> Answer:
 
 
 def _write(state: ClusterState, request: Request, marker: Any, name: str, index: int) -> int:
-    """Write one marker. Returns an error code."""
+    """Write one marker. Return an error code, or 0."""
     if name == OFFSETS_TOPIC:
         if state.topics.partition(name, index) is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -57,7 +57,7 @@ def _write(state: ClusterState, request: Request, marker: Any, name: str, index:
         return partition.error or ErrorCode.NOT_LEADER_OR_FOLLOWER
     entry = partition.producers.entries.get(marker.producer_id)
     if marker.producer_epoch < 0:
-        return ErrorCode.UNKNOWN_SERVER_ERROR  # there is no such marker
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # no marker has a negative epoch
     if entry is not None:
         # In version 2 the end of a transaction raises the epoch.
         least = entry.epoch + (marker.transaction_version >= RAISED and entry.first_offset is not None)

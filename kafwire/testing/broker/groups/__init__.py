@@ -1,1 +1,1 @@
-"""Consumer groups: their members, and the offsets they commit."""
+"""Groups: their members, and their committed offsets."""

@@ -1,7 +1,7 @@
-"""Which member of a consumer group is to have which partitions: Kafka's assignors `uniform` and `range`.
+"""Kafka's assignors of consumer groups, `uniform` and `range`: partitions for members.
 
-They give what Kafka's give for the same members and topics, so they go through both in the order of its hash tables.
-Uniform assignments for members that want different topics are in `uneven_assignment.py`. See KIP-848.
+They give the same result as Kafka's for the same members and topics, so they iterate over both in the order of its hash
+tables. `uneven_assignment.py` has uniform assignments for members that want different topics. See KIP-848.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Assignment = dict[str, frozenset[TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """A member: the topics that it wants, and the partitions that it was to have before."""
+    """A member: its topics, and its partitions of the assignment before."""
 
     topics: frozenset[uuid.UUID]
     before: frozenset[TopicPartition] = frozenset()
@@ -37,19 +37,19 @@ class Subscriber:
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """What there is to assign. `partitions`: how many a topic has. `is_even`: all want the same topics."""
+    """The input of an assignor. `partitions`: numbers of partitions. `is_even`: all members want the same topics."""
 
     members: Mapping[str, Subscriber]
     partitions: Mapping[uuid.UUID, int]
     is_even: bool
 
     def member_ids(self) -> list[str]:
-        """The members' ids, in the order of Kafka's table."""
+        """Return the members' ids, in the order of Kafka's table."""
         return in_hash_order(self.members, hash_of_text)
 
 
 def uniform(spec: GroupSpec) -> Assignment:
-    """As many partitions to each member as to any other, as far as possible those that it had."""
+    """Assign equally many partitions to each member, as far as possible its partitions of before."""
     if not spec.is_even:
         return UnevenAssignment(
             spec.member_ids(),
@@ -65,7 +65,8 @@ class _Even:
     spec: GroupSpec
     unassigned: list[TopicPartition] = field(default_factory=list)
     given: dict[str, set[TopicPartition]] = field(default_factory=dict)
-    room: list[tuple[str, int]] = field(default_factory=list)  # who is to have how many more
+    # Members, and the number of partitions that each still gets.
+    room: list[tuple[str, int]] = field(default_factory=list)
 
     def build(self) -> Assignment:
         members = self.spec.member_ids()
@@ -86,7 +87,7 @@ class _Even:
         return {name: frozenset(its) for name, its in self.given.items()}
 
     def _keep(self, members: Sequence[str], wanted: AbstractSet[uuid.UUID], least: int, extra: int) -> None:
-        """Leave everyone what it had, up to its share; `extra` members get one more than `least`."""
+        """Let each member keep its partitions, up to its share; `extra` members get one more than `least`."""
         for number, name in enumerate(members):
             quota = least + (extra > 0)
             has_extra = extra > 0
@@ -101,7 +102,7 @@ class _Even:
                     else:
                         self.unassigned.append((topic, index))
             if quota > 0 and has_extra and len(members) - number > extra:
-                quota -= 1  # another one takes it, as long as there are enough of them
+                quota -= 1  # another member takes it, as long as there are enough of them
                 has_extra = False
             if quota > 0:
                 self.room.append((name, quota))
@@ -114,7 +115,7 @@ def _by_id(topics: AbstractSet[uuid.UUID]) -> list[uuid.UUID]:
 
 
 def _by_topic(partitions: AbstractSet[TopicPartition]) -> list[tuple[uuid.UUID, list[int]]]:
-    """Partitions in the order of Kafka's tables."""
+    """Return partitions in the order of Kafka's tables."""
     found: dict[uuid.UUID, list[int]] = {}
     for topic, index in sorted(partitions, key=lambda each: (each[0].int, each[1])):
         found.setdefault(topic, []).append(index)
@@ -125,7 +126,7 @@ def _by_topic(partitions: AbstractSet[TopicPartition]) -> list[tuple[uuid.UUID, 
 
 
 def range_(spec: GroupSpec) -> Assignment:
-    """Of each topic a range of its partitions to each member; those of the same number go together."""
+    """Assign a range of each topic's partitions to each member; partitions of the same number go together."""
     names = sorted(spec.members, key=lambda name: _place(spec, name))
     wanted = {name: spec.members[names[0] if spec.is_even else name].topics for name in names}
     subscribers = Counter(topic for topics in wanted.values() for topic in topics)
@@ -142,7 +143,7 @@ def range_(spec: GroupSpec) -> Assignment:
 
 
 def _place(spec: GroupSpec, name: str) -> tuple[bool, bytes]:
-    """Static members come first, by their instance ids, then the others by their own, as Java compares them."""
+    """Sort static members first, by their instance ids, then the others by their own ids, in Java's order."""
     instance_id = spec.members[name].instance_id
     return instance_id is None, (name if instance_id is None else instance_id).encode("utf-16-be")
 

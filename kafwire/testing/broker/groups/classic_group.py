@@ -1,9 +1,9 @@
-"""One group of the classic protocol: who is in it, which generation it is in, and who waits for the others.
+"""One group of the classic protocol: its members, its generation, and the members that wait for others.
 
-A rebalance has two phases: all members join, and one of them, the leader, hears who the others are; then all ask for
-their assignments, which the leader brings. The rules are those of Kafka's `GroupMetadataManager`. See KIP-62
-(time-outs), KIP-134 (the first rebalance waits), KIP-345 (static members), KIP-394 (ids are given first), KIP-814 (a
-leader that is replaced keeps the assignment).
+A rebalance has two phases. First all members join, and the leader among them gets the list of members. Then all members
+request their assignments, which the leader sends. The rules are those of Kafka's `GroupMetadataManager`. See KIP-62
+(time-outs), KIP-134 (the first rebalance waits), KIP-345 (static members), KIP-394 (a member gets its id first),
+KIP-814 (a replaced leader keeps the assignment).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
     from kafwire.testing.broker.timers import Timer
 
-ID_REQUIRED = 4  # the version of JoinGroup from which members are given an id first
-SKIPS_ASSIGNMENT = 9  # and from which a leader can be told not to assign
-NEW_MEMBER_MS = 300_000  # how long somebody waits in its first join
+ID_REQUIRED = 4  # the version of JoinGroup from which a member gets its id first
+SKIPS_ASSIGNMENT = 9  # the version from which a response can ask the leader not to assign
+NEW_MEMBER_MS = 300_000  # the longest wait of a new member in its first join
 
 
 class Stored(NamedTuple):
-    """The group's record in __consumer_offsets: what another coordinator knows of it."""
+    """The group's record in `__consumer_offsets`, from which another coordinator loads it."""
 
     generation: int = 0
     protocol_type: str | None = None
@@ -47,26 +47,26 @@ class ClassicGroup(ClassicOffsets):
         self._cluster = state
         self.group_id = group_id
         self.state = GroupState.EMPTY
-        self.since_ms = state.wall_ms  # when it came into this state
+        self.since_ms = state.wall_ms  # the time of entry into this state
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
         self.leader: str | None = None
         self.members: dict[str, Member] = {}
         self.static: dict[str, str] = {}  # instance ids, and the members that have them
-        self.pending: dict[str, Timer] = {}  # ids that were given, and whose members have not joined with them yet
-        self.subscribed: frozenset[str] | None = None  # topics, as far as the coordinator can read them
-        self._awaited: set[str] = set()  # who has not asked for its assignment in this generation
+        self.pending: dict[str, Timer] = {}  # ids whose members have not joined with them yet
+        self.subscribed: frozenset[str] | None = None  # topics, if the coordinator can decode the subscriptions
+        self._awaited: set[str] = set()  # members that have not requested their assignment in this generation
         self._join_timer: Timer | None = None
         self._sync_timer: Timer | None = None
-        self._is_first = False  # it prepares the first rebalance since it was empty
-        self._has_grown = False  # somebody has joined while it waited for more members
+        self._is_first = False  # the first rebalance since the group was empty
+        self._has_grown = False  # a member joined while the group waited for more
         self._stored = Stored()
 
-    # --- what it is asked
+    # --- checks of requests
 
     def refuses_member(self, member_id: str, instance_id: str | None) -> int:
-        """The error code for who says that it is this member."""
+        """Return the error code for a request in the name of this member, or 0."""
         if instance_id is not None:
             known = self.static.get(instance_id)
             if known is None:
@@ -76,7 +76,7 @@ class ClassicGroup(ClassicOffsets):
         return 0 if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member with these protocols may be in it."""
+        """True if a member with these protocols may join."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type and protocols)
         return protocol_type == self.protocol_type and any(self._is_common(name) for name, _ in protocols)
@@ -85,7 +85,7 @@ class ClassicGroup(ClassicOffsets):
         return all(member.supports(protocol) for member in self.members.values())
 
     def _accepts(self, member_id: str) -> bool:
-        """Whether there is room. While it rebalances those that have joined count: the last ones are too many."""
+        """True if there is room. During a rebalance, members that have joined count: the last ones are too many."""
         most = self._cluster.config_int("group.max.size")
         known = self.members.get(member_id)
         if self.state is GroupState.EMPTY:
@@ -98,7 +98,7 @@ class ClassicGroup(ClassicOffsets):
     # --- joining
 
     def join(self, asked: Member, on_join: OnJoin, *, version: int) -> None:
-        """Somebody joins; `asked` is how it describes itself. It is told so by `on_join`, at once or later."""
+        """Add a member, as `asked` describes it. `on_join` gets the result, at once or later."""
         if not self._accepts(asked.member_id):
             self._remove(asked.member_id)
             on_join(Joined(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
@@ -107,7 +107,7 @@ class ClassicGroup(ClassicOffsets):
         elif not asked.member_id:
             self._join_new(asked, on_join, version=version)
         elif asked.member_id in self.pending:
-            if asked.instance_id is not None:  # ids are not given to static members first
+            if asked.instance_id is not None:  # static members do not get an id first
                 on_join(Joined(ErrorCode.UNKNOWN_SERVER_ERROR, ""))
             else:
                 self._add(asked, on_join)
@@ -148,7 +148,7 @@ class ClassicGroup(ClassicOffsets):
         self._rebalance()
 
     def _replace(self, old: Member, asked: Member, on_join: OnJoin, *, version: int) -> None:
-        """Another process has come with the instance id of a static member: the old one is fenced."""
+        """Replace a static member by a new one with its instance id: the old one is fenced."""
         before = self.leader
         old.stop_timer()
         old.answer_join(Joined(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
@@ -166,7 +166,7 @@ class ClassicGroup(ClassicOffsets):
             if version >= SKIPS_ASSIGNMENT:
                 joined = self._joined(new)
                 joined.skip_assignment = new.member_id == self.leader
-            else:  # it would assign, if it knew that it leads
+            else:  # the member would assign, if it knew that it leads
                 joined = self._joined(new, is_leader=False)
                 joined.leader = before or ""
             on_join(joined)
@@ -181,9 +181,9 @@ class ClassicGroup(ClassicOffsets):
             member.protocols = asked.protocols
             member.session_timeout_ms = asked.session_timeout_ms
             member.rebalance_timeout_ms = asked.rebalance_timeout_ms
-            member.on_join = on_join  # who waited here before has given up, and is not answered
+            member.on_join = on_join  # an earlier JoinGroup of this member gets no response
             self._rebalance()
-        else:  # it may not have received the answer
+        else:  # the member may not have received the response
             on_join(self._joined(member))
 
     def _joined(self, member: Member, *, is_leader: bool | None = None) -> Joined:
@@ -209,7 +209,7 @@ class ClassicGroup(ClassicOffsets):
         self.since_ms = self._cluster.wall_ms
 
     def _rebalance(self) -> None:
-        """Begin to rebalance, or go on."""
+        """Begin a rebalance, or go on with it."""
         if self.state is not GroupState.PREPARING_REBALANCE:
             self._prepare_rebalance()
         elif not self._is_first and self._all_joined():
@@ -240,7 +240,7 @@ class ClassicGroup(ClassicOffsets):
             self._complete_join()
 
     def _end_first_wait(self, waited_ms: int, left_ms: int) -> None:
-        """An empty group has waited for members. It waits again as long as more come, and a rebalance at most."""
+        """End a wait of an empty group for members. It waits again while more come, up to the rebalance time-out."""
         if self._has_grown and left_ms:
             self._has_grown = False
             delay_ms = self._cluster.config_int("group.initial.rebalance.delay.ms")
@@ -259,11 +259,11 @@ class ClassicGroup(ClassicOffsets):
         return not self.pending and all(member.on_join is not None for member in self.members.values())
 
     def _complete_join(self) -> None:
-        """All have joined, or time is up: those that have not are out, but for static ones."""
+        """End the join: all have joined, or time is up. Members that have not joined leave, except static ones."""
         self._join_timer = _cancel(self._join_timer)
         for member in [m for m in self.members.values() if m.on_join is None and m.instance_id is None]:
             self._remove(member.member_id)
-        if self.members and not self._elect():  # nobody is there who could lead
+        if self.members and not self._elect():  # no member is here that could lead
             self._set_join_timer(self._longest_rebalance_ms(), self._complete_join)
             return
         self.generation += 1
@@ -283,7 +283,7 @@ class ClassicGroup(ClassicOffsets):
         self._sync_timer = self._cluster.after(self._longest_rebalance_ms(), self._expire_sync)
 
     def _elect(self) -> bool:
-        """Another member leads if the leader has not joined. Returns whether somebody has."""
+        """Elect another leader if the leader has not joined. Return True if any member has joined."""
         leader = self.members.get(self.leader or "")
         if leader is not None and leader.on_join is not None:
             return True
@@ -292,7 +292,7 @@ class ClassicGroup(ClassicOffsets):
         return bool(joined)
 
     def _vote(self) -> str | None:
-        """The protocol that most members like best, of those that all have."""
+        """Return the protocol that most members prefer, among those that all have."""
         votes: dict[str, int] = {}
         for member in self.members.values():
             choice = next((name for name, _ in member.protocols if self._is_common(name)), None)
@@ -306,7 +306,7 @@ class ClassicGroup(ClassicOffsets):
     # --- assignments
 
     def sync(self, member: Member, assignments: Mapping[str, bytes], on_sync: OnSync) -> None:
-        """A member asks for its assignment; the leader brings those of all."""
+        """Return a member's assignment by `on_sync`; the leader's request has those of all."""
         if self.state is GroupState.PREPARING_REBALANCE:
             on_sync(ErrorCode.REBALANCE_IN_PROGRESS, b"")
             return
@@ -326,7 +326,7 @@ class ClassicGroup(ClassicOffsets):
             self._store()
 
     def _expire_sync(self) -> None:
-        """Who has not asked for its assignment in time is out."""
+        """Remove members that have not requested their assignment in time."""
         if self._awaited:
             for member_id in list(self._awaited):
                 self._remove(member_id)
@@ -335,7 +335,7 @@ class ClassicGroup(ClassicOffsets):
     # --- staying and leaving
 
     def keep_alive(self, member: Member) -> None:
-        """A member was heard of."""
+        """Restart a member's session."""
         self._set_timer(member, member.session_timeout_ms)
 
     def _set_timer(self, member: Member, delay_ms: int) -> None:
@@ -343,14 +343,14 @@ class ClassicGroup(ClassicOffsets):
         member.timer = self._cluster.after(delay_ms, lambda: self._expire(member))
 
     def _expire(self, member: Member) -> None:
-        """A session has ended, unless the member waits for an answer: it sends nothing meanwhile."""
+        """End a session, unless the member waits for a response: it sends nothing meanwhile."""
         if member.is_new or (member.on_join is None and member.on_sync is None):
             member.answer_join(Joined(ErrorCode.UNKNOWN_MEMBER_ID, ""))
             self._remove(member.member_id)
             self._fewer()
 
     def _expire_pending(self, member_id: str) -> None:
-        """Nobody has come with this id."""
+        """Forget an id with which no member has joined in time."""
         self._remove(member_id)
         if self.state is GroupState.PREPARING_REBALANCE:
             self._fewer()
@@ -363,7 +363,7 @@ class ClassicGroup(ClassicOffsets):
             self._prepare_rebalance()
 
     def leave_classic(self, leaving: Sequence[tuple[str, str | None]]) -> list[int]:
-        """Members leave, by their ids, or with an empty one by their instance ids. Returns an error code for each."""
+        """Remove members by their ids, or by instance ids if the id is empty. Return an error code for each."""
         codes = [self._leave(member_id, instance_id) for member_id, instance_id in leaving]
         if 0 in codes and self.state is not GroupState.EMPTY:
             self._rebalance()
@@ -381,7 +381,7 @@ class ClassicGroup(ClassicOffsets):
         return 0
 
     def _remove(self, member_id: str) -> None:
-        """Forget an id, of a member or of somebody who has not joined yet. Who waits is not told."""
+        """Forget an id, of a member or of one that has not joined yet, without a response to its waiting request."""
         _cancel(self.pending.pop(member_id, None))
         self._awaited.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -393,7 +393,7 @@ class ClassicGroup(ClassicOffsets):
             self.leader = next(iter(self.members), None)
 
     def adopt(self, members: Sequence[Member], generation: int) -> None:
-        """It was a consumer group, of which classic members are left: they keep what they have, and rebalance."""
+        """Take over the classic members of a former consumer group: they keep their assignments, and rebalance."""
         self.members = {member.member_id: member for member in members}
         self.static = {m.instance_id: m.member_id for m in members if m.instance_id is not None}
         self.generation, self.protocol_type, self.leader = generation, CONSUMER, next(iter(self.members))
@@ -415,7 +415,7 @@ class ClassicGroup(ClassicOffsets):
         topic.write_group(self.group_id, self._stored)
 
     def unload(self, *, tell: bool) -> None:
-        """Its coordinator is so no more. `tell`: it is there to say so to those who wait."""
+        """End this coordinator's work for the group. `tell`: it runs, so waiting members get a response."""
         for member in self.members.values():
             if tell:
                 member.answer_join(Joined(ErrorCode.NOT_COORDINATOR, member.member_id))
@@ -431,7 +431,7 @@ class ClassicGroup(ClassicOffsets):
         self.state = GroupState.DEAD
 
     def load(self) -> None:
-        """Another broker, or the same one again, coordinates it: as it was stored, with sessions that begin anew."""
+        """Load the group at its new coordinator, or at the same one again, from its record; sessions restart."""
         its = self._stored
         self.generation, self.protocol_type, self.protocol_name = its.generation, its.protocol_type, its.protocol_name
         self.leader, self.since_ms = its.leader, its.since_ms
@@ -447,7 +447,7 @@ class ClassicGroup(ClassicOffsets):
 
 
 def _cancel(timer: Timer | None) -> Timer | None:
-    """What is kept in the place of a timer that is not to go off: nothing."""
+    """Cancel a timer, and return None to store in its place."""
     if timer is not None:
         timer.cancel()
     return None

@@ -1,4 +1,4 @@
-"""A member of a classic group, as its coordinator keeps it, and what it is told when it joins."""
+"""A member of a classic group in its coordinator, and the result of its join."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Protocols = Sequence[tuple[str, bytes]]
 
 @dataclass(slots=True, eq=False)
 class Joined:
-    """What a member that has joined is told, or an error code."""
+    """The result of a join, or an error code."""
 
     error_code: int
     member_id: str
@@ -28,7 +28,7 @@ class Joined:
     protocol_name: str | None = None
     leader: str = ""
     skip_assignment: bool = False
-    # Of the leader only: each member's id, its instance id and what it said of itself for the protocol.
+    # For the leader only: each member's id, its instance id and its metadata for the protocol.
     members: list[tuple[str, str | None, bytes]] = field(default_factory=list)
 
 
@@ -38,9 +38,9 @@ OnSync = Callable[[int, bytes], None]
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A member. `on_join`, `on_sync`: how it is answered when it waits for the others.
+    """A member. `on_join`, `on_sync`: called with the response when the member waits for others.
 
-    `is_new`: it has never been in a generation. It does not know its id then, so it cannot send heartbeats.
+    `is_new`: it has never been in a generation. Then it does not know its id, so it cannot send heartbeats.
     """
 
     member_id: str
@@ -58,27 +58,27 @@ class Member:
     timer: Timer | None = None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it said of itself for a protocol."""
+        """Return the member's metadata for a protocol."""
         return next((data for name, data in self.protocols if name == protocol), b"")
 
     def supports(self, protocol: str) -> bool:
-        """Whether it has a protocol."""
+        """True if the member has a protocol."""
         return any(name == protocol for name, _ in self.protocols)
 
     def stop_timer(self) -> None:
-        """Its session does not end any more."""
+        """Stop the session's timer."""
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
 
     def answer_join(self, joined: Joined) -> None:
-        """Tell it, if it waits."""
+        """Send the response to a waiting JoinGroup, if there is one."""
         if self.on_join is not None:
             on_join, self.on_join = self.on_join, None
             on_join(joined)
 
     def answer_sync(self, error_code: int, assignment: bytes = b"") -> bool:
-        """Tell it, if it waits. Returns whether it did."""
+        """Send the response to a waiting SyncGroup. Return True if there was one."""
         if self.on_sync is None:
             return False
         on_sync, self.on_sync = self.on_sync, None
@@ -86,7 +86,7 @@ class Member:
         return True
 
     def stored(self, protocol: str | None) -> Member:
-        """What the group's record in __consumer_offsets has of it: of its protocols the chosen one."""
+        """Return the member for the group's record in `__consumer_offsets`, which has only the chosen protocol."""
         return Member(
             self.member_id,
             self.instance_id,
@@ -101,7 +101,7 @@ class Member:
 
 
 def member_of(request: Request) -> Member:
-    """The member that a JoinGroup request describes."""
+    """Return the member that a JoinGroup request describes."""
     message = request.message
     rebalance_ms = message.rebalance_timeout_ms if request.version >= 1 else message.session_timeout_ms
     return Member(
@@ -117,7 +117,7 @@ def member_of(request: Request) -> Member:
 
 
 def subscribed_topics(members: Iterable[Member], protocol: str | None) -> frozenset[str] | None:
-    """The topics that consumers have subscribed to; None: what one of them said of itself cannot be read."""
+    """Return the topics of consumers' subscriptions; None if one of them cannot be decoded."""
     topics: set[str] = set()
     for member in members:
         try:

@@ -1,4 +1,4 @@
-"""Who may commit, ask for and delete offsets of a classic group. The group itself is in `classic_group.py`."""
+"""Checks of requests for a classic group's offsets: commits, fetches, deletions. `classic_group.py` has the group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONSUMER = "consumer"  # the protocol type of consumers
 
 
 class ClassicOffsets:
-    """The part of a classic group that is asked by requests about offsets."""
+    """The part of a classic group for requests about offsets."""
 
     state: GroupState
     since_ms: int
@@ -25,11 +25,11 @@ class ClassicOffsets:
     members: dict[str, Member]
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member has subscribed to a topic, or may have."""
+        """True if a member subscribes to a topic, or may do so."""
         return self.protocol_type == CONSUMER if self.subscribed is None else topic in self.subscribed
 
     def unused_since(self, topic: str, committed_ms: int) -> int | None:
-        """Since when nobody has needed an offset of a topic; None: somebody may."""
+        """Return the time since which no member needs an offset of a topic; None: a member may need it."""
         if self.protocol_type is None:
             return committed_ms
         if self.state is GroupState.EMPTY:
@@ -41,7 +41,7 @@ class ClassicOffsets:
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool, version: int
     ) -> int:
-        """The error code for who commits in the name of this member; 0: it may, and has been heard of."""
+        """Return the error code for a commit in the name of this member; with 0, its session restarts."""
         del version
         if generation < 0 and self.state is GroupState.EMPTY:
             return 0
@@ -60,25 +60,25 @@ class ClassicOffsets:
         return 0
 
     def check_partitions(self, member_id: str, generation: int, places: Collection[tuple[str, int]]) -> int:
-        """Who may commit may do so for all partitions."""
+        """Return 0: a member that may commit may do so for all partitions."""
         del member_id, generation, places
         return 0
 
     def check_fetch(self, member_id: str | None, epoch: int) -> int:
-        """Anybody may ask."""
+        """Return 0: any client may fetch offsets."""
         del member_id, epoch
         return 0
 
     def check_offset_delete(self) -> int:
-        """The error code for who deletes offsets."""
+        """Return the error code for a deletion of offsets, or 0."""
         if self.state is GroupState.EMPTY or self.protocol_type == CONSUMER:
             return 0
         return ErrorCode.NON_EMPTY_GROUP
 
     def refuses_member(self, member_id: str, instance_id: str | None) -> int:
-        """The error code for who says that it is this member."""
+        """Return the error code for a request in the name of this member, or 0."""
         raise NotImplementedError
 
     def keep_alive(self, member: Member) -> None:
-        """A member was heard of."""
+        """Restart a member's session."""
         raise NotImplementedError

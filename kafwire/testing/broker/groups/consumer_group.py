@@ -1,9 +1,9 @@
-"""One group of the consumer protocol: its members, its epochs, and the assignment that its members get to step by step.
+"""One group of the consumer protocol: its members, its epochs, and the assignment that members reach step by step.
 
-A heartbeat says what a member wants and has. If that changes what the group wants, the group's epoch goes up, and the
-coordinator makes a new assignment, whose epoch is then the group's. Each member is brought to it by its own heartbeats:
-it gives partitions up, and gets those that nobody has. The rules are those of Kafka's `GroupMetadataManager`. See
-KIP-848.
+A heartbeat has a member's subscription and partitions. If it changes the group's subscriptions, the group's epoch goes
+up, and the coordinator makes a new assignment, whose epoch is then the group's. Heartbeats bring each member to it: the
+member revokes partitions, and gets partitions without an owner. The rules are those of Kafka's `GroupMetadataManager`.
+See KIP-848.
 """
 
 from __future__ import annotations
@@ -63,22 +63,22 @@ class ConsumerGroup:
         self.assignment_epoch = 0
         self.members: dict[str, ConsumerMember] = {}
         self.static: dict[str, str] = {}  # instance ids, and the members that have them
-        self.targets: dict[str, frozenset[TopicPartition]] = {}  # what each member is to have
+        self.targets: dict[str, frozenset[TopicPartition]] = {}  # each member's target assignment
         self.patterns = TopicPatterns(state, self._on_resolved)
-        self.topics_made = 0  # how many topics the coordinator has seen
+        self.topics_made = 0  # the number of topics that the coordinator has seen
         self._owners: Counter[TopicPartition] = Counter()
         self._assigned_ms: float | None = None
         self._subscribed: Subscriptions = {}
-        self._metadata: Metadata = {}  # what the group's epoch stands for
+        self._metadata: Metadata = {}  # the topics behind the group's epoch
         self._is_even = True
         self.timers = MemberTimers(state)
         self.on_classic_left: Callable[[Sequence[str]], bool] = lambda leaving: False  # noqa: ARG005
 
-    # --- what it is asked
+    # --- state, and checks of requests
 
     @property
     def state(self) -> GroupState:
-        """What it is at."""
+        """The group's state."""
         if not self.members:
             return GroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -88,21 +88,21 @@ class ConsumerGroup:
 
     @property
     def assignor(self) -> str:
-        """The assignor that most members like best."""
+        """The assignor that most members prefer."""
         return self._assignor(self.members)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member has subscribed to a topic."""
+        """True if a member subscribes to a topic."""
         return topic in self._subscribed
 
     def unused_since(self, topic: str, committed_ms: int) -> int | None:
-        """Since when nobody has needed an offset of a topic; None: somebody may."""
+        """Return the time since which no member needs an offset of a topic; None: a member may need it."""
         return None if self.is_subscribed(topic) else committed_ms
 
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool, version: int
     ) -> int:
-        """The error code for who commits offsets in the name of this member."""
+        """Return the error code for a commit in the name of this member, or 0."""
         is_nobody = generation == -1 and not member_id and instance_id is None
         if (generation < 0 and not self.members) or (is_transactional and is_nobody):
             return 0
@@ -116,7 +116,7 @@ class ConsumerGroup:
         return 0
 
     def check_partitions(self, member_id: str, generation: int, places: Collection[tuple[str, int]]) -> int:
-        """An earlier epoch is good for partitions that the member has had since (KIP-1251)."""
+        """Accept an earlier epoch for partitions that the member has had since then (KIP-1251)."""
         member = self.members.get(member_id)
         if member is None or generation == member.epoch:
             return 0
@@ -126,22 +126,23 @@ class ConsumerGroup:
         return stale(member) if any(each is None or generation < each for each in since) else 0
 
     def check_fetch(self, member_id: str | None, epoch: int) -> int:
-        """The error code for who asks for offsets in the name of this member."""
+        """Return the error code for a fetch of offsets in the name of this member, or 0."""
         if member_id is None:
-            return 0 if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # it trips Kafka up, too
+            return 0 if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails on it too
         member = self.members.get(member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return 0 if epoch == member.epoch else stale(member)
 
     def check_offset_delete(self) -> int:
-        """Anybody may delete offsets of topics that nobody has subscribed to."""
+        """Return 0: any client may delete offsets of topics without a subscription."""
         return 0
 
     # --- heartbeats
 
     def heartbeat(self, message: Any, client_id: str, host: str, allows: Allows) -> Any:
-        """A member joins or stays. `allows`: whether it may know of a topic. Returns the answer.
+        """Handle a heartbeat of a member that joins or stays. `allows`: True if it may see a topic. Return the
+        response.
 
         Raises:
             Refusal: nothing is changed.
@@ -169,16 +170,17 @@ class ConsumerGroup:
     def advance(
         self, before: ConsumerMember, told: ConsumerMember, owned: frozenset[TopicPartition] | None, allows: Allows
     ) -> ConsumerMember:
-        """A member has said what it wants and has. Returns it as it is then."""
+        """Apply a member's subscription and partitions. Return the member after that."""
         member_id = told.member_id
         pattern = self.patterns.change(self.members.values(), before.pattern, told.pattern, self.topics_made, allows)
         has_new_names = told.topics != before.topics
-        holder = self.static.get(told.instance_id or "", member_id)  # whose place it takes; its own, as a rule
+        # The member whose place it takes; itself, as a rule.
+        holder = self.static.get(told.instance_id or "", member_id)
         is_same = member_id in self.members and not has_new_names and pattern is PatternChange.NONE
         after = {name: each for name, each in self.members.items() if name == member_id or name != holder}
         after[member_id] = told
         wanted = self._subscribed if is_same else subscriptions(after, self.patterns.resolved)
-        # Since 4.4 a heartbeat that changes the group's assignor asks for an assignment by it.
+        # Since 4.4 a heartbeat that changes the group's assignor triggers an assignment by it.
         has_new_assignor = told.classic is None and self._assignor(self.members) != self._assignor(after, member_id)
         bumps = has_new_names or pattern is PatternChange.RESOLVED or has_new_assignor
         target_epoch, target = self._plan(after, wanted, member_id, holder, bumps=bumps)
@@ -202,7 +204,7 @@ class ConsumerGroup:
         return now
 
     def check_size(self, member_id: str) -> None:
-        """Refuse a member that there is no room for."""
+        """Refuse a new member if the group is full."""
         most = self._cluster.config_int("group.consumer.max.size")
         if len(self.members) >= most and member_id not in self.members:
             raise Refusal(
@@ -211,7 +213,7 @@ class ConsumerGroup:
             )
 
     def _before(self, member_id: str, message: Any) -> ConsumerMember:
-        """The member before its heartbeat; a new one where it joins."""
+        """Return the member before its heartbeat; a new one if it joins."""
         member = self.before(member_id, message.instance_id, joins=message.member_epoch == 0)
         if member.member_id in self.members:
             check_epoch(member, message)
@@ -220,7 +222,7 @@ class ConsumerGroup:
     def before(
         self, member_id: str, instance_id: str | None, *, joins: bool, is_classic: bool = False
     ) -> ConsumerMember:
-        """The member before it says what it wants; a new one where it joins."""
+        """Return the member before it changes its subscription; a new one if it joins."""
         if instance_id is None:
             member = self.members.get(member_id)
             if member is None:
@@ -251,7 +253,7 @@ class ConsumerGroup:
     def _plan(
         self, after: Members, wanted: Subscriptions, member_id: str, holder: str, *, bumps: bool
     ) -> tuple[int, frozenset[TopicPartition]]:
-        """See whether the group needs another assignment. Returns its epoch, and what this member is to have."""
+        """Make a new assignment if the group needs one. Return its epoch, and this member's part."""
         metadata = metadata_of(self._cluster.topics, wanted)
         is_even = self._is_even
         if bumps or metadata != self._metadata:
@@ -276,14 +278,14 @@ class ConsumerGroup:
         return topic_ids(self._cluster.topics, member, self.patterns.resolved)
 
     def _may_assign(self) -> bool:
-        """Whether it is long enough since the last assignment (KIP-1263)."""
+        """True if enough time has passed since the last assignment (KIP-1263)."""
         interval_ms = self._cluster.group_config_int(self.group_id, "consumer.assignment.interval.ms")
         return self._assigned_ms is None or self._cluster.now_ms >= self._assigned_ms + interval_ms
 
     def _assignor(self, members: Members, told: str | None = None) -> str:
-        """The one that most members like best. Of two with as many, one that only `told` likes; else `uniform`.
+        """Return the assignor that most members prefer.
 
-        That is what follows from Kafka's hash tables.
+        Among equal votes, the assignor that only the member `told` prefers wins, else `uniform`, as in Kafka.
         """
         votes = Counter(each.assignor for each in members.values() if each.assignor is not None)
         own = members[told].assignor if told is not None else None
@@ -292,7 +294,7 @@ class ConsumerGroup:
         return max(places, key=places.__getitem__, default=default)
 
     def _on_resolved(self, resolved: Mapping[str, frozenset[str]]) -> None:
-        """It has been found out which topics match which patterns."""
+        """Take the topics that match patterns, when they were resolved."""
         patterns, matched = patterns_of(self.members), self.patterns.resolved
         found = {each: topics for each, topics in resolved.items() if each in patterns}
         is_new = any(topics != matched.get(each, frozenset()) for each, topics in found.items())
@@ -304,7 +306,7 @@ class ConsumerGroup:
             self._metadata = metadata
 
     def adopt(self, members: Iterable[ConsumerMember], epoch: int) -> None:
-        """It was a classic group in this generation: members go on with what they have."""
+        """Take over the members of a classic group in this generation, with their partitions."""
         self.epoch = self.assignment_epoch = epoch
         for member in members:
             self._put(member)
@@ -313,17 +315,17 @@ class ConsumerGroup:
         self._metadata = metadata_of(self._cluster.topics, self._subscribed)
 
     def waits(self, member: ConsumerMember) -> bool:
-        """Whether others have partitions that a member is to have."""
+        """True if other members own partitions of a member's target."""
         missing = self.targets.get(member.member_id, _NOTHING) - member.assigned.keys()
         return any(self._owners[place] > 0 for place in missing)
 
     # --- leaving
 
     def leave(self, member_id: str, instance_id: str | None, epoch: int) -> Any:
-        """A member leaves, or a static one for a while. Returns the answer.
+        """Remove a member, or a static one for a while. Return the response.
 
         Raises:
-            Refusal: it is not in the group.
+            Refusal: the member is not in the group.
         """
         if instance_id is None:
             member = self.members.get(member_id)
@@ -338,7 +340,7 @@ class ConsumerGroup:
         return protocol.ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch)
 
     def leave_classic(self, leaving: Sequence[tuple[str, str | None]]) -> list[int]:
-        """Members are removed by a LeaveGroup. Returns an error code for each."""
+        """Remove members by a LeaveGroup. Return an error code for each."""
         codes, found = [], []
         for member_id, instance_id in leaving:
             named = member_id if instance_id is None else self.static.get(instance_id, "")
@@ -355,9 +357,9 @@ class ConsumerGroup:
         return codes
 
     def remove(self, member_ids: Iterable[str]) -> None:
-        """Members are in it no more: they have left, or were not heard of."""
+        """Remove members that have left, or whose sessions have ended."""
         leaving = list(member_ids)
-        if self.on_classic_left(leaving):  # the rest are a classic group now
+        if self.on_classic_left(leaving):  # the other members are a classic group now
             return
         for member_id in leaving:
             self._forget(member_id)
@@ -365,7 +367,7 @@ class ConsumerGroup:
         self._settle()
         self._metadata = metadata_of(self._cluster.topics, self._subscribed)
         self.epoch += 1
-        if not self.members:  # nothing is left to assign, and the next member does not wait
+        if not self.members:  # no partitions are left to assign, and the next member does not wait
             self.assignment_epoch, self._assigned_ms = self.epoch, None
 
     def _forget(self, member_id: str) -> None:
@@ -385,7 +387,7 @@ class ConsumerGroup:
             self.static[member.instance_id] = member.member_id
 
     def _settle(self) -> None:
-        """What follows from who is in it."""
+        """Recompute the state that follows from the members."""
         matched = self.patterns.resolved
         for each in matched.keys() - patterns_of(self.members).keys():
             del matched[each]
@@ -395,14 +397,14 @@ class ConsumerGroup:
     # --- time
 
     def time_session(self, member: ConsumerMember) -> None:
-        """A member was heard of."""
+        """Restart a member's session."""
         delay_ms = self._cluster.group_config_int(self.group_id, "consumer.session.timeout.ms")
         if member.classic is not None:
             delay_ms = member.classic.session_timeout_ms
         self.timers.start(member.member_id, Limit.SESSION, delay_ms, lambda: self.remove([member.member_id]))
 
     def _time_rebalance(self, member: ConsumerMember) -> None:
-        """Who does not give up partitions in time is out. Members of the classic protocol have to join in time."""
+        """Remove a member that does not revoke partitions in time. Classic members must join in time instead."""
 
         def expire() -> None:
             if self.members[member.member_id].epoch == member.epoch:
@@ -416,19 +418,19 @@ class ConsumerGroup:
     # --- coordinators
 
     def unload(self, *, tell: bool) -> None:
-        """Its coordinator is so no more. Nobody waits to be told."""
+        """End this coordinator's work for the group. No member waits for a response."""
         del tell
         self.timers.stop_all()
 
     def load(self) -> None:
-        """Another broker coordinates it: nothing is lost, and sessions begin anew."""
+        """Load the group at another broker: no state is lost, and sessions restart."""
         for member in self.members.values():
             self.time_session(member)
             self._time_rebalance(member)
 
 
 def _told(assigned: Collection[TopicPartition]) -> Any:
-    """What a member has, as it is told."""
+    """Return a member's assignment for its response."""
     response = protocol.ConsumerGroupHeartbeatResponse
     topics: dict[uuid.UUID, list[int]] = {}
     for topic_id, index in sorted(assigned, key=lambda place: (place[0].int, place[1])):

@@ -1,7 +1,7 @@
-"""A member of a consumer group: what it asked for, which partitions it has, and how it gets to those it is to have.
+"""A member of a consumer group: its subscription, its partitions, and its steps towards its target assignment.
 
-Nothing here changes a member: each step gives a new one, which the group keeps if the request is answered without an
-error. The rules are those of Kafka's `CurrentAssignmentBuilder`. See KIP-848; for epochs of partitions KIP-1251.
+A member is immutable: each step returns a new one, which the group keeps if the response has no error. The rules are
+those of Kafka's `CurrentAssignmentBuilder`. See KIP-848; for epochs of partitions KIP-1251.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from kafwire.errors import ErrorCode
 from kafwire.testing.broker.topics.config_store import Refusal
 
 TopicPartition = tuple[uuid.UUID, int]  # a topic's id and a partition's number
-LEFT_FOR_A_WHILE = -2  # the epoch of a static member that says it will be back
+LEFT_FOR_A_WHILE = -2  # the epoch of a static member that leaves for a while
 
 
 class MemberState(Enum):
-    """How far a member is with its assignment."""
+    """The progress of a member towards its assignment."""
 
     STABLE = "STABLE"
-    UNREVOKED_PARTITIONS = "UNREVOKED_PARTITIONS"  # it has to give partitions up first
-    UNRELEASED_PARTITIONS = "UNRELEASED_PARTITIONS"  # others have to give up partitions that it is to have
+    UNREVOKED_PARTITIONS = "UNREVOKED_PARTITIONS"  # the member must revoke partitions first
+    UNRELEASED_PARTITIONS = "UNRELEASED_PARTITIONS"  # other members must revoke partitions of its target
 
 
 @dataclass(frozen=True, slots=True)
 class ClassicSide:
-    """What a member that speaks the classic protocol has said of itself, and a consumer group has no place for."""
+    """The classic protocol's data of a member, which a consumer group has no fields for."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
@@ -38,7 +38,7 @@ class ClassicSide:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """A member. `assigned`, `revoking`: the partitions it has, and from which epoch on it has each."""
+    """A member. `assigned`, `revoking`: its partitions, each with the epoch in which the member got it."""
 
     member_id: str
     instance_id: str | None = None
@@ -47,9 +47,9 @@ class ConsumerMember:
     host: str = ""
     rebalance_timeout_ms: int = -1
     topics: frozenset[str] = frozenset()
-    pattern: str = ""  # of topics' names
+    pattern: str = ""  # of topic names
     assignor: str | None = None
-    classic: ClassicSide | None = None  # what it said, if it speaks the classic protocol
+    classic: ClassicSide | None = None  # the data of a member of the classic protocol
     state: MemberState = MemberState.STABLE
     epoch: int = 0
     previous_epoch: int = -1
@@ -57,7 +57,7 @@ class ConsumerMember:
     revoking: dict[TopicPartition, int] = field(default_factory=dict)
 
     def told(self, message: Any, client_id: str, host: str) -> ConsumerMember:
-        """The member as a ConsumerGroupHeartbeat describes it: what is left out of that stays."""
+        """Return the member with the changes of a ConsumerGroupHeartbeat: fields that it leaves out stay."""
         names, timeout_ms = message.subscribed_topic_names, message.rebalance_timeout_ms
         pattern = message.subscribed_topic_regex
         return replace(
@@ -74,15 +74,15 @@ class ConsumerMember:
         )
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Whether it has all of the group's assignment of this epoch, and nothing else."""
+        """True if the member has all of the group's assignment of this epoch, and no other partitions."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     def away(self) -> ConsumerMember:
-        """The static member when it has left for a while: what it has is kept for who comes with its instance id."""
+        """Return the static member after it left for a while: the next one with its instance id gets its partitions."""
         return replace(self, epoch=LEFT_FOR_A_WHILE, revoking={})
 
     def successor(self, member_id: str) -> ConsumerMember:
-        """Who comes with its instance id, and takes its place."""
+        """Return the member that takes its place with the same instance id."""
         return replace(self, member_id=member_id, epoch=0, previous_epoch=0, assigned=dict.fromkeys(self.assigned, 0))
 
 
@@ -94,8 +94,8 @@ def _or(given: str | None, known: str | None) -> str | None:
 class Reconciliation:
     """One step of a member towards the group's assignment.
 
-    `owned`: the partitions that the member says it has; None: it does not say. `subscribed`: the ids of the topics that
-    it wants. `is_owned`: whether somebody has a partition. `has_changed`: whether it wants others than before.
+    `owned`: the partitions in the member's heartbeat; None: it has none. `subscribed`: the ids of its topics.
+    `is_owned`: True if a member owns a partition. `has_changed`: True if its subscription has changed.
     """
 
     member: ConsumerMember
@@ -107,7 +107,7 @@ class Reconciliation:
     has_changed: bool = False
 
     def step(self) -> ConsumerMember:
-        """The member after it; the same one if it has to wait."""
+        """Return the member after the step; the same one if it must wait."""
         member = self.member
         if member.state is MemberState.STABLE and member.epoch == self.target_epoch:
             return self._without_unwanted() if self.has_changed else member
@@ -116,11 +116,11 @@ class Reconciliation:
         return self._next()
 
     def _owns_any(self, revoking: Mapping[TopicPartition, int]) -> bool:
-        """Whether it has not given these up. It has when it says what it has, and they are not there."""
+        """True if the member has not revoked these. A heartbeat without them shows that it has."""
         return self.owned is None or not self.owned.isdisjoint(revoking)
 
     def _without_unwanted(self) -> ConsumerMember:
-        """Take away the partitions of topics that it does not want any more; there is no new assignment yet."""
+        """Revoke the partitions of topics outside its subscription; there is no new assignment yet."""
         member = self.member
         kept = {each: epoch for each, epoch in member.assigned.items() if each[0] in self.subscribed}
         if len(kept) == len(member.assigned):
@@ -156,12 +156,12 @@ class Reconciliation:
 
 
 def stale(member: ConsumerMember) -> int:
-    """The error code for who has another epoch than this member."""
+    """Return the error code for a request with another epoch than this member's."""
     return ErrorCode.STALE_MEMBER_EPOCH if member.classic is None else ErrorCode.ILLEGAL_GENERATION
 
 
 def check_epoch(member: ConsumerMember, message: Any) -> None:
-    """Refuse who has another epoch than it has been told, or who could have missed the last answer and has not."""
+    """Refuse an epoch other than the member's, unless the member may have missed the last response."""
     epoch = message.member_epoch
     owned = partitions_of(message.topic_partitions)
     is_late = epoch == member.previous_epoch and owned is not None and owned <= member.assigned.keys()
@@ -176,7 +176,7 @@ def check_epoch(member: ConsumerMember, message: Any) -> None:
 
 
 def partitions_of(topics: Collection[Any] | None) -> frozenset[TopicPartition] | None:
-    """The partitions that a member says it has; None: it does not say."""
+    """Return the partitions of a heartbeat; None: it has none."""
     if topics is None:
         return None
     return frozenset((topic.topic_id, index) for topic in topics for index in topic.partitions)

@@ -1,4 +1,4 @@
-"""What groups of all protocols have in common: what the coordinator asks of any group."""
+"""The common interface of groups of all protocols for the coordinator."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ MEMBER_EPOCHS = 9  # the version of OffsetCommit from which a generation may be 
 
 
 class GroupState(Enum):
-    """What a group is at, by Kafka's names."""
+    """The state of a group, by Kafka's names."""
 
     EMPTY = "Empty"
-    PREPARING_REBALANCE = "PreparingRebalance"  # this and the next are of classic groups
+    PREPARING_REBALANCE = "PreparingRebalance"  # this and the next are states of classic groups
     COMPLETING_REBALANCE = "CompletingRebalance"
-    ASSIGNING = "Assigning"  # this and the next are of consumer and streams groups
+    ASSIGNING = "Assigning"  # this and the next are states of consumer and streams groups
     RECONCILING = "Reconciling"
-    NOT_READY = "NotReady"  # of streams groups
+    NOT_READY = "NotReady"  # a state of streams groups
     STABLE = "Stable"
     DEAD = "Dead"
 
@@ -31,7 +31,7 @@ class GroupState(Enum):
 
 
 class GroupType(Enum):
-    """Which protocol the members of a group speak, by Kafka's names."""
+    """The protocol of a group's members, by Kafka's names."""
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
@@ -40,24 +40,24 @@ class GroupType(Enum):
 
 
 class Group(Protocol):
-    """A group of any type. `expires`: whether it is forgotten when it has neither members nor offsets."""
+    """A group of any type. `expires`: True if the coordinator deletes it when it has neither members nor offsets."""
 
     group_id: str
     expires: bool
 
     @property
     def type(self) -> GroupType:
-        """Which protocol it is of."""
+        """The protocol of the group."""
         ...
 
     @property
     def state(self) -> GroupState:
-        """What it is at."""
+        """The state of the group."""
         ...
 
     @property
     def protocol_type(self) -> str | None:
-        """What its members are: `consumer`, `connect` and so on."""
+        """The type of its members: `consumer`, `connect` and so on."""
         ...
 
     @property
@@ -66,49 +66,49 @@ class Group(Protocol):
         ...
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member has subscribed to a topic, or may have."""
+        """True if a member subscribes to a topic, or may do so."""
         ...
 
     def unused_since(self, topic: str, committed_ms: int) -> int | None:
-        """Since when nobody has needed an offset of a topic; None: somebody may. See `GroupCoordinator`."""
+        """Return the time since which no member needs an offset of a topic. See `GroupCoordinator`."""
         ...
 
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool, version: int
     ) -> int:
-        """The error code for who commits offsets in the name of this member."""
+        """Return the error code for a commit in the name of this member, or 0."""
         ...
 
     def check_partitions(self, member_id: str, generation: int, places: Collection[tuple[str, int]]) -> int:
-        """The error code for who may commit, and commits offsets of these partitions: one is enough to refuse all."""
+        """Return the error code for a permitted commit of these partitions, or 0: one partition can refuse all."""
         ...
 
     def check_fetch(self, member_id: str | None, epoch: int) -> int:
-        """The error code for who asks for offsets in the name of this member."""
+        """Return the error code for a fetch of offsets in the name of this member, or 0."""
         ...
 
     def check_offset_delete(self) -> int:
-        """The error code for who deletes offsets."""
+        """Return the error code for a deletion of offsets, or 0."""
         ...
 
     def leave_classic(self, leaving: Sequence[tuple[str, str | None]]) -> list[int]:
-        """Members leave by a LeaveGroup. Returns an error code for each."""
+        """Remove members by a LeaveGroup. Return an error code for each."""
         ...
 
     def unload(self, *, tell: bool) -> None:
-        """Its coordinator is so no more. `tell`: it is there to say so to those who wait."""
+        """End this coordinator's work for the group. `tell`: it runs, so waiting members get a response."""
         ...
 
     def load(self) -> None:
-        """Another broker, or the same one again, coordinates it."""
+        """Load the group at another broker, or at the same one again."""
         ...
 
 
 def static_member(static: Mapping[str, str], instance_id: str, member_id: str) -> str:
-    """The id of the member that has an instance id, if it is this one.
+    """Return the id of the member that has an instance id, if it is this member.
 
     Raises:
-        Refusal: no member has the instance id, or another one has.
+        Refusal: no member has the instance id, or another member has it.
     """
     holder = static.get(instance_id)
     if holder is None:

@@ -1,5 +1,6 @@
-"""All groups of a cluster, and what their coordinators check. One group's own rules are in `classic_group.py`,
-`consumer_group.py`, `share_group.py` and `streams_group.py`.
+"""All groups of a cluster, and the checks of their coordinators.
+
+`classic_group.py`, `consumer_group.py`, `share_group.py` and `streams_group.py` have one group's own rules.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 G = TypeVar("G", bound=Group)
-Owner = tuple[int, int]  # a broker's number, and which of its starts: another one has to read the group again
+Owner = tuple[int, int]  # a broker's id, and the number of its starts: another pair must load the group again
 
 
 class GroupCoordinator:
-    """All groups. `loading`: those whose coordinator has just taken over."""
+    """All groups. `loading`: groups whose coordinator is loading them."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.groups: dict[str, Group] = {}
         self.loading: set[str] = set()
         self.answers: dict[str, int] = {}  # error codes that all requests about a group get
-        self._owners: dict[str, Owner | None] = {}  # who coordinates each group now
+        self._owners: dict[str, Owner | None] = {}  # the coordinator of each group now
         self._looks = False
         self._topics_made = 0
         state.coordinator_watchers.append(self._move_all)
@@ -49,7 +50,7 @@ class GroupCoordinator:
         self._topics_made += partition.index == 0
 
     def refuses(self, request: Request, group_id: str) -> int:
-        """The error code of a broker that does not coordinate a group, or not yet."""
+        """Return the error code of a broker that does not coordinate a group, or is loading it; else 0."""
         self._move(group_id)
         if self._state.coordinator(group_id) != request.node:
             return ErrorCode.NOT_COORDINATOR
@@ -57,7 +58,7 @@ class GroupCoordinator:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return self.answers.get(group_id, 0)
 
-    # --- who coordinates
+    # --- coordinators
 
     def _owner(self, group_id: str) -> Owner | None:
         node = self._state.nodes.get(self._state.coordinator(group_id))
@@ -68,7 +69,7 @@ class GroupCoordinator:
             self._move(group_id)
 
     def _move(self, group_id: str) -> None:
-        """See whether another broker coordinates a group now, which reads it from its log."""
+        """Move a group if another broker coordinates it now; that broker loads it from its log."""
         group = self.groups.get(group_id)
         owner = self._owner(group_id)
         before = self._owners.get(group_id)
@@ -84,11 +85,11 @@ class GroupCoordinator:
     # --- groups
 
     def exists(self, group_id: str) -> bool:
-        """Whether there is such a group."""
+        """True if the group exists."""
         return group_id in self.groups
 
     def ensure(self, group_id: str) -> Group:
-        """A group, which is there from then on; a classic one, if it is new."""
+        """Return a group, created as a classic one if it does not exist."""
         return self.groups.get(group_id) or self._add(ClassicGroup(self._state, group_id))
 
     def _add(self, group: G) -> G:
@@ -98,21 +99,21 @@ class GroupCoordinator:
         return group
 
     def classic(self, group_id: str) -> ClassicGroup | None:
-        """A classic group; None: there is none of this name."""
+        """Return a classic group; None: there is none of this name."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def consumer(self, group_id: str) -> ConsumerGroup | None:
-        """A group of the consumer protocol; None: there is none of this name."""
+        """Return a group of the consumer protocol; None: there is none of this name."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
     def to_join(self, group_id: str) -> ClassicGroup:
-        """The classic group that somebody joins, made if need be."""
+        """Return the classic group for a join, created if needed."""
         return self.classic(group_id) or self._add(ClassicGroup(self._state, group_id))
 
     def heartbeat(self, request: Request) -> Any:
-        """A ConsumerGroupHeartbeat, for a group that may not be there yet. Returns the answer.
+        """Handle a ConsumerGroupHeartbeat for a group that may not exist yet. Return the response.
 
         Raises:
             Refusal: nothing is changed.
@@ -140,12 +141,12 @@ class GroupCoordinator:
         return answer
 
     def share(self, group_id: str) -> ShareGroup | None:
-        """A share group; None: there is none of this name."""
+        """Return a share group; None: there is none of this name."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ShareGroup) else None
 
     def share_heartbeat(self, request: Request) -> Any:
-        """A ShareGroupHeartbeat, for a group that may not be there yet. Returns the answer.
+        """Handle a ShareGroupHeartbeat for a group that may not exist yet. Return the response.
 
         Raises:
             Refusal: nothing is changed.
@@ -160,10 +161,10 @@ class GroupCoordinator:
         return answer
 
     def to_share(self, group_id: str, *, creates: bool, kind: str = "") -> ShareGroup:
-        """The share group of a name; a new one, which is not kept yet. `kind`: what an error calls it.
+        """Return the share group of a name, or a new one, not added yet. `kind`: its name in errors.
 
         Raises:
-            Refusal: it is a group of another type, or there is none.
+            Refusal: the group has another type, or does not exist.
         """
         group = self.groups.get(group_id)
         if isinstance(group, ShareGroup):
@@ -175,17 +176,18 @@ class GroupCoordinator:
         return ShareGroup(self._state, group_id)
 
     def add_share(self, group: ShareGroup) -> None:
-        """Keep a share group that `to_share` has made."""
+        """Add a share group that `to_share` has returned."""
         if group.group_id not in self.groups:
             self._add(group)
 
     def streams(self, group_id: str) -> StreamsGroup | None:
-        """A streams group; None: there is none of this name."""
+        """Return a streams group; None: there is none of this name."""
         group = self.groups.get(group_id)
         return group if isinstance(group, StreamsGroup) else None
 
     def streams_heartbeat(self, request: Request) -> tuple[Any, Sequence[InternalTopic]]:
-        """A StreamsGroupHeartbeat, for a group that may not exist yet. Returns the response, and topics to create.
+        """Handle a StreamsGroupHeartbeat for a group that may not exist yet. Returns the response, and topics to
+        create.
 
         Raises:
             Refusal: nothing is changed.
@@ -213,18 +215,18 @@ class GroupCoordinator:
         return response, missing
 
     def can_be_classic(self, group_id: str) -> bool:
-        """Whether a member may join by the classic protocol, as far as the group's type decides."""
+        """True if the group's type lets a member join by the classic protocol."""
         group = self.groups.get(group_id)
         if isinstance(group, StreamsGroup):
             return group.state is GroupState.EMPTY
         return not isinstance(group, ShareGroup)
 
     def _sight(self, request: Request) -> Callable[[str], bool]:
-        """Whether the client of a request may know of a topic."""
+        """Return a function: True if the client of a request may see a topic."""
         return lambda topic: self._state.allows(request, Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
     def _downgrade(self, group: ConsumerGroup, leaving: Sequence[str]) -> bool:
-        """See whether a consumer group becomes a classic one when these leave. Returns whether it does."""
+        """Convert a consumer group to a classic one if only classic members stay. Return True if it was converted."""
         members = downgraded(self._state, group, leaving)
         if members is None:
             return False
@@ -233,12 +235,12 @@ class GroupCoordinator:
         return True
 
     def mixed(self, group_id: str) -> MixedMembers | None:
-        """The classic members of a consumer group; None: it is no such one."""
+        """Return the classic members of a consumer group; None: it is no consumer group."""
         group = self.consumer(group_id)
         return None if group is None else MixedMembers(self._state, group)
 
     def join_mixed(self, request: Request) -> Joined | None:
-        """A JoinGroup for a consumer group that has members. None: it is for a classic one; an empty one is gone."""
+        """Join a consumer group with members. None: the group is classic, or it was empty and is deleted."""
         group = self.consumer(request.message.group_id)
         if group is None or group.state is GroupState.EMPTY:
             replaced = group or self.streams(request.message.group_id)
@@ -250,7 +252,7 @@ class GroupCoordinator:
         return MixedMembers(self._state, group).join(asked, self._sight(request), version=request.version)
 
     def forget_if_empty(self, group_id: str) -> None:
-        """A group without members is there no more."""
+        """Delete a group if it has no members."""
         found = self.groups.get(group_id)
         if found is not None and found.state is GroupState.EMPTY:
             found.unload(tell=False)
@@ -261,7 +263,7 @@ class GroupCoordinator:
                 topic.forget_group(group_id)
 
     def delete(self, group_id: str) -> int:
-        """Delete a group with its offsets. Returns an error code."""
+        """Delete a group with its offsets. Return an error code, or 0."""
         found = self.groups.get(group_id)
         if found is None:
             return ErrorCode.GROUP_ID_NOT_FOUND
@@ -282,7 +284,7 @@ class GroupCoordinator:
             self._state.after(self._state.config_int("offsets.retention.check.interval.ms"), self._forget_unused)
 
     def _forget_unused(self) -> None:
-        """A group that has neither members nor offsets is there no more when the coordinator looks."""
+        """Delete groups that have neither members nor offsets."""
         self._looks = False
         store: OffsetStore = self._state.part(OffsetStore)
         for group_id in [
@@ -294,9 +296,9 @@ class GroupCoordinator:
     # --- offsets
 
     def unused_since(self, group_id: str, topic: str, committed_ms: int) -> int | None:
-        """Since when nobody has needed an offset of a topic, on the wall's clock; None: somebody may need it.
+        """Return the wall-clock time since which no member needs an offset of a topic; None: a member may need it.
 
-        `committed_ms`: when it was committed. What nobody has joined for is kept from then on.
+        `committed_ms`: the time of the commit. It counts for offsets of a group without members ever.
         """
         group = self.groups.get(group_id)
         return committed_ms if group is None else group.unused_since(topic, committed_ms)
@@ -311,7 +313,7 @@ class GroupCoordinator:
         is_transactional: bool,
         version: int = MEMBER_EPOCHS,
     ) -> int:
-        """The error code for who commits in the name of this member; 0: it may, and has been heard of."""
+        """Return the error code for a commit in the name of this member; with 0, its session restarts."""
         group = self.groups.get(group_id)
         if group is None:
             return ErrorCode.ILLEGAL_GENERATION if generation >= 0 else 0
@@ -320,26 +322,26 @@ class GroupCoordinator:
         )
 
     def check_partitions(self, group_id: str, member_id: str, generation: int, places: Collection[Place]) -> int:
-        """The error code for who may commit, and commits offsets of these partitions: one is enough to refuse all."""
+        """Return the error code for a permitted commit of these partitions, or 0: one partition can refuse all."""
         group = self.groups.get(group_id)
         return 0 if group is None else group.check_partitions(member_id, generation, places)
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> int:
-        """The error code for who asks for offsets in the name of this member."""
+        """Return the error code for a fetch of offsets in the name of this member, or 0."""
         group = self.groups.get(group_id)
         return 0 if group is None else group.check_fetch(member_id, member_epoch)
 
     def check_offset_delete(self, group_id: str) -> int:
-        """The error code for who deletes offsets of a group."""
+        """Return the error code for a deletion of a group's offsets, or 0."""
         return self.groups[group_id].check_offset_delete()
 
     def is_subscribed(self, group_id: str, topic: str) -> bool:
-        """Whether a member of a group has subscribed to a topic."""
+        """True if a member of a group subscribes to a topic."""
         return self.groups[group_id].is_subscribed(topic)
 
 
 def _why_not(message: Any, *, is_there: bool) -> str:
-    """Why a heartbeat is not for a group, in Kafka's words."""
+    """Return the reason why a heartbeat is not for a group, in Kafka's words."""
     if not is_there:
         return f"{'Group' if message.member_epoch < 0 else 'Consumer group'} {message.group_id} not found."
     return _is_not(message.group_id, "consumer")

@@ -1,8 +1,8 @@
-"""The order in which Java's hash tables give what is in them. Kafka's assignors follow it where nothing else decides.
+"""The iteration order of Java's hash tables. Kafka's assignors follow it where no other rule decides.
 
-A table has a power of two of buckets, 16 at first, and is at most three quarters full. What is in one bucket comes in
-the order in which it was put there; what `computeIfAbsent` puts there comes first, before what is there, and the table
-grows one key later.
+A table has a power of two of buckets, 16 at first, and is at most three quarters full. Keys of one bucket come in the
+order in which they were added. A key that `computeIfAbsent` adds comes first in its bucket, and the table grows one key
+later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ K = TypeVar("K")
 
 
 def hash_of_text(text: str) -> int:
-    """`String.hashCode`, as 32 bits without a sign."""
+    """Return `String.hashCode`, as 32 bits without a sign."""
     value = 0
     for unit in memoryview(text.encode("utf-16-le")).cast("H"):
         value = (31 * value + unit) & 0xFFFFFFFF
@@ -23,27 +23,27 @@ def hash_of_text(text: str) -> int:
 
 
 def hash_of_id(topic_id: uuid.UUID) -> int:
-    """`Uuid.hashCode` of Kafka's, as 32 bits without a sign."""
+    """Return Kafka's `Uuid.hashCode`, as 32 bits without a sign."""
     mixed = (topic_id.int >> 64) ^ (topic_id.int & 0xFFFFFFFFFFFFFFFF)
     return (mixed >> 32) ^ (mixed & 0xFFFFFFFF)
 
 
 def hash_of_number(number: int) -> int:
-    """`Integer.hashCode`."""
+    """Return `Integer.hashCode`."""
     return number
 
 
 def buckets_of_copy(count: int) -> int:
-    """How many buckets a `HashSet` has that is made as a copy of so many keys."""
+    """Return the number of buckets of a `HashSet` that is a copy of this many keys."""
     return max(16, 1 << int(count / 0.75).bit_length())
 
 
 def in_hash_order(
     keys: Iterable[K], hash_of: Callable[[K], int], *, buckets: int = 16, computed: bool = False
 ) -> list[K]:
-    """Keys in the order of a table that they were put into one by one.
+    """Return keys in the order of a table to which they were added one by one.
 
-    `buckets`: how many it has at first. `computed`: they were put there by `computeIfAbsent`.
+    `buckets`: the first number of buckets. `computed`: `computeIfAbsent` added them.
     """
     listed = list(keys)
     if computed:

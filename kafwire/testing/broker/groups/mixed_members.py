@@ -1,8 +1,8 @@
-"""Members of a consumer group that speak the classic protocol, while a group changes from one to the other (KIP-848).
+"""Members of a consumer group that use the classic protocol, while a group changes from one to the other (KIP-848).
 
-Such a member is answered at once when it joins and when it asks for its assignment: nobody waits for others. It hears
-of a new assignment by its heartbeats, gives up partitions, and joins again. Of what it says, its subscription and the
-partitions that it has are read. The coordinator assigns: no member leads.
+JoinGroup and SyncGroup of such a member get a response at once: it does not wait for others. Heartbeats report a new
+assignment to it, so it revokes partitions and joins again. The group decodes its subscription and its owned partitions.
+The coordinator assigns: no member leads.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MixedMembers:
     # --- requests
 
     def join(self, asked: Member, allows: Allows, *, version: int) -> Joined:
-        """A member of the classic protocol joins."""
+        """Handle the JoinGroup of a classic member."""
         group = self._group
         member_id = asked.member_id or self._cluster.make_cluster_id()
         try:
@@ -78,7 +78,7 @@ class MixedMembers:
             raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, None)
 
     def sync(self, message: Any) -> tuple[int, bytes]:
-        """A member asks for its assignment. Returns an error code and the assignment."""
+        """Return an error code and the assignment for a member's SyncGroup."""
         member, code = self._find(message.member_id, message.group_instance_id, message.generation_id)
         if code or member is None or member.classic is None:
             return code, b""
@@ -94,7 +94,7 @@ class MixedMembers:
         return 0, assignment_of(self._cluster, member.assigned, data)
 
     def beat(self, message: Any) -> int:
-        """A member is alive. Returns an error code: whether it has to join again."""
+        """Keep a member alive. Return an error code if it must join again."""
         member, code = self._find(message.member_id, message.group_instance_id, message.generation_id)
         if code or member is None:
             return code
@@ -131,16 +131,16 @@ class MixedMembers:
         )
 
 
-# --- from one protocol to the other
+# --- conversion between the protocols
 
 
 def upgraded(state: ClusterState, classic: ClassicGroup) -> ConsumerGroup:
-    """The consumer group that a classic one becomes when a member of the consumer protocol joins.
+    """Return the consumer group to which a classic one converts when a member of the consumer protocol joins.
 
-    Members of the classic one that wait are told to join again.
+    Waiting members of the classic group get REBALANCE_IN_PROGRESS, so they join again.
 
     Raises:
-        Refusal: it stays a classic one.
+        Refusal: the group stays classic.
     """
     why = _why_not_upgraded(state, classic)
     if why is not None:
@@ -149,7 +149,7 @@ def upgraded(state: ClusterState, classic: ClassicGroup) -> ConsumerGroup:
     for member in classic.members.values():
         member.answer_join(Joined(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
         member.answer_sync(ErrorCode.REBALANCE_IN_PROGRESS)
-    if classic.protocol_name is None:  # it has never been in a generation: Kafka does not expect that
+    if classic.protocol_name is None:  # the group never had a generation: Kafka does not expect that
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR.message)
     group = ConsumerGroup(state, classic.group_id)
     mixed = MixedMembers(state, group)
@@ -184,7 +184,7 @@ def _why_not_upgraded(state: ClusterState, classic: ClassicGroup) -> str | None:
 
 
 def downgraded(state: ClusterState, group: ConsumerGroup, leaving: Sequence[str]) -> list[Member] | None:
-    """The members of the classic group that a consumer group becomes when these leave; None: it stays what it is."""
+    """Return the members of the classic group to which a consumer group converts when these leave; None: it stays."""
     rest = [each for name, each in group.members.items() if name not in leaving]
     policy = state.config("group.consumer.migration.policy").upper()
     if not rest or policy not in DOWNGRADES or len(rest) > state.config_int("group.max.size"):
@@ -211,7 +211,7 @@ def downgraded(state: ClusterState, group: ConsumerGroup, leaving: Sequence[str]
 
 
 def assignment_of(state: ClusterState, partitions: Iterable[TopicPartition], metadata: bytes) -> bytes:
-    """Partitions as the classic protocol tells them, in the version of what the member said of itself."""
+    """Return an assignment of the classic protocol, in the version of the member's metadata."""
     topics: dict[str, list[int]] = {}
     for topic_id, index in sorted(partitions, key=lambda place: (place[0].int, place[1])):
         if topic_id in state.topics.by_id:

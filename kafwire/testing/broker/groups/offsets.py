@@ -1,7 +1,7 @@
-"""Offsets that groups have committed, and those that open transactions are about to commit. See KIP-98, KIP-447.
+"""Committed offsets of groups, and offsets that open transactions are about to commit. See KIP-98, KIP-447.
 
-Kafka keeps them in `__consumer_offsets`. `offsets_topic.py` writes that topic for readers, and the
-broker goes by this module.
+Kafka keeps them in `__consumer_offsets`. `offsets_topic.py` writes that topic for readers; the broker itself reads this
+module.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ NOTHING: Final = Committed(-1)
 
 @dataclass(slots=True)
 class Pending:
-    """What a producer's open transaction is about to commit for a group: each offset with its number."""
+    """The offsets that a producer's open transaction is about to commit for a group, each with its number."""
 
     epoch: int
     offsets: dict[Place, tuple[Committed, int]] = field(default_factory=dict)
 
 
 class OffsetStore:
-    """The offsets of all groups. A commit is given its number when it arrives: the last one that arrived holds."""
+    """The offsets of all groups. A commit gets a number on arrival: the last commit that arrived holds."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -51,17 +51,17 @@ class OffsetStore:
         self._order: dict[tuple[str, Place], int] = {}
         self._pending: dict[str, dict[int, Pending]] = {}  # by group and producer id
         self._numbers = itertools.count(1)
-        self.history: defaultdict[Place, list[int]] = defaultdict(list)  # all that was ever committed
+        self.history: defaultdict[Place, list[int]] = defaultdict(list)  # all offsets ever committed
         state.topics.deletion_watchers.append(lambda topic: self.delete_topic(topic.name))
         expiry: Expiry = state.part(Expiry)
         self._watch = expiry.add("offsets.retention.check.interval.ms", self._expire)
 
     def place_of(self, group: str) -> Place:
-        """The partition of `__consumer_offsets` that has a group's offsets."""
+        """Return the partition of `__consumer_offsets` that has a group's offsets."""
         return OFFSETS_TOPIC, self._topic.partition_of(group)
 
     def of(self, group: str) -> Mapping[Place, Committed]:
-        """What a group has committed."""
+        """Return a group's committed offsets."""
         return self._committed.get(group, {})
 
     def commit(self, group: str, place: Place, committed: Committed) -> None:
@@ -80,7 +80,7 @@ class OffsetStore:
     # --- transactions
 
     def add_pending(self, group: str, producer_id: int, epoch: int, place: Place, committed: Committed) -> None:
-        """Commit an offset when the producer's transaction commits."""
+        """Note an offset to commit when the producer's transaction commits."""
         its = self._pending.setdefault(group, {}).setdefault(producer_id, Pending(epoch))
         its.epoch = epoch
         number = next(self._numbers)
@@ -89,7 +89,7 @@ class OffsetStore:
         self._topic.commit_pending(group, producer_id, epoch, place, committed)
 
     def end_transaction(self, producer_id: int, partition: int, *, commit: bool, epoch: int = 0) -> None:
-        """A producer's transaction has ended, for all groups in one partition of `__consumer_offsets`."""
+        """End a producer's transaction, for all groups in one partition of `__consumer_offsets`."""
         self._topic.end_transaction(partition, producer_id, epoch, commit=commit)
         for group in [group for group, pending in self._pending.items() if producer_id in pending]:
             if self.place_of(group)[1] != partition:
@@ -104,7 +104,7 @@ class OffsetStore:
                 self._state.journal.write("pending", [group, producer_id, *place], None)
 
     def has_open(self, group: str, producer_id: int, epoch: int) -> bool:
-        """Whether a producer has a transaction in the partition that a group is in."""
+        """True if a producer has an open transaction in the partition of a group."""
         place = self.place_of(group)
         return any(
             producer_id in pending and pending[producer_id].epoch == epoch and self.place_of(other) == place
@@ -112,25 +112,25 @@ class OffsetStore:
         )
 
     def is_unstable(self, group: str, place: Place) -> bool:
-        """Whether an open transaction is about to change an offset."""
+        """True if an open transaction is about to change an offset."""
         return any(place in its.offsets for its in self._pending.get(group, {}).values())
 
-    # --- what is there, and what is forgotten
+    # --- existing offsets, and deletions
 
     def has_offsets(self, group: str) -> bool:
-        """Whether a group has committed anything, or is about to."""
+        """True if a group has committed offsets, or is about to."""
         return bool(self._committed.get(group)) or self.has_pending(group)
 
     def has_pending(self, group: str) -> bool:
-        """Whether open transactions are about to commit offsets of a group."""
+        """True if open transactions are about to commit offsets of a group."""
         return any(its.offsets for its in self._pending.get(group, {}).values())
 
     def groups(self) -> Iterator[str]:
-        """The groups that have committed something."""
+        """Iterate over the groups that have committed offsets."""
         return iter([group for group, offsets in self._committed.items() if offsets])
 
     def delete(self, group: str, place: Place) -> None:
-        """Forget an offset, what is pending too."""
+        """Delete an offset, and pending ones for the same partition."""
         if self._committed.get(group, {}).pop(place, None) is not None:
             self._topic.forget(group, [place])
             self._state.journal.write("offset", [group, *place], None)
@@ -140,7 +140,7 @@ class OffsetStore:
                 self._state.journal.write("pending", [group, producer_id, *place], None)
 
     def delete_group(self, group: str) -> None:
-        """Forget all of a group."""
+        """Delete all offsets of a group."""
         gone = self._committed.pop(group, {})
         self._topic.forget(group, gone)
         for place in gone:
@@ -151,7 +151,7 @@ class OffsetStore:
                 self._state.journal.write("pending", [group, producer_id, *place], None)
 
     def delete_topic(self, name: str) -> None:
-        """Forget all offsets in a topic, which is there no more."""
+        """Delete all offsets of a deleted topic."""
         for group in {*self._committed, *self._pending}:
             places = {*self._committed.get(group, {})}
             places.update(*(its.offsets for its in self._pending.get(group, {}).values()))
@@ -159,10 +159,10 @@ class OffsetStore:
                 if place[0] == name:
                     self.delete(group, place)
 
-    # --- what survives, see `stored_parts.py`
+    # --- persistence, see `stored_parts.py`
 
     def dump(self) -> Iterator[tuple[str, list[str | int], list[Any]]]:
-        """All that there is, as the journal has it."""
+        """Yield all offsets, in the form of the journal."""
         for group, offsets in self._committed.items():
             for place, committed in offsets.items():
                 yield "offset", [group, *place], [*committed, self._order[group, place]]
@@ -172,20 +172,20 @@ class OffsetStore:
                     yield "pending", [group, producer_id, *place], [*committed, number, its.epoch]
 
     def restore(self, group: str, place: Place, committed: Committed, number: int) -> None:
-        """Bring a committed offset back, with its number."""
+        """Restore a committed offset, with its number."""
         self._keep(group, place, committed, number)
         self._numbers = itertools.count(max(number + 1, next(self._numbers)))
 
     def restore_pending(
         self, group: str, producer_id: int, epoch: int, place: Place, committed: Committed, number: int
     ) -> None:
-        """Bring back what an open transaction is about to commit."""
+        """Restore an offset that an open transaction is about to commit."""
         its = self._pending.setdefault(group, {}).setdefault(producer_id, Pending(epoch))
         its.offsets[place] = committed, number
         self._numbers = itertools.count(max(number + 1, next(self._numbers)))
 
     def _expire(self) -> bool:
-        """Forget what groups have committed long ago; groups go by their coordinator. Returns whether more is left."""
+        """Delete expired offsets; the group's state decides. Return True if more offsets are left."""
         from kafwire.testing.broker.groups.group_coordinator import GroupCoordinator
 
         groups: GroupCoordinator = self._state.part(GroupCoordinator)

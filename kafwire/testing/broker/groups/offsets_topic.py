@@ -1,8 +1,9 @@
 """The topic `__consumer_offsets`: records of committed offsets and of classic groups, in Kafka's own format.
 
-The broker writes the topic, and goes by `offsets.py` and `group_coordinator.py`. The first record creates it. A group's
-records are in the partition that they have in Kafka. Groups of the other protocols have no records of their members
-here. See OffsetCommitKey.json, OffsetCommitValue.json, GroupMetadataKey.json and GroupMetadataValue.json of Kafka.
+The broker writes the topic, but reads its state from `offsets.py` and `group_coordinator.py`. The first record creates
+it. A group's records are in the same partition as in Kafka. Groups of the other protocols have no records of their
+members here. See OffsetCommitKey.json, OffsetCommitValue.json, GroupMetadataKey.json and GroupMetadataValue.json of
+Kafka.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
-_OFFSET_KEY, _GROUP_KEY = 1, 2  # versions of keys, by which readers know what a record is
+_OFFSET_KEY, _GROUP_KEY = 1, 2  # versions of keys, which tell readers the type of a record
 _OFFSET_VALUE, _GROUP_VALUE = 4, 3
 _MOST_REPLICAS = 3  # offsets.topic.replication.factor
 
@@ -35,7 +36,7 @@ class OffsetsTopic:
         self._state = state
 
     def partition_of(self, group: str) -> int:
-        """The number of the partition that has a group's records."""
+        """Return the number of the partition that has a group's records."""
         found = self._state.topics.by_name.get(OFFSETS_TOPIC)
         count = len(found.partitions) if found is not None else self._state.config_int("offsets.topic.num.partitions")
         return java_hash(group) % count
@@ -54,7 +55,7 @@ class OffsetsTopic:
         partition.producers.add(header)
 
     def end_transaction(self, index: int, producer_id: int, epoch: int, *, commit: bool) -> None:
-        """Write the marker of a transaction that has offsets in a partition, if the partition is there."""
+        """Write the marker of a transaction with offsets in a partition, if the partition exists."""
         partition = self._state.topics.partition(OFFSETS_TOPIC, index)
         if partition is not None and producer_id in partition.producers.entries:
             partition.write_marker(producer_id, epoch, self._state.wall_ms, commit=commit)
@@ -65,11 +66,11 @@ class OffsetsTopic:
             self._write(group, records)
 
     def write_group(self, group: str, stored: Stored) -> None:
-        """Write what another coordinator has to know of a classic group."""
+        """Write the state of a classic group that another coordinator needs."""
         self._write(group, [(group_key(group), group_value(stored))])
 
     def forget_group(self, group: str) -> None:
-        """Write the tombstone of a group, if the topic is there."""
+        """Write the tombstone of a group, if the topic exists."""
         if OFFSETS_TOPIC in self._state.topics.by_name:
             self._write(group, [(group_key(group), None)])
 
@@ -91,7 +92,7 @@ class OffsetsTopic:
             count = self._state.config_int("offsets.topic.num.partitions")
             placed = [[nodes[(index + i) % len(nodes)] for i in range(replicas)] for index in range(count)]
             configs = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
-            # The state's chance is left alone: what it decides is the same with and without this topic.
+            # This does not use the state's random numbers, so its decisions are the same with and without this topic.
             topic_id = uuid.uuid5(uuid.NAMESPACE_OID, self._state.cluster_id)
             found = topics.create(OFFSETS_TOPIC, count, assignments=placed, configs=configs, topic_id=topic_id)
         return found.partitions
@@ -102,12 +103,12 @@ class OffsetsTopic:
 
 
 def offset_key(group: str, place: Place) -> bytes:
-    """An OffsetCommitKey."""
+    """Return an OffsetCommitKey."""
     return struct.pack(">h", _OFFSET_KEY) + _text(group) + _text(place[0]) + struct.pack(">i", place[1])
 
 
 def offset_value(committed: Committed, topic_id: uuid.UUID | None) -> bytes:
-    """An OffsetCommitValue; a topic's id is its tagged field 0."""
+    """Return an OffsetCommitValue; a topic's id is its tagged field 0."""
     metadata = (committed.metadata or "").encode()
     tags = b"\0" if topic_id is None else b"\1\0\x10" + topic_id.bytes
     return (
@@ -120,12 +121,12 @@ def offset_value(committed: Committed, topic_id: uuid.UUID | None) -> bytes:
 
 
 def group_key(group: str) -> bytes:
-    """A GroupMetadataKey."""
+    """Return a GroupMetadataKey."""
     return struct.pack(">h", _GROUP_KEY) + _text(group)
 
 
 def group_value(stored: Stored) -> bytes:
-    """A GroupMetadataValue."""
+    """Return a GroupMetadataValue."""
     out = struct.pack(">h", _GROUP_VALUE) + _text(stored.protocol_type or "") + struct.pack(">i", stored.generation)
     out += _text(stored.protocol_name) + _text(stored.leader) + struct.pack(">qi", stored.since_ms, len(stored.members))
     for member in stored.members:

@@ -1,8 +1,8 @@
-"""Which member of a share group is to read from which partitions: Kafka's assignor `simple`.
+"""Kafka's assignor of share groups, `simple`: partitions for members.
 
-Partitions are shared: each has as many members as are needed for all members to have one, and members have equally many
-of them, as far as possible those that they had. It gives what Kafka's assignor gives for the same members and topics,
-so it goes through partitions in the order of Kafka's hash tables. See KIP-932.
+Members share partitions. Each partition has as many members as are needed for all members to have one. Members have
+equally many partitions, as far as possible those of before. The result is that of Kafka's assignor for the same members
+and topics, so the assignor iterates over partitions in the order of Kafka's hash tables. See KIP-932.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ Assignment = dict[str, frozenset[TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class ShareSpec:
-    """What there is to assign.
+    """The input of the assignor.
 
-    `wanted`: the topics that each member wants. `before`: the partitions that it was to have before.
-    `partitions`: those of each topic that may be read, topics in the order of Kafka's table of names. `is_even`: all
-    want the same topics.
+    `wanted`: the topics of each member. `before`: its partitions of the assignment before. `partitions`: the readable
+    ones of each topic, topics in the order of Kafka's table of names. `is_even`: all members want the same topics.
     """
 
     wanted: Mapping[str, frozenset[uuid.UUID]]
@@ -35,7 +34,7 @@ class ShareSpec:
 
 
 def simple(spec: ShareSpec) -> Assignment:
-    """Assign all partitions that members want. Members without an entry have nothing."""
+    """Assign all partitions of members' topics. Members without an entry have none."""
     members = in_hash_order(spec.wanted, hash_of_text)
     topics = {topic for wanted in spec.wanted.values() for topic in wanted}
     if not topics:
@@ -63,7 +62,8 @@ def simple(spec: ShareSpec) -> Assignment:
 class _Balance:
     """Partitions and the members that may have them.
 
-    `given`: what each has, which `settle` changes. `hash_of`: how Kafka's tables order partitions.
+    `given`: each member's partitions, which `settle` changes. `hash_of`: the hash by which Kafka's tables order
+    partitions.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class _Balance:
         }
 
     def settle(self) -> None:
-        """Take away what is too much, and fill up what is too little."""
+        """Take surplus partitions away, and fill up members that have too few."""
         given, quota = self._given, self._quota
         unfilled = [name for name in self._members if len(given[name]) < quota[name]]
         for name in self._members:
@@ -102,7 +102,7 @@ class _Balance:
         self._fill([name for name in self._members if name in unfilled])
 
     def _fill(self, unfilled: list[str]) -> None:
-        """Give partitions that have too few members to those who have too little, in turns."""
+        """Give partitions with too few members to members with too few partitions, in turns."""
         at, has_given = 0, False
         for place in self._places:
             missing = self._sharing - sum(place in its for its in self._given.values())
@@ -132,7 +132,7 @@ def _by_topic(place: TopicPartition) -> tuple[int, int]:
 
 
 def _in_order(places: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """As they are put into a table: topic by topic, each in turn from a table of topics."""
+    """Return partitions in the order of their addition to a table: by topic, in the order of a table of topics."""
     listed = sorted(places, key=_by_topic)
     topics = in_hash_order(dict.fromkeys(topic for topic, _ in listed), hash_of_id)
     return sorted(listed, key=lambda place: topics.index(place[0]))
@@ -147,5 +147,5 @@ def _number(place: TopicPartition) -> int:
 
 
 def _buckets_for(count: int) -> int:
-    """How many buckets a table has that Kafka makes for so many keys."""
+    """Return the number of buckets of a table that Kafka creates for this many keys."""
     return 1 << (int((count + 1) / 0.75 + 1) - 1).bit_length()

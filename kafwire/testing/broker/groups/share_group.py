@@ -1,8 +1,8 @@
-"""One share group: its members, its epochs, and who is to read from which partitions.
+"""One share group: its members, its epochs, and the partitions of each member.
 
-A heartbeat says what a member wants. If that changes what the group wants, or if partitions have become ready to be
-read, the group's epoch goes up, and the coordinator makes a new assignment, whose epoch is then the group's. A member
-has its part of it with its next heartbeat. The rules are those of Kafka's `GroupMetadataManager`. See KIP-932.
+A heartbeat has a member's subscription. If it changes the group's subscriptions, or if partitions have become readable,
+the group's epoch goes up, and the coordinator makes a new assignment, whose epoch is then the group's. A member gets
+its part of it with its next heartbeat. The rules are those of Kafka's `GroupMetadataManager`. See KIP-932.
 """
 
 from __future__ import annotations
@@ -45,31 +45,31 @@ class ShareGroup:
         self.epoch = 1
         self.assignment_epoch = 0
         self.members: dict[str, ShareMember] = {}
-        self.targets: dict[str, frozenset[TopicPartition]] = {}  # what each member is to have
+        self.targets: dict[str, frozenset[TopicPartition]] = {}  # each member's target assignment
         self._assigned_ms: float | None = None
-        self._metadata: Metadata = {}  # what the group's epoch stands for
+        self._metadata: Metadata = {}  # the topics behind the group's epoch
         self.timers = MemberTimers(state)
 
-    # --- what it is asked
+    # --- state, and checks of requests
 
     @property
     def state(self) -> GroupState:
-        """What it is at."""
+        """The group's state."""
         return GroupState.STABLE if self.members else GroupState.EMPTY
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member has subscribed to a topic."""
+        """True if a member subscribes to a topic."""
         return any(topic in each.topics for each in self.members.values())
 
     def unused_since(self, topic: str, committed_ms: int) -> int | None:
-        """Offsets in the way of other groups are of no use to it."""
+        """Return the time of the commit: a share group needs no offsets of other groups' kind."""
         del topic
         return committed_ms
 
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool, version: int
     ) -> int:
-        """Its members acknowledge records, and commit no offsets."""
+        """Return an error: members acknowledge records, and commit no offsets."""
         del member_id, instance_id, generation, is_transactional, version
         return ErrorCode.GROUP_ID_NOT_FOUND
 
@@ -79,7 +79,7 @@ class ShareGroup:
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def check_fetch(self, member_id: str | None, epoch: int) -> int:
-        """Who asks in nobody's name is told that there are none."""
+        """Return 0 without a member id, so that the response has no offsets; else an error."""
         return 0 if member_id is None and epoch < 0 else ErrorCode.GROUP_ID_NOT_FOUND
 
     def check_offset_delete(self) -> int:
@@ -87,13 +87,13 @@ class ShareGroup:
         return ErrorCode.GROUP_ID_NOT_FOUND
 
     def leave_classic(self, leaving: Sequence[tuple[str, str | None]]) -> list[int]:
-        """Nobody in it speaks the classic protocol."""
+        """Return an error for each: no member uses the classic protocol."""
         return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
 
     # --- heartbeats
 
     def heartbeat(self, message: Any, client_id: str, host: str) -> Any:
-        """A member joins or stays. Returns the answer.
+        """Handle a heartbeat of a member that joins or stays. Return the response.
 
         Raises:
             Refusal: nothing is changed.
@@ -124,7 +124,7 @@ class ShareGroup:
         return answer
 
     def _before(self, message: Any) -> ShareMember:
-        """The member before its heartbeat; a new one where it joins."""
+        """Return the member before its heartbeat; a new one if it joins."""
         most = self._cluster.config_int("group.share.max.size")
         if len(self.members) >= most and message.member_id not in self.members:
             raise Refusal(
@@ -145,7 +145,7 @@ class ShareGroup:
     # --- epochs and assignments
 
     def _plan(self, after: dict[str, ShareMember], *, has_new_names: bool) -> bool:
-        """See whether the group needs another assignment. Returns whether its epoch has to go up."""
+        """Check if the group needs another assignment. Return True if its epoch must go up."""
         is_due = self.epoch <= self.assignment_epoch and self._has_unassigned()
         metadata = metadata_of(self._cluster.topics, _names(after))
         has_changed = has_new_names or is_due or metadata != self._metadata
@@ -154,7 +154,7 @@ class ShareGroup:
         return has_changed
 
     def _has_unassigned(self) -> bool:
-        """Whether partitions of topics that members want are ready, and not those that somebody is to have."""
+        """True if the readable partitions of members' topics differ from the assigned ones."""
         wanted = {name for each in self.members.values() for name in each.topics}
         targets = {each for target in self.targets.values() for each in target}
         by_id = self._cluster.topics.by_id
@@ -166,7 +166,7 @@ class ShareGroup:
         return False
 
     def _may_assign(self) -> bool:
-        """Whether it is long enough since the last assignment (KIP-1263)."""
+        """True if enough time has passed since the last assignment (KIP-1263)."""
         interval_ms = self._cluster.group_config_int(self.group_id, "share.assignment.interval.ms")
         return self._assigned_ms is None or self._cluster.now_ms >= self._assigned_ms + interval_ms
 
@@ -189,7 +189,7 @@ class ShareGroup:
         self._assigned_ms = self._cluster.now_ms
 
     def _make_ready(self, after: dict[str, ShareMember]) -> None:
-        """Partitions that members want are ready to be read as soon as the answer is given."""
+        """Make the partitions of members' topics readable after the response."""
         known = self._cluster.topics.by_name
         for name in _names(after):
             if name in known:
@@ -198,10 +198,10 @@ class ShareGroup:
     # --- leaving
 
     def leave(self, member_id: str) -> Any:
-        """A member leaves. Returns the answer.
+        """Remove a member. Return the response.
 
         Raises:
-            Refusal: it is not in the group.
+            Refusal: the member is not in the group.
         """
         if member_id not in self.members:
             raise self._unknown(member_id)
@@ -209,40 +209,40 @@ class ShareGroup:
         return protocol.ShareGroupHeartbeatResponse(member_id=member_id, member_epoch=-1)
 
     def _remove(self, member_id: str) -> None:
-        """A member is in it no more: it has left, or was not heard of."""
+        """Remove a member that has left, or whose session has ended."""
         del self.members[member_id]
         self.targets.pop(member_id, None)
         self.timers.stop(member_id)
         self._metadata = metadata_of(self._cluster.topics, _names(self.members))
         self.epoch += 1
-        if not self.members:  # nothing is left to assign, and the next member does not wait
+        if not self.members:  # no partitions are left to assign, and the next member does not wait
             self.assignment_epoch, self._assigned_ms = self.epoch, None
 
     def _time_session(self, member_id: str) -> None:
-        """A member was heard of."""
+        """Restart a member's session."""
         delay_ms = self._cluster.group_config_int(self.group_id, "share.session.timeout.ms")
         self.timers.start(member_id, Limit.SESSION, delay_ms, lambda: self._remove(member_id))
 
     # --- coordinators
 
     def unload(self, *, tell: bool) -> None:
-        """Its coordinator is so no more. Nobody waits to be told."""
+        """End this coordinator's work for the group. No member waits for a response."""
         del tell
         self.timers.stop_all()
 
     def load(self) -> None:
-        """Another broker coordinates it: nothing is lost, and sessions begin anew."""
+        """Load the group at another broker: no state is lost, and sessions restart."""
         for member_id in self.members:
             self._time_session(member_id)
 
 
 def _names(members: dict[str, ShareMember]) -> Counter[str]:
-    """The topics that members want, and how many want each."""
+    """Return the topics of members' subscriptions, with the number of members of each."""
     return Counter(name for each in members.values() for name in each.topics)
 
 
 def _told(assigned: Collection[TopicPartition]) -> Any:
-    """What a member has, as it is told."""
+    """Return a member's assignment for its response."""
     response = protocol.ShareGroupHeartbeatResponse
     topics: dict[uuid.UUID, list[int]] = {}
     for topic_id, index in sorted(assigned, key=lambda place: (place[0].int, place[1])):

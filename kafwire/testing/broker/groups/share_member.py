@@ -1,7 +1,7 @@
-"""A member of a share group: what it asked for, and which partitions it has. Others may have the same ones.
+"""A member of a share group: its subscription and its partitions. Other members may have the same partitions.
 
-Nothing here changes a member: each step gives a new one, which the group keeps if the request is answered without an
-error. The rules are those of Kafka's `ShareGroupAssignmentBuilder`. See KIP-932.
+A member is immutable: each step returns a new one, which the group keeps if the response has no error. The rules are
+those of Kafka's `ShareGroupAssignmentBuilder`. See KIP-932.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafwire.testing.broker.topics.config_store import Refusal
 
 @dataclass(frozen=True, slots=True)
 class ShareMember:
-    """A member. `assigned`: the partitions that it has been told of."""
+    """A member. `assigned`: the partitions of its last response."""
 
     member_id: str
     rack_id: str | None = None
@@ -30,7 +30,7 @@ class ShareMember:
     assigned: frozenset[TopicPartition] = frozenset()
 
     def told(self, message: Any, client_id: str, host: str) -> ShareMember:
-        """The member as a ShareGroupHeartbeat describes it: what is left out of that stays."""
+        """Return the member with the changes of a ShareGroupHeartbeat: fields that it leaves out stay."""
         names = message.subscribed_topic_names
         return replace(
             self,
@@ -48,9 +48,9 @@ class ShareMember:
         *,
         has_changed: bool,
     ) -> ShareMember:
-        """The member with what it is to have, at once: nobody has to give a partition up first.
+        """Return the member with its target assignment at once: no member has to revoke a partition first.
 
-        `has_changed`: whether the group's epoch went up just now.
+        `has_changed`: True if this heartbeat raised the group's epoch.
         """
         if not has_changed and self.epoch == target_epoch:
             return self
@@ -61,9 +61,9 @@ class ShareMember:
 
 
 def check_epoch(member: ShareMember, epoch: int) -> None:
-    """Refuse who has another epoch than it has been told, and than the one before, whose answer may be lost.
+    """Refuse an epoch other than the member's, or the one before: the last response may be lost.
 
-    With 0 it joins anew.
+    With 0 the member joins again.
     """
     if epoch in (0, member.epoch, member.previous_epoch):
         return

@@ -1,7 +1,7 @@
 """The assignor `sticky` of streams groups, with Kafka's results. See Kafka's `StickyTaskAssignor`, KIP-1071.
 
-Members keep their tasks as far as that is even. What decides between equals is the order of Java's hash tables and of
-its `PriorityQueue`, which both are followed here.
+Members keep their tasks as far as that is even. The order of Java's hash tables and of its `PriorityQueue` decides
+between equals, so this module follows both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TaskHolder:
-    """A member as the assignor sees it. `offsets`: how far its state of tasks goes, running or not."""
+    """A member for the assignor. `offsets`: the reported offsets of its state of tasks, running or not."""
 
     process_id: str
     active: frozenset[Task] = frozenset()
@@ -29,7 +29,7 @@ class TaskHolder:
 
 @dataclass(frozen=True, slots=True)
 class TasksSpec:
-    """The tasks to assign. `subtopologies`, sorted by id: how many tasks each has, and whether it has a state."""
+    """The tasks to assign. `subtopologies`, sorted by id: the number of tasks of each, and whether it has a state."""
 
     members: Mapping[str, TaskHolder]
     subtopologies: Mapping[str, tuple[int, bool]]
@@ -45,7 +45,7 @@ class Given:
 
 
 def sticky(spec: TasksSpec) -> dict[str, Given]:
-    """The tasks of each member."""
+    """Return the tasks of each member."""
     assignment = _Assignment(spec)
     assignment.assign_active()
     if spec.standby_replicas:
@@ -54,7 +54,7 @@ def sticky(spec: TasksSpec) -> dict[str, Given]:
 
 
 class _Heap(Generic[T]):
-    """Java's `PriorityQueue`. Python's `heapq` takes equal items in another order."""
+    """Java's `PriorityQueue`. Python's `heapq` returns equal items in another order."""
 
     def __init__(self, key: Callable[[T], float], items: Iterable[T]) -> None:
         self._key = key
@@ -93,7 +93,7 @@ class _Heap(Generic[T]):
 
 
 class _Process:
-    """The members of one process, and the tasks that they have been given."""
+    """The members of one process, and their tasks."""
 
     def __init__(self) -> None:
         self.tasks: set[Task] = set()
@@ -105,7 +105,7 @@ class _Process:
         return self._total / len(self.counts)
 
     def add(self, member: str, task: Task) -> int:
-        """Count a task for a member. Returns how many it has."""
+        """Count a task for a member. Return its number of tasks."""
         self._by_load = None
         return self._count(member, task)
 
@@ -116,7 +116,7 @@ class _Process:
         return self.counts[member]
 
     def add_to_least_loaded(self, task: Task) -> tuple[str, int]:
-        """Count a task for the member with the fewest. Returns the member, and how many it has."""
+        """Count a task for the member with the fewest. Return the member, and its number of tasks."""
         if self._by_load is None:
             self._by_load = _Heap(self.counts.__getitem__, in_hash_order(self.counts, hash_of_text))
         member = self._by_load.take()
@@ -127,14 +127,14 @@ class _Process:
 
 
 class _Share:
-    """How many tasks a member may have: less once others have reached it."""
+    """The most tasks of a member: fewer once others have reached it."""
 
     def __init__(self, tasks: int, members: int) -> None:
         self._tasks, self._members = tasks, members
         self.quota = -(-tasks // members)
 
     def reached(self, count: int) -> None:
-        """A member has so many tasks now."""
+        """Note that a member has this many tasks now."""
         if count == self.quota:
             self._members -= 1
             self._tasks -= count
@@ -151,7 +151,7 @@ class _Assignment:
         self._total_share = _Share(active + stateful * spec.standby_replicas, len(spec.members))
         members = in_hash_order(spec.members, hash_of_text)
         self._processes: dict[str, _Process] = {}
-        self._ran: dict[Task, str] = {}  # the member that runs each active task so far
+        self._ran: dict[Task, str] = {}  # the member that has run each active task
         candidates: dict[Task, list[tuple[bool, int, str]]] = {}
         for member in members:
             its = spec.members[member]
@@ -161,7 +161,7 @@ class _Assignment:
                 candidates.setdefault(task, []).append((False, -its.offsets.get(task, 0), member))
             for task in its.offsets.keys() - its.standby:
                 candidates.setdefault(task, []).append((True, -its.offsets[task], member))
-        # Members with a task's state: those that keep it as a standby task first, then by how far the state goes.
+        # Members with a task's state: first those with it as a standby task, then by the offset of the state.
         self._had_state = {
             task: [member for _, _, member in sorted(found, key=lambda each: each[:2])]
             for task, found in candidates.items()
@@ -186,7 +186,7 @@ class _Assignment:
     # --- active tasks
 
     def assign_active(self) -> None:
-        """Leave tasks where they run, then where their state is, and give the rest to the least loaded."""
+        """Leave tasks where they run, else where their state is, and give the rest to the least loaded members."""
         left = sorted(self._tasks(only_stateful=False), key=lambda task: (task.partition, task.subtopology_id))
         left = [task for task in left if not self._keep_active(task, self._ran.get(task))]
         left = [task for task in left if not self._keep_active(task, self._least_loaded(self._had_state.get(task)))]
@@ -209,7 +209,7 @@ class _Assignment:
         self._total_share.reached(count)
 
     def _least_loaded(self, members: Sequence[str] | None, without: Task | None = None) -> str | None:
-        """Of members with a task's state, the first one that no later one is below in both loads.
+        """Return the first member with a task's state for which no later one has less of both loads.
 
         `without`: a task that the member's process must not have.
         """
@@ -226,7 +226,7 @@ class _Assignment:
     # --- standby tasks
 
     def assign_standby(self) -> None:
-        """Leave replicas where the state is, and give the rest to the least loaded."""
+        """Leave replicas with members that have the state, and give the rest to the least loaded."""
         tasks = self._tasks(only_stateful=True)
         left = []
         for task in sorted(tasks, key=lambda each: (each.partition, each.subtopology_id), reverse=True):
@@ -255,7 +255,7 @@ class _Assignment:
         self._total_share.reached(count)
 
     def _give_to_least_loaded(self, by_load: _Heap[_Process], task: Task) -> bool:
-        """Give a replica to the least loaded process without the task. Returns whether there is one."""
+        """Give a replica to the least loaded process without the task. Return True if there is one."""
         process = by_load.take()
         if process is None:
             return False

@@ -1,8 +1,8 @@
 """One streams group: its members, its topology, its epochs, and the assignment that its members reach step by step.
 
-A heartbeat describes a member and the tasks that it runs. If that changes what the assignment follows from, or if the
-topology's topics have changed, the group's epoch goes up, and the coordinator makes a new assignment, whose epoch is
-then the group's. The rules are those of Kafka's `GroupMetadataManager`. See KIP-1071.
+A heartbeat describes a member and the tasks that it runs. If that changes the assignment's input, or if the topology's
+topics have changed, the group's epoch goes up, and the coordinator makes a new assignment, whose epoch is then the
+group's. The rules are those of Kafka's `GroupMetadataManager`. See KIP-1071.
 """
 
 from __future__ import annotations
@@ -104,17 +104,17 @@ class StreamsGroup:
         return GroupState.STABLE if is_reconciled else GroupState.RECONCILING
 
     def is_subscribed(self, topic: str) -> bool:
-        """Return whether tasks of the group read a topic."""
+        """Return True if tasks of the group read a topic."""
         return bool(self.members) and self.topology is not None and self.topology.reader_of(topic) is not None
 
     def unused_since(self, topic: str, committed_ms: int) -> int | None:
-        """The time since which no task needs an offset of a topic; None: tasks need it."""
+        """Return the time since which no task needs an offset of a topic; None: tasks need it."""
         return None if self.is_subscribed(topic) else committed_ms
 
     def check_commit(
         self, member_id: str, instance_id: str | None, generation: int, *, is_transactional: bool, version: int
     ) -> int:
-        """The error code of a commit in the name of this member."""
+        """Return the error code for a commit in the name of this member, or 0."""
         is_nameless = generation == -1 and not member_id and instance_id is None
         if (generation < 0 and not self.members) or (is_transactional and is_nameless):
             return 0
@@ -126,7 +126,7 @@ class StreamsGroup:
         return ErrorCode.STALE_MEMBER_EPOCH if generation > member.epoch else 0
 
     def check_partitions(self, member_id: str, generation: int, places: Collection[tuple[str, int]]) -> int:
-        """An earlier epoch may commit for tasks that the member has run since (KIP-1251)."""
+        """Accept an earlier epoch in a commit for tasks that the member has run since then (KIP-1251)."""
         member = self.members.get(member_id)
         if member is None or generation == member.epoch or self.topology is None:
             return 0
@@ -138,7 +138,7 @@ class StreamsGroup:
         return 0
 
     def check_fetch(self, member_id: str | None, epoch: int) -> int:
-        """The error code of a request for offsets in the name of this member."""
+        """Return the error code for a fetch of offsets in the name of this member, or 0."""
         if member_id is None:
             return 0 if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails on it
         member = self.members.get(member_id)
@@ -147,20 +147,20 @@ class StreamsGroup:
         return 0 if epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
 
     def check_offset_delete(self) -> int:
-        """Offsets of topics that no task reads may be deleted."""
+        """Return 0: clients may delete offsets of topics that no task reads."""
         return 0
 
     def leave_classic(self, leaving: Sequence[tuple[str, str | None]]) -> list[int]:
-        """No member of the group speaks the classic protocol."""
+        """Return an error for each: no member uses the classic protocol."""
         return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
 
     # --- heartbeats
 
     def heartbeat(self, message: Any, client_id: str, host: str, version: int) -> tuple[Any, Sequence[InternalTopic]]:
-        """A member joins or stays. Returns the response, and the internal topics to create.
+        """Handle a heartbeat of a member that joins or stays. Return the response, and the internal topics to create.
 
         Raises:
-            Refusal: nothing is changed, except what `_relabel` and `_remember` keep.
+            Refusal: nothing is changed, except by `_relabel` and `_remember`.
         """
         self._relabel(message.member_id, message.instance_id)
         beat = self._examine(message, client_id, host)
@@ -184,7 +184,7 @@ class StreamsGroup:
         return response, beat.configured.missing
 
     def _examine(self, message: Any, client_id: str, host: str) -> Beat:
-        """Check a heartbeat, and see what it changes of the member and of the topology."""
+        """Check a heartbeat, and return its changes of the member and of the topology."""
         owned = tasks_of(message)
         if message.member_epoch == 0:
             self._check_size(message)
@@ -209,7 +209,7 @@ class StreamsGroup:
             )
 
     def _topology(self, message: Any) -> StreamsTopology:
-        """The group's topology: that of its first member, which later members have to have, too."""
+        """Return the group's topology: that of its first member. Later members must have the same."""
         asked = None if message is None else topology_of(message)
         found = self.topology or asked
         if found is None:
@@ -221,7 +221,7 @@ class StreamsGroup:
     # --- epochs and assignments
 
     def _plan(self, beat: Beat) -> Plan:
-        """See whether the group needs another assignment, and make it where it may be made now."""
+        """Check if the group needs another assignment, and make it if that is allowed now."""
         described, own = beat.described, beat.member_id
         settings = self._assignor_settings()
         bumps = (
@@ -256,35 +256,35 @@ class StreamsGroup:
         return plan
 
     def _delay_of(self, plan: Plan, *, regains: bool) -> str | None:
-        """The reason why the next assignment waits; None: it does not."""
+        """Return the reason why the next assignment waits; None: it does not wait."""
         if self._is_delayed():
             return INITIAL_DELAY
         waits = plan.epoch > self.assignment_epoch and not regains and not self._may_assign()
         return "assignment interval" if waits else None
 
     def _is_delayed(self) -> bool:
-        """Return whether a new group waits for more members, or is about to."""
+        """Return True if a new group waits for more members, or is about to."""
         return self._delay is not None or (self.state is GroupState.EMPTY and self._delay_ms() > 0)
 
     def _option(self, name: str) -> int:
-        """One of the group's options that are numbers."""
+        """Return one of the group's integer options."""
         return self._cluster.group_config_int(self.group_id, f"streams.{name}")
 
     def _delay_ms(self) -> int:
         return self._option("initial.rebalance.delay.ms")
 
     def _may_assign(self) -> bool:
-        """Return whether it is long enough since the last assignment (KIP-1263)."""
+        """Return True if enough time has passed since the last assignment (KIP-1263)."""
         interval_ms = self._option("assignment.interval.ms")
         return self._assigned_ms is None or self._cluster.now_ms >= self._assigned_ms + interval_ms
 
     def _assignor_settings(self) -> tuple[int, str]:
-        """The options of which a change makes another assignment: standby replicas and tags."""
+        """Return the options whose change triggers another assignment: standby replicas and tags."""
         replicas = self._option("num.standby.replicas")
         return replicas, ",".join(elements(self._cluster.group_config(self.group_id, RACK_TAGS)))
 
     def _end_delay(self) -> None:
-        """The new group has waited for members. Without a configured topology its next heartbeat assigns."""
+        """End the new group's wait for members. Without a configured topology its next heartbeat assigns."""
         self._delay = None
         configured = self.memory.configured
         if self.members and configured is not None and self._settings is not None:
@@ -292,7 +292,7 @@ class StreamsGroup:
             self.assignment_epoch, self._assigned_ms = self.epoch, self._cluster.now_ms
 
     def _relabel(self, member_id: str, instance_id: str | None) -> None:
-        """A member follows the target of the one with its instance id, as in Kafka even if it is refused after this."""
+        """Move a target to the new member of an instance id, as in Kafka even if the heartbeat is refused later."""
         holder = self._known.static.get(instance_id or "")
         epoch, followed = self.memory.followed
         if holder in followed and holder != member_id:
@@ -300,7 +300,7 @@ class StreamsGroup:
             self.memory.followed = epoch, {**rest, member_id: followed[holder]}
 
     def _remember(self, beat: Beat, endpoint_epoch: int) -> None:
-        """Keep what a heartbeat changes even if it fails after this, as Kafka does."""
+        """Keep the changes that stay even if the heartbeat fails after this, as in Kafka."""
         memory = self.memory
         memory.endpoint_epoch = endpoint_epoch
         for kept, given in zip((memory.offsets, memory.end_offsets), beat.offsets, strict=True):
@@ -310,7 +310,7 @@ class StreamsGroup:
             self._request_shutdown(beat.member_id)
 
     def _commit(self, beat: Beat, plan: Plan, now: StreamsMember) -> None:
-        """Keep all that a heartbeat changes."""
+        """Keep all changes of a heartbeat."""
         if self.state is GroupState.EMPTY and self._delay is None and self._delay_ms() > 0:
             self._delay = self._cluster.after(self._delay_ms(), self._end_delay)
         if plan.epoch > self.epoch:
@@ -333,7 +333,7 @@ class StreamsGroup:
     # --- responses
 
     def _response(self, beat: Beat, now: StreamsMember, version: int) -> Any:
-        """The response to a heartbeat, without its statuses and endpoints."""
+        """Return the response to a heartbeat, without its statuses and endpoints."""
         response = protocol.StreamsGroupHeartbeatResponse
         option = self._option
         found = response(
@@ -353,14 +353,14 @@ class StreamsGroup:
         return found
 
     def _standing_statuses(self, beat: Beat, version: int) -> Statuses:
-        """The statuses that every member is given."""
+        """Return the statuses that every member gets."""
         found = [] if beat.configured.problem is None else [beat.configured.problem]
         found += shutdown(self.memory.shutdown_by)
         tags = elements(self._assignor_settings()[1]) if version >= 1 else []
         return found + missing_tags(beat.described.tags, tags)
 
     def described(self) -> Any:
-        """The group in a StreamsGroupDescribe."""
+        """Return the group for a StreamsGroupDescribe."""
         assert self.topology is not None, "the first member brings a topology"
         memory, nothing = self.memory, dict[Task, int]()
         return protocol.StreamsGroupDescribeResponse.DescribedGroup(
@@ -384,10 +384,10 @@ class StreamsGroup:
     # --- leaving
 
     def leave(self, message: Any) -> Any:
-        """A member leaves, or a static one for a while. Returns the response.
+        """Remove a member, or a static one for a while. Return the response.
 
         Raises:
-            Refusal: it is not in the group.
+            Refusal: the member is not in the group.
         """
         if message.shutdown_application:
             self._request_shutdown(message.member_id)
@@ -401,15 +401,15 @@ class StreamsGroup:
         )
 
     def _request_shutdown(self, member_id: str) -> None:
-        """The first request of a shutdown holds until the group is empty."""
+        """Note the first request of a shutdown; it holds until the group is empty."""
         if self.memory.shutdown_by is None:
             self.memory.shutdown_by = member_id
 
     def _remove(self, member_id: str) -> None:
-        """A member has left, or its time is over."""
+        """Remove a member that has left, or whose session has ended."""
         self._forget(member_id)
         self.epoch += 1
-        if not self.members:  # nothing is left to assign, and the next member does not wait
+        if not self.members:  # no tasks are left to assign, and the next member does not wait
             self.assignment_epoch, self._assigned_ms = self.epoch, None
 
     def _forget(self, member_id: str) -> None:
@@ -424,7 +424,7 @@ class StreamsGroup:
     # --- time
 
     def _time_session(self, member_id: str) -> None:
-        """Start a member's session: its next heartbeat starts it again."""
+        """Restart a member's session."""
         delay_ms = self._option("session.timeout.ms")
         self.timers.start(member_id, Limit.SESSION, delay_ms, lambda: self._remove(member_id))
 
@@ -443,7 +443,7 @@ class StreamsGroup:
     # --- coordinators
 
     def unload(self, *, tell: bool) -> None:
-        """The coordinator gives the group up. No request waits for it."""
+        """End this coordinator's work for the group. No request waits for it."""
         del tell
         self.timers.stop_all()
         if self._delay is not None:
@@ -451,7 +451,7 @@ class StreamsGroup:
             self._delay = None
 
     def load(self) -> None:
-        """A coordinator loads the group: members and epochs are kept, sessions begin again, memory is empty."""
+        """Load the group at a coordinator: members and epochs are kept, sessions restart, memory is empty."""
         self.memory = Memory()
         for member in self.members.values():
             self._time_session(member.member_id)

@@ -1,6 +1,6 @@
-"""One heartbeat of a streams group's member: the changes that it reports, the plan that follows, and the statuses.
+"""One heartbeat of a streams group's member: its changes, the plan that follows, and the statuses.
 
-`StreamsGroup` keeps the results; an error before that changes nothing. See KIP-1071.
+`StreamsGroup` keeps the results; an earlier error changes nothing. See KIP-1071.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Offsets = dict[Task, int]
 
 @dataclass(slots=True)
 class Memory:
-    """The facts that a coordinator does not write down: the group is without it where another coordinator loads it.
+    """The state that a coordinator does not write to its log: a coordinator that loads the group does not have it.
 
-    A new group is without it, too, from its second heartbeat on: Kafka writes the group down with the first one.
+    A new group loses it too with its second heartbeat: Kafka writes the group to its log with the first one.
     """
 
     configured: ConfiguredTopology | None = None
     shutdown_by: str | None = None  # the member that requested the end of the application
     endpoint_epoch: int = 0
-    offsets: dict[str, Offsets] = field(default_factory=dict)  # of members
+    offsets: dict[str, Offsets] = field(default_factory=dict)  # offsets by member
     end_offsets: dict[str, Offsets] = field(default_factory=dict)
     followed: tuple[int, dict[str, Tasks]] = (-1, {})  # the targets that members follow in an epoch
 
@@ -56,7 +56,7 @@ class Beat:
 
     @property
     def member_id(self) -> str:
-        """The sender."""
+        """The member id of the sender."""
         return self.described.member_id
 
     @property
@@ -67,7 +67,7 @@ class Beat:
 
 @dataclass(slots=True)
 class Plan:
-    """The group's epochs after a heartbeat. `followed`: the targets that members reconcile with now."""
+    """The group's epochs after a heartbeat. `followed`: the present targets for reconciliation."""
 
     epoch: int
     target_epoch: int
@@ -79,7 +79,7 @@ class Plan:
 
 
 def check_tasks(configured: ConfiguredTopology, owned: Tasks | None) -> None:
-    """Refuse tasks that the topology does not have.
+    """Refuse tasks that are not in the topology.
 
     Raises:
         Refusal: the member runs another topology.
@@ -100,7 +100,7 @@ def check_tasks(configured: ConfiguredTopology, owned: Tasks | None) -> None:
 
 
 def offsets_of(listed: Iterable[Any] | None) -> Offsets | None:
-    """Reported offsets of tasks; None: none are reported.
+    """Return the reported offsets of tasks; None: the heartbeat has none.
 
     Raises:
         Refusal: a task is listed twice.
@@ -121,7 +121,7 @@ def offsets_of(listed: Iterable[Any] | None) -> Offsets | None:
 
 
 def stale_topology(member: StreamsMember, topology: StreamsTopology | None) -> Statuses:
-    """The status of a member with an older topology than the group's."""
+    """Return the status of a member with an older topology than the group's."""
     if topology is None or member.topology_epoch >= topology.epoch:
         return []
     text = f"The member's topology epoch {member.topology_epoch} is behind the group's topology epoch {topology.epoch}."
@@ -129,12 +129,12 @@ def stale_topology(member: StreamsMember, topology: StreamsTopology | None) -> S
 
 
 def delayed(reason: str) -> tuple[Status, str]:
-    """The status of a member whose assignment comes later."""
+    """Return the status of a member whose assignment comes later."""
     return Status.ASSIGNMENT_DELAYED, f"Assignment delayed due to the configured {reason}."
 
 
 def shutdown(member_id: str | None) -> Statuses:
-    """The status of an application whose end a member has requested."""
+    """Return the status of an application whose end a member has requested."""
     if member_id is None:
         return []
     text = f"Streams group member {member_id} encountered a fatal error and requested a shutdown for the entire"
@@ -142,7 +142,7 @@ def shutdown(member_id: str | None) -> Statuses:
 
 
 def missing_tags(tags: Mapping[str, str], wanted: Iterable[str]) -> Statuses:
-    """The status of a member without tags that standby replicas are spread by."""
+    """Return the status of a member without the tags by which standby replicas are spread."""
     missing = [tag for tag in wanted if tag not in tags]
     if not missing:
         return []
@@ -159,7 +159,7 @@ def assignment(
     standby_replicas: int,
     offsets: Mapping[str, Mapping[Task, int]],
 ) -> dict[str, Tasks]:
-    """The tasks that each member is to run: none before all topics exist. `offsets`: reported ones, by member."""
+    """Return each member's tasks: none before all topics exist. `offsets`: reported ones, by member."""
     if not configured.is_ready or configured.subtopologies is None:
         return {name: Tasks() for name in members}
     holders = {

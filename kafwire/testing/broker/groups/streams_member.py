@@ -1,6 +1,6 @@
 """A member of a streams group: its request, its tasks, and its steps towards the tasks of the group's assignment.
 
-Nothing here changes a member: each step returns another one, which the group keeps if the request succeeds. The rules
+A member is immutable: each step returns another one, which the group keeps if the request succeeds. The rules
 are those of Kafka's `CurrentAssignmentBuilder`. Kafka 4.4.0 assigns no warm-up tasks, so that members have none. See
 KIP-1071.
 """
@@ -22,16 +22,16 @@ _NO_TASKS: frozenset[Task] = frozenset()
 
 
 class MemberState(Enum):
-    """How far a member is with its assignment."""
+    """The progress of a member towards its assignment."""
 
     STABLE = "STABLE"
-    UNREVOKED_TASKS = "UNREVOKED_TASKS"  # the member has to close tasks first
-    UNRELEASED_TASKS = "UNRELEASED_TASKS"  # other members have to close tasks of its assignment
+    UNREVOKED_TASKS = "UNREVOKED_TASKS"  # the member must close tasks first
+    UNRELEASED_TASKS = "UNRELEASED_TASKS"  # other members must close tasks of its assignment
 
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Tasks by role. `warmup`: only what a heartbeat may list."""
+    """Tasks by role. `warmup`: only heartbeats may list such tasks."""
 
     active: AbstractSet[Task] = _NO_TASKS
     standby: AbstractSet[Task] = _NO_TASKS
@@ -61,7 +61,7 @@ class StreamsMember:
     revoking_standby: AbstractSet[Task] = _NO_TASKS
 
     def described_by(self, message: Any, client_id: str, host: str) -> StreamsMember:
-        """The member with the fields of a StreamsGroupHeartbeat: null fields stay, except the endpoint on joining."""
+        """Return the member with a heartbeat's fields: null fields stay, except the endpoint on joining."""
         timeout_ms, end, tags = message.rebalance_timeout_ms, message.user_endpoint, message.client_tags
         endpoint = None if end is None else (end.host, end.port)
         return replace(
@@ -78,26 +78,26 @@ class StreamsMember:
         )
 
     def needs_assignment_after(self, before: StreamsMember, *, is_static: bool) -> bool:
-        """Return whether a heartbeat changed what assignments follow from: anything, except for static members."""
+        """Return True if a heartbeat changed the assignment's input: any field, except for static members."""
         if not is_static:
             return self != before
         mine, its = ((each.topology_epoch, each.rack_id, each.tags, each.process_id) for each in (self, before))
         return mine != its
 
     def has_same_tasks(self, other: StreamsMember) -> bool:
-        """Return whether another member runs the same tasks, active ones since the same epochs."""
+        """Return True if another member runs the same tasks, active ones since the same epochs."""
         return self.active == other.active and self.standby == other.standby
 
     def has_tasks(self, tasks: Tasks) -> bool:
-        """Return whether the member runs these tasks and no others."""
+        """Return True if the member runs these tasks and no others."""
         return self.active.keys() == tasks.active and self.standby == tasks.standby
 
     def is_reconciled(self, assignment_epoch: int) -> bool:
-        """Return whether the member has its tasks of the group's assignment of this epoch, and no others."""
+        """Return True if the member has its tasks of the group's assignment of this epoch, and no others."""
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
     def away(self) -> StreamsMember:
-        """The static member after it left for a while: its tasks are kept for its return."""
+        """Return the static member after it left for a while: it keeps its tasks for its return."""
         return replace(
             self,
             epoch=LEFT_FOR_A_WHILE,
@@ -107,7 +107,7 @@ class StreamsMember:
         )
 
     def successor(self, member_id: str) -> StreamsMember:
-        """The member that comes back with this one's instance id."""
+        """Return the member that comes back with this one's instance id."""
         return replace(self, member_id=member_id, epoch=0, previous_epoch=0)
 
 
@@ -123,17 +123,17 @@ class TaskOwners:
         self._standby: dict[Task, set[str]] = {}
 
     def standby(self, task: Task) -> AbstractSet[str]:
-        """The processes that keep a task's state."""
+        """Return the processes that keep a task's state."""
         return self._standby.get(task, frozenset())
 
     def add(self, member: StreamsMember) -> None:
-        """A member runs tasks, or has not closed them."""
+        """Add a member that runs tasks, or has not closed them."""
         self.active.update(dict.fromkeys([*member.active, *member.revoking_active], member.process_id))
         for task in [*member.standby, *member.revoking_standby]:
             self._standby.setdefault(task, set()).add(member.process_id)
 
     def remove(self, member: StreamsMember) -> None:
-        """A member runs its tasks no more."""
+        """Remove a member that no longer runs its tasks."""
         for task in [*member.active, *member.revoking_active]:
             if self.active.get(task) == member.process_id:
                 del self.active[task]
@@ -152,7 +152,7 @@ class Reconciliation:
     owners: TaskOwners
 
     def step(self) -> StreamsMember:
-        """The member after it; the same one while the member has to close tasks."""
+        """Return the member after the step; the same one while it must close tasks."""
         member = self.member
         if member.is_reconciled(self.target_epoch):
             return member
@@ -163,7 +163,7 @@ class Reconciliation:
         return self._next(member.epoch + 1)
 
     def _still_runs(self, active: Mapping[Task, int], standby: AbstractSet[Task]) -> bool:
-        """Return whether the member has not closed these: a member that reports no tasks at all may run them."""
+        """Return True if the member has not closed these: a member that reports no tasks at all may run them."""
         owned = self.owned
         return owned is None or not (owned.active.isdisjoint(active) and owned.standby.isdisjoint(standby))
 
@@ -206,22 +206,22 @@ class Reconciliation:
         )
 
     def _is_unreleased_active(self, task: Task) -> bool:
-        """Return whether a process runs the task, or another member of this process keeps its state."""
+        """Return True if a process runs the task, or another member of this process keeps its state."""
         process = self.member.process_id
         return task in self.owners.active or (process in self.owners.standby(task) and task not in self.member.standby)
 
     def _is_unreleased_standby(self, task: Task) -> bool:
-        """Return whether another member of this process has the task."""
+        """Return True if another member of this process has the task."""
         process = self.member.process_id
         runs = self.owners.active.get(task) == process and task not in self.member.active
         return runs or process in self.owners.standby(task)
 
 
 def check_epoch(member: StreamsMember, epoch: int, owned: Tasks | None) -> None:
-    """Refuse an epoch that is not the member's, unless the member can have missed the last response.
+    """Refuse an epoch other than the member's, unless the member may have missed the last response.
 
     Raises:
-        Refusal: the member has to join again.
+        Refusal: the member must join again.
     """
     is_contained = owned is not None and (
         owned.active <= member.active.keys() and owned.standby <= member.standby and not owned.warmup
@@ -237,7 +237,7 @@ def check_epoch(member: StreamsMember, epoch: int, owned: Tasks | None) -> None:
 
 
 def tasks_of(message: Any) -> Tasks | None:
-    """The tasks that a heartbeat reports; None: it reports none."""
+    """Return the tasks that a heartbeat reports; None: it reports none."""
     if message.active_tasks is None:
         return None
     return Tasks(*(_tasks(each) for each in (message.active_tasks, message.standby_tasks, message.warmup_tasks)))

@@ -17,7 +17,7 @@ from kafwire.testing.broker.topics.config_store import Refusal
 
 
 class StreamsMembers:
-    """Those of one group."""
+    """The members of one group."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
@@ -26,7 +26,7 @@ class StreamsMembers:
         self.owners = TaskOwners()
 
     def before(self, message: Any, owned: Tasks | None) -> tuple[StreamsMember, str | None]:
-        """The member before its heartbeat, and the static member whose place it takes; None: none.
+        """Return the member before its heartbeat, and the static member whose place it takes; None: none.
 
         Raises:
             Refusal: there is no such member, or it has another epoch.
@@ -50,10 +50,10 @@ class StreamsMembers:
         return member, None
 
     def find(self, member_id: str, instance_id: str | None) -> StreamsMember:
-        """The member of an id. A static one is found by its instance id.
+        """Return the member of an id. The instance id finds a static one.
 
         Raises:
-            Refusal: there is none.
+            Refusal: there is no such member.
         """
         if instance_id is None:
             member = self.by_id.get(member_id)

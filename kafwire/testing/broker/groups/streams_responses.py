@@ -1,4 +1,4 @@
-"""How members, tasks and topologies of streams groups are written in responses. See KIP-1071."""
+"""Members, tasks and topologies of streams groups in responses. See KIP-1071."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafwire.testing.broker.groups.streams_topology import InternalTopic, Stream
 
 
 def task_ids(response: type[Any], tasks: Iterable[Task]) -> list[Any]:
-    """Tasks by subtopology. `response`: the class of the response."""
+    """Return tasks by subtopology. `response`: the class of the response."""
     return [
         response.TaskIds(subtopology_id=name, partitions=indexes) for name, indexes in _by_subtopology(tasks).items()
     ]
@@ -26,7 +26,7 @@ def _by_subtopology(tasks: Iterable[Task]) -> dict[str, list[int]]:
 
 
 def endpoints(members: Iterable[StreamsMember], configured: ConfiguredTopology, counts: Mapping[str, int]) -> list[Any]:
-    """The partitions whose records each member with an endpoint holds. `counts`: the partition counts of topics.
+    """Return the partitions whose records each member with an endpoint holds. `counts`: the partition counts of topics.
 
     Raises:
         Refusal: the topology is not configured, where Kafka fails.
@@ -61,7 +61,7 @@ def _partitions(tasks: Iterable[Task], configured: ConfiguredTopology, counts: M
 
 
 def described_topology(topology: StreamsTopology, configured: ConfiguredTopology | None) -> Any:
-    """A topology: with partition counts, where the topology is configured and its topics exist."""
+    """Return a topology, with partition counts if it is configured and its topics exist."""
     response = protocol.StreamsGroupDescribeResponse
     ready = configured.subtopologies if configured is not None and configured.is_ready else None
     found = []
@@ -97,7 +97,7 @@ def _topics(topics: Iterable[InternalTopic]) -> list[Any]:
 def described_member(
     member: StreamsMember, target: Tasks, offsets: Mapping[Task, int], end_offsets: Mapping[Task, int]
 ) -> Any:
-    """A member, its tasks, and the offsets that it has reported."""
+    """Return a member, its tasks, and the offsets that it has reported."""
     response = protocol.StreamsGroupDescribeResponse
     end = member.endpoint
     return response.Member(

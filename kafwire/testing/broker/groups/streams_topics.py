@@ -41,7 +41,7 @@ class ConfiguredSubtopology:
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTopology:
-    """`subtopologies` by id, sorted; None: they could not be configured. `problem`: why no task can run yet."""
+    """Subtopologies by id, sorted; None: they cannot be configured. `problem`: the reason why no task runs yet."""
 
     subtopologies: Mapping[str, ConfiguredSubtopology] | None
     missing: tuple[InternalTopic, ...] = ()  # internal topics to create
@@ -49,12 +49,12 @@ class ConfiguredTopology:
 
     @property
     def is_ready(self) -> bool:
-        """Return whether tasks can run."""
+        """True if tasks can run."""
         return self.problem is None
 
 
 def configure(topology: StreamsTopology, existing: Mapping[str, int]) -> ConfiguredTopology:
-    """Configure a topology. `existing`: the partition counts of topics.
+    """Return a configured topology. `existing`: the partition counts of topics.
 
     Raises:
         Refusal: no topics can make this topology work.
@@ -74,7 +74,7 @@ def configure(topology: StreamsTopology, existing: Mapping[str, int]) -> Configu
 
 
 def summary(names: Collection[str]) -> str:
-    """The first names, and how many more there are."""
+    """Return the first names, and the number of the others."""
     rest = len(names) - _MOST_SHOWN
     return ", ".join([*names][:_MOST_SHOWN]) + (f" and {rest} additional topics" if rest > 0 else "")
 
@@ -100,7 +100,7 @@ def _check_sources(topology: StreamsTopology, existing: Mapping[str, int]) -> No
 
 
 class _Counts:
-    """Decides the partition counts of internal topics. `counts`: those of all topics, existing ones as they are."""
+    """Decides the partition counts of internal topics; existing topics keep theirs."""
 
     def __init__(self, topology: StreamsTopology, existing: Mapping[str, int]) -> None:
         self._subtopologies = topology.subtopologies
@@ -136,7 +136,7 @@ class _Counts:
         return topic._replace(partitions=count)
 
     def _decide_repartition_topics(self) -> None:
-        """A repartition topic has as many partitions as the largest input of the subtopology that writes it."""
+        """Give each repartition topic as many partitions as the largest input of the subtopology that writes it has."""
         counts = {
             topic.name: topic.partitions
             for each in self._subtopologies
@@ -163,7 +163,7 @@ class _Counts:
         self._decided.update(counts)
 
     def _copartition(self, topics: frozenset[str]) -> dict[str, int]:
-        """Give the repartition topics of a copartition group the partition count of the other topics."""
+        """Return the partition counts of a copartition group's repartition topics: that of the other topics."""
         counts = {name: self.of(name) for name in topics}
         repartition = {name: counts[name] for name in topics if name in self._fixed or name in self._flexible}
         others = {name: count for name, count in counts.items() if name not in repartition}
@@ -185,7 +185,7 @@ class _Counts:
 
 
 def _same(counts: Mapping[str, int], shown: Mapping[str, int]) -> int:
-    """The partition count that all topics share. `shown`: the topics that an error lists."""
+    """Return the partition count that all topics share. `shown`: the topics that an error lists."""
     if len({*counts.values()}) > 1:
         listed = ", ".join(f"{name}={count}" for name, count in sorted(shown.items()))
         raise _misfit(f"Following topics do not have the same number of partitions: [{{{listed}}}]")
@@ -210,7 +210,7 @@ def _configured(subtopology: Subtopology, counts: _Counts) -> ConfiguredSubtopol
 def _missing(
     found: Iterable[ConfiguredSubtopology], topology: StreamsTopology, existing: Mapping[str, int]
 ) -> tuple[InternalTopic, ...]:
-    """The internal topics that do not exist."""
+    """Return the internal topics that do not exist."""
     sorted_by_id = sorted(found, key=lambda each: each.subtopology.subtopology_id)
     wanted = {topic.name: topic for each in sorted_by_id for topic in [*each.repartition_sources, *each.changelogs]}
     for name in in_hash_order(topology.required_topics(), hash_of_text):

@@ -1,6 +1,6 @@
 """The topology of a streams group, as its first member describes it: subtopologies, and the topics that they need.
 
-Values only: `streams_topics.py` decides how many partitions and tasks follow from the topics that exist. See KIP-1071.
+Values only: `streams_topics.py` derives partitions and tasks from the existing topics. See KIP-1071.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Subtopology:
     copartition_groups: tuple[CopartitionGroup, ...]
 
     def inputs(self) -> list[str]:
-        """The topics that its tasks read."""
+        """Return the topics that its tasks read."""
         return [*self.sources, *(topic.name for topic in self.repartition_sources)]
 
     def copartitioned(self) -> list[frozenset[str]]:
-        """The topic names of each copartition group."""
+        """Return the topic names of each copartition group."""
         repartition = [topic.name for topic in self.repartition_sources]
         return [
             frozenset([*_at(self.sources, group.sources), *_at(repartition, group.repartition_sources)])
@@ -64,13 +64,13 @@ class Subtopology:
 
 @dataclass(frozen=True, slots=True)
 class StreamsTopology:
-    """A whole topology. `subtopologies` are in the order in which Kafka's hash table has them."""
+    """A whole topology. `subtopologies` are in the order of Kafka's hash table."""
 
     epoch: int
     subtopologies: tuple[Subtopology, ...]
 
     def required_topics(self) -> list[str]:
-        """All topics that the tasks read or keep their state in, each once."""
+        """Return all topics that the tasks read or keep their state in, each once."""
         return list(
             dict.fromkeys(
                 name
@@ -80,12 +80,12 @@ class StreamsTopology:
         )
 
     def reader_of(self, topic: str) -> str | None:
-        """The subtopology that reads a topic; None: no subtopology does."""
+        """Return the subtopology that reads a topic; None: no subtopology does."""
         return next((each.subtopology_id for each in reversed(self.subtopologies) if topic in each.inputs()), None)
 
 
 def topology_of(message: Any) -> StreamsTopology:
-    """The topology of a StreamsGroupHeartbeat.
+    """Return the topology of a StreamsGroupHeartbeat.
 
     Raises:
         Refusal: Kafka's coordinator fails on it.
@@ -98,7 +98,7 @@ def topology_of(message: Any) -> StreamsTopology:
 
 
 def failure() -> Refusal:
-    """The error of a coordinator that an exception has stopped: Kafka gives no message with it."""
+    """Return the error of a coordinator that an exception has stopped: Kafka gives no message with it."""
     return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, "")
 
 

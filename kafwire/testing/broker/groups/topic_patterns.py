@@ -1,7 +1,7 @@
-"""The patterns of topics' names that members of a consumer group subscribe to, and the topics that match.
+"""The patterns of topic names in subscriptions of a consumer group, and the topics that match.
 
-As in Kafka, topics are looked for after the request is answered, with the rights of the client that gave rise to it,
-and not more often than every ten seconds.
+As in Kafka, the coordinator resolves patterns after the response, with the permissions of the client that triggered it,
+and at most every ten seconds.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 LEAST_INTERVAL_MS = 10_000
-Allows = Callable[[str], bool]  # whether a client may know of a topic
+Allows = Callable[[str], bool]  # returns True if a client may see a topic
 
 
 class PatternChange(Enum):
-    """What a heartbeat has changed about its member's pattern."""
+    """The change of a member's pattern by a heartbeat."""
 
     NONE = 0
     CHANGED = 1
-    RESOLVED = 2  # changed, and which topics match is known
+    RESOLVED = 2  # changed, and the matching topics are known
 
 
 class TopicPatterns:
-    """Those of one group. `on_resolved`: called with what matches, when it has been looked for."""
+    """The patterns of one group. `on_resolved`: called with the matching topics when they were resolved."""
 
     def __init__(self, state: ClusterState, on_resolved: Callable[[Mapping[str, frozenset[str]]], None]) -> None:
         self.resolved: dict[str, frozenset[str]] = {}
@@ -45,12 +45,12 @@ class TopicPatterns:
     def change(
         self, members: Iterable[ConsumerMember], old: str, new: str, topics_made: int, allows: Allows
     ) -> PatternChange:
-        """A member's pattern may be another one; `members` are as they were before. Looks for topics if need be.
+        """Note a member's pattern, which may be new; `members` are those before. Resolve patterns if needed.
 
-        `topics_made`: how many topics there have ever been. `allows`: whether the member may know of a topic.
+        `topics_made`: the number of topics ever created. `allows`: returns True if the member may see a topic.
 
         Raises:
-            Refusal: the new one is no pattern.
+            Refusal: the new pattern is invalid.
         """
         counts = Counter(each.pattern for each in members if each.pattern)
         found, looks = PatternChange.NONE, False

@@ -1,7 +1,7 @@
 """Uniform assignments of partitions to members that want different topics.
 
-As in Kafka's `UniformHeterogeneousAssignmentBuilder`: members keep what they had and still want, the rest goes to those
-that have least, and then each topic's subscribers are balanced in turn, until no topic changes any more.
+As in Kafka's `UniformHeterogeneousAssignmentBuilder`, members keep their partitions of topics that they still want. The
+rest goes to the members with the fewest. Then each topic's subscribers are balanced in turn, until no topic changes.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from kafwire.testing.broker.groups.consumer_member import TopicPartition
 
-ROUNDS = 16  # subscriptions that overlap may take long to balance: it stops then
+ROUNDS = 16  # overlapping subscriptions may take long to balance: it stops after this many rounds
 
 
 class UnevenAssignment:
-    """Who is to have what. Members go by their numbers in `members`."""
+    """The owners of partitions. Members are numbers in `members`."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class UnevenAssignment:
                     self._sizes[number] += 1
 
     def build(self) -> dict[str, frozenset[TopicPartition]]:
-        """Each member's partitions."""
+        """Return each member's partitions."""
         if not self._subscribers:
             return {}
         topics = sorted(self._subscribers, key=self._rank)
@@ -53,10 +53,10 @@ class UnevenAssignment:
         return {name: frozenset(its) for name, its in given.items()}
 
     def _rank(self, topic: uuid.UUID) -> tuple[float, int, int, int]:
-        """Topics with most partitions a subscriber come first, then those with few subscribers."""
+        """Sort topics with the most partitions per subscriber first, then those with few subscribers."""
         subscribers = len(self._subscribers[topic])
         halves = topic.int >> 64, topic.int & 0xFFFFFFFFFFFFFFFF
-        high, low = (half - (1 << 64) if half >> 63 else half for half in halves)  # as Java compares them
+        high, low = (half - (1 << 64) if half >> 63 else half for half in halves)  # in Java's order
         return -(self._counts[topic] / subscribers), subscribers, high, low
 
     def _assign(self, topic: uuid.UUID, index: int, member: int) -> None:
@@ -83,7 +83,7 @@ class UnevenAssignment:
                     last = number
 
     def _balance_topic(self, topic: uuid.UUID) -> bool:
-        """Have members with many give partitions of a topic to those with few. Returns whether any did."""
+        """Move partitions of a topic from members with many to members with few. Return True if any moved."""
         balancer = _Balancer(self._sizes, self._subscribers[topic])
         if balancer.imbalance <= 1:
             return False
@@ -108,10 +108,10 @@ class UnevenAssignment:
 
 
 class _Balancer:
-    """Goes through members from both ends: `least` are those to give to, `most` those to take from, in turns.
+    """Goes through members from both ends in turns: `least` to give to, `most` to take from.
 
-    Each end is a range of members with as many partitions as one another. When each in a range has had its turn, the
-    range's level is one more, or one less, and it grows by the members that are at that level.
+    Each end is a range of members with equally many partitions. After a turn of each member in a range, the range's
+    level is one more, or one less, and it grows by the members at that level.
     """
 
     def __init__(self, sizes: Sequence[int], members: Sequence[int]) -> None:
@@ -142,7 +142,7 @@ class _Balancer:
     def most(self) -> int | None:
         if self._most_next < self._most_start:
             if self._most_end <= self._most_start and self._most_start > 0:
-                self._most_level = self._size(self._most_start - 1)  # all that were in the range are excluded
+                self._most_level = self._size(self._most_start - 1)  # all members of the range are excluded
             else:
                 self._most_level -= 1
             while self._most_start > 0 and self._size(self._most_start - 1) == self._most_level:
@@ -154,7 +154,7 @@ class _Balancer:
         return self._sorted[self._most_next + 1]
 
     def exclude_most(self) -> None:
-        """Who was given last has nothing to give."""
+        """Exclude the last returned member, which has no partition to give."""
         place, end = self._most_next + 1, self._most_end - 1
         self._sorted[place], self._sorted[end] = self._sorted[end], self._sorted[place]
         self._most_end = end

@@ -1,1 +1,1 @@
-"""The log of a partition: batches checked and appended, read, kept, compacted, and followed by replicas."""
+"""The log of a partition: batches checked and appended, read, deleted, compacted, and replicated."""

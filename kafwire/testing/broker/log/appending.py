@@ -1,4 +1,4 @@
-"""What a leader checks before it appends a producer's batch, and what it writes into it, as Kafka's `UnifiedLog`."""
+"""A leader's checks before it appends a producer's batch, and its changes to the batch, as in Kafka's `UnifiedLog`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 _log = logging.getLogger("kafwire.testing.broker")
-MOST_DECOMPRESSED = 1 << 30  # of a batch that gets another codec
+MOST_DECOMPRESSED = 1 << 30  # bytes of a batch that gets another codec
 
 
 def append_batch(
     state: ClusterState, request: Request, partition: Partition, records: bytes | memoryview | None, part: Any
 ) -> int:
-    """Append what a producer sent for one partition, and say in `part` what came of it.
+    """Append a producer's batch to one partition, and put the result into `part`.
 
     Returns:
-        The offset behind it, which replicas have to reach.
+        The offset after the batch, which replicas must reach.
     """
     topic = partition.topic
     if partition.error or partition.leader != request.node:
@@ -60,7 +60,7 @@ def append_batch(
             part.log_start_offset = -1
             return -1
     data, header = _as_configured(state, partition, data, header)
-    if len(data) > int(state.topic_config(topic, "max.message.bytes")):  # with another codec it may be larger
+    if len(data) > int(state.topic_config(topic, "max.message.bytes")):  # another codec may make it larger
         part.error_code = ErrorCode.MESSAGE_TOO_LARGE
         part.log_start_offset = -1
         return -1
@@ -77,7 +77,7 @@ def append_batch(
     try:
         part.base_offset = partition.append(data, [header])
     except OSError as error:
-        # The disk is full, or broken: nothing is stored, and what is known of the producer is learnt from the log anew.
+        # The disk is full, or broken: nothing is stored, and the producers' state is rebuilt from the log.
         _log.warning("%s-%d: %s", topic.name, partition.index, error)
         partition.producers.truncate(end, partition.read_marker, partition.log.headers(partition.log.start_offset))
         part.log_start_offset = -1
@@ -87,7 +87,7 @@ def append_batch(
 
 
 def _check(state: ClusterState, partition: Partition, data: bytearray, part: Any) -> BatchHeader | None:
-    """The header of the one batch in `data`; None, and an error in `part`, where it is not one that may be stored."""
+    """Return the header of the one batch in `data`; None and an error in `part` if it may not be stored."""
 
     def refuse(code: int, message: str | None = None, *, tells_start: bool = False) -> None:
         part.error_code, part.error_message = code, message
@@ -104,7 +104,7 @@ def _check(state: ClusterState, partition: Partition, data: bytearray, part: Any
             refuse(ErrorCode.INVALID_RECORD, tells_start=len(data) >= HEADER_SIZE)
         return None
     if header.magic != 2 or header.size != len(data):
-        # There is to be one whole batch of magic 2.
+        # The data must be one whole batch of magic 2.
         refuse(ErrorCode.INVALID_RECORD)
         return None
     if len(data) > int(state.topic_config(partition.topic, "max.message.bytes")):
@@ -123,7 +123,7 @@ def _check(state: ClusterState, partition: Partition, data: bytearray, part: Any
 
 
 def _header_problem(header: BatchHeader) -> Problem | None:
-    """What a client may not write: control batches, gaps, and a producer's batch without a sequence number."""
+    """Return a problem for batches that a client may not write: control batches, gaps, missing sequence numbers."""
     is_wrong = (
         header.is_control
         or header.count <= 0
@@ -136,7 +136,7 @@ def _header_problem(header: BatchHeader) -> Problem | None:
 def _as_configured(
     state: ClusterState, partition: Partition, data: bytearray, header: BatchHeader
 ) -> tuple[bytearray, BatchHeader]:
-    """The batch with the codec of the topic's `compression.type`, if that is not the producer's."""
+    """Return the batch with the codec of the topic's `compression.type`, if the producer's is another."""
     wanted = state.topic_config(partition.topic, "compression.type")
     if wanted == "producer":
         return data, header

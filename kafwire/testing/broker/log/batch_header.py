@@ -1,4 +1,4 @@
-"""The fixed part of a record batch: what a broker reads of batches, and the few fields that it writes into them."""
+"""The fixed part of a record batch: the fields that a broker reads, and the few that it writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafwire.errors import ProtocolError
 _BATCH = struct.Struct(">qiibIhiqqqhii")
 _MESSAGE = struct.Struct(">qiIbb")  # offset, length, CRC, magic, attributes: magic 0 and 1
 HEADER_SIZE = _BATCH.size
-CRC_FROM = 21  # what follows is under the checksum
+CRC_FROM = 21  # the checksum covers the bytes from here on
 OVERHEAD = 12  # the offset and the length, which counts neither
 
 LOG_APPEND = 0x08
@@ -25,7 +25,7 @@ DELETE_HORIZON = 0x40
 
 @dataclass(slots=True)
 class BatchHeader:
-    """A batch in a log, without its records. `next_offset` is the one behind its last record."""
+    """A batch in a log, without its records. `next_offset` is the offset after its last record."""
 
     base_offset: int
     next_offset: int
@@ -43,12 +43,12 @@ class BatchHeader:
 
     @property
     def is_control(self) -> bool:
-        """Whether it is a transaction's marker."""
+        """True for a transaction marker."""
         return bool(self.attributes & CONTROL) and self.magic >= 2
 
     @property
     def is_transactional(self) -> bool:
-        """Whether it belongs to a transaction."""
+        """True if the batch belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL) and self.magic >= 2
 
     @property
@@ -63,14 +63,14 @@ class BatchHeader:
 
     @property
     def last_sequence(self) -> int:
-        """The number of its last record; numbers wrap after 2^31 - 1."""
+        """The sequence of its last record; sequences wrap after 2^31 - 1."""
         return (self.base_sequence + self.next_offset - self.base_offset - 1) % (1 << 31)
 
 
 def read_header(data: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
-    """Read the header of the batch at `position`, or of a message of magic 0 or 1; its body may be cut off.
+    """Return the header of the batch at `position`, or of a message of magic 0 or 1; its body may be cut off.
 
-    Raises `ProtocolError` for what cannot be one.
+    Raises `ProtocolError` for any other bytes.
     """
     left = len(data) - position
     if left < OVERHEAD + 6:
@@ -104,7 +104,7 @@ def read_header(data: bytes | bytearray | memoryview, position: int = 0) -> Batc
 
 
 def read_headers(data: bytes | bytearray | memoryview) -> Iterator[BatchHeader]:
-    """Read the headers of consecutive batches; one that is cut off at the end is left out."""
+    """Yield the headers of consecutive batches; one that is cut off at the end is left out."""
     position = 0
     while position + HEADER_SIZE <= len(data):
         header = read_header(data, position)
@@ -115,7 +115,7 @@ def read_headers(data: bytes | bytearray | memoryview) -> Iterator[BatchHeader]:
 
 
 def stamp(data: bytearray, position: int, header: BatchHeader, base_offset: int, leader_epoch: int) -> BatchHeader:
-    """Give a batch its place in a log; neither field is under the checksum. Returns its header as it is now."""
+    """Set the offset and leader epoch of a batch; neither is under the checksum. Return its header after that."""
     struct.pack_into(">q", data, position, base_offset)
     if header.magic >= 2:
         struct.pack_into(">i", data, position + 12, leader_epoch)
@@ -126,7 +126,7 @@ def stamp(data: bytearray, position: int, header: BatchHeader, base_offset: int,
 
 
 def stamp_append_time(data: bytearray, position: int, header: BatchHeader, now_ms: int) -> None:
-    """Mark a batch with the broker's time (`message.timestamp.type=LogAppendTime`), and compute its checksum anew."""
+    """Mark a batch with the broker's time (`message.timestamp.type=LogAppendTime`), and recompute its checksum."""
     header.attributes |= LOG_APPEND
     header.max_timestamp = now_ms
     struct.pack_into(">h", data, position + 21, header.attributes)
@@ -138,6 +138,6 @@ def stamp_append_time(data: bytearray, position: int, header: BatchHeader, now_m
 
 
 def is_intact(data: bytes | bytearray | memoryview, position: int, header: BatchHeader) -> bool:
-    """Whether the checksum of a batch of magic 2 is right."""
+    """True if the checksum of a batch of magic 2 is right."""
     with memoryview(data) as view, view[position + CRC_FROM : position + header.size] as covered:
         return crc32c_of(covered) == header.crc

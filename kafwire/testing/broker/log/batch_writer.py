@@ -1,4 +1,4 @@
-"""Batches that a broker writes anew: with other records after compaction, or with another codec."""
+"""Batches that a broker rewrites: with fewer records after compaction, or with another codec."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CODEC_BITS = 0x07
 
 
 def pack_batch(header: BatchHeader, payload: bytes) -> tuple[bytes, BatchHeader]:
-    """A batch with this header, of which the size and checksum are computed, and with records that are encoded."""
+    """Return a batch with this header, whose size and checksum are computed, and with encoded records."""
     size = HEADER_SIZE + len(payload)
     data = bytearray(
         _HEADER.pack(
@@ -43,7 +43,7 @@ def pack_batch(header: BatchHeader, payload: bytes) -> tuple[bytes, BatchHeader]
 
 
 def write_batch(header: BatchHeader, records: Iterable[Record]) -> tuple[bytes, BatchHeader]:
-    """A batch of these records, which keep their offsets and timestamps, compressed as the header says."""
+    """Return a batch of these records, with their offsets and timestamps, compressed with the header's codec."""
     encoded = [_encode(header, record) for record in records]
     payload = b"".join(encoded)
     if codec := header.compression:
@@ -54,7 +54,7 @@ def write_batch(header: BatchHeader, records: Iterable[Record]) -> tuple[bytes, 
 def recompress(
     data: bytes | bytearray, header: BatchHeader, codec: int, limit: int, *, level: int | None = None
 ) -> tuple[bytes, BatchHeader]:
-    """The same batch with another codec; its records may take `limit` bytes when they are decompressed."""
+    """Return the same batch with another codec; its decompressed records may have `limit` bytes."""
     payload = bytes(data[HEADER_SIZE:])
     if header.compression:
         payload = decompress(CODECS[header.compression], payload, max_decompressed=limit)
@@ -80,7 +80,7 @@ def _sized(data: bytes | None) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """A number by zigzag, seven bits a byte."""
+    """Return a zigzag varint."""
     value = value << 1 if value >= 0 else (-value << 1) - 1
     out = bytearray()
     while value > 0x7F:

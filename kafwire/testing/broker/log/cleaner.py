@@ -1,7 +1,7 @@
-"""Chooses when which log is compacted, as Kafka's log cleaner does; `compaction.py` compacts it.
+"""The choice of logs to compact, and of the time, as in Kafka's log cleaner; `compaction.py` compacts them.
 
-A log is clean up to an offset, and dirty behind it. Whole segments of the dirty part are cleaned: never the active
-segment, none with an open transaction, none younger than `min.compaction.lag.ms`. The log is cleaned when more than
+A log is clean up to an offset, and dirty after it. The cleaner cleans whole segments of the dirty part: never the
+active segment, none with an open transaction, none younger than `min.compaction.lag.ms`. It cleans a log when more than
 `min.cleanable.dirty.ratio` of it is dirty, or a dirty segment began `max.compaction.lag.ms` ago.
 """
 
@@ -35,7 +35,7 @@ class CleaningRules:
 def offset_to_clean_to(
     dirty: Sequence[Extent], clean_bytes: int, stable_offset: int, now_ms: int, rules: CleaningRules
 ) -> int | None:
-    """The offset up to which a log is cleaned now; None: it is not cleaned.
+    """Return the offset up to which a log is cleaned now; None: it is not cleaned.
 
     Args:
         dirty: the segments of the dirty part, the active one last.
@@ -63,7 +63,7 @@ def offset_to_clean_to(
 
 
 def segment_ms(state: ClusterState, topic: Topic) -> int:
-    """How long a segment is written to: not longer than `max.compaction.lag.ms` where the topic is compacted."""
+    """Return the longest time of writes to a segment: at most `max.compaction.lag.ms` if the topic is compacted."""
     longest = int(state.topic_config(topic, "segment.ms"))
     if "compact" in elements(state.topic_config(topic, "cleanup.policy")):
         return min(longest, int(state.topic_config(topic, "max.compaction.lag.ms")))
@@ -80,7 +80,7 @@ class Cleaner:
         state.topics.deletion_watchers.append(self._forget)
 
     def watch(self) -> None:
-        """Look every `log.cleaner.backoff.ms` from now on; a state does not by itself."""
+        """Run every `log.cleaner.backoff.ms` from now on; a state does not start this by itself."""
         if not self._is_watching:
             self._is_watching = True
             self._wait()
@@ -93,7 +93,7 @@ class Cleaner:
         self._wait()
 
     def run(self) -> int:
-        """Clean the logs whose turn it is. Returns by how many bytes they shrink."""
+        """Clean the logs that are due. Return the freed bytes."""
         state = self._state
         if not state.config_is("log.cleaner.enable"):
             return 0
@@ -136,15 +136,15 @@ class Cleaner:
             if self.clean_to.pop(partition, None) is not None:
                 self._state.journal.write(JOURNAL, [topic.name, partition.index], None)
 
-    # --- what survives, see `stored_parts.py`
+    # --- persistence, see `stored_parts.py`
 
     def entries(self) -> Iterator[tuple[str, list[str | int], Any]]:
-        """All that there is, as the journal has it."""
+        """Yield all offsets, in the form of the journal."""
         for partition, offset in self.clean_to.items():
             yield JOURNAL, [partition.topic.name, partition.index], offset
 
     def restore(self, topic: str, index: int, offset: int) -> None:
-        """Bring an offset back."""
+        """Restore an offset."""
         partition = self._state.topics.partition(topic, index)
         if partition is not None:
             self.clean_to[partition] = offset

@@ -1,11 +1,11 @@
-"""Log compaction as Kafka's cleaner does it: of each key the last record stays, at its offset. See KIP-98, KIP-534.
+"""Log compaction as in Kafka's cleaner: the last record of each key stays, at its offset. See KIP-98, KIP-534.
 
-`compact` is pure: batches in, batches out. It cleans all that it is given; Kafka leaves the segment that is written to,
-and what lies behind the last stable offset, so whoever calls it says where to stop.
+`compact` is pure: batches in, batches out. It cleans all its input. Kafka leaves out the active segment, and records
+from the last stable offset on, so the caller decides where to stop.
 
-A tombstone and the marker of an emptied transaction get a date when they are first met, `delete.retention.ms` from
-then, and go when it has passed. Batches keep their offsets and what producers wrote into them; one that has become
-empty stays where it tells the last sequence number of a producer, or the last offset.
+A tombstone, and the marker of an emptied transaction, get a date at the first compaction, `delete.retention.ms` later,
+and are removed when it has passed. Batches keep their offsets and the producers' fields. An empty batch stays if it has
+the last sequence of a producer, or the last offset.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _KIND = struct.Struct(">hh")
 
 
 class Active(NamedTuple):
-    """The last batch of a producer that may go on: the offset of its last record, or where it has none its epoch."""
+    """The last batch of an active producer: its last record's offset (-1: no records), and its epoch."""
 
     last_offset: int
     epoch: int
@@ -44,7 +44,7 @@ class Active(NamedTuple):
 
 @dataclass(slots=True)
 class Compacted:
-    """What is left. `aborted`: the transactions that readers have to be told of still."""
+    """The compacted batches. `aborted`: the transactions that Fetch responses must still list."""
 
     data: bytearray = field(default_factory=bytearray)
     headers: list[BatchHeader] = field(default_factory=list)
@@ -64,9 +64,9 @@ def compact(
     Args:
         batches: headers, and their bytes.
         now_ms: the time.
-        delete_retention_ms: how long tombstones stay, from when they are first compacted.
+        delete_retention_ms: the time that tombstones stay after their first compaction.
         aborted: the aborted transactions.
-        active: producers of which the last batch has to stay, though it be empty.
+        active: producers whose last batch must stay, even if it is empty.
     """
     found = list(batches)
     run = _Run(now_ms, delete_retention_ms, sorted(aborted, key=lambda each: each.first_offset), dict(active or {}))
@@ -86,14 +86,14 @@ class _Run:
         self._delete_retention_ms = delete_retention_ms
         self._all_aborted = aborted
         self._active = active
-        self._last: dict[bytes, int] = {}  # where the last record of each key is
+        self._last: dict[bytes, int] = {}  # the offset of the last record of each key
         self.begin()
 
     def begin(self) -> None:
-        """Begin a pass: no transaction has been met."""
+        """Begin a pass: without transactions so far."""
         self.result = Compacted()
         self._waiting = list(self._all_aborted)
-        self._aborting: dict[int, tuple[Aborted, bool]] = {}  # by producer; whether a batch of it was met
+        self._aborting: dict[int, tuple[Aborted, bool]] = {}  # by producer; whether a batch of it came
         self._committed: set[int] = set()  # producers with batches of a transaction that is not aborted
 
     def learn(self, batches: list[tuple[BatchHeader, bytes]]) -> None:
@@ -109,7 +109,7 @@ class _Run:
     # --- transactions
 
     def _meets(self, header: BatchHeader, data: bytes) -> bool:
-        """Take note of a batch. Returns whether it need not stay, as far as transactions are concerned."""
+        """Note a batch. Return True if it may be removed, as far as transactions decide."""
         while self._waiting and self._waiting[0].first_offset <= header.last_offset:
             each = self._waiting.pop(0)
             self._aborting.setdefault(each.producer_id, (each, False))
@@ -142,7 +142,7 @@ class _Run:
     # --- batches
 
     def clean(self, header: BatchHeader, data: bytes, *, is_last: bool) -> None:
-        """Keep what is left of a batch."""
+        """Keep the rest of a batch."""
         need_not_stay = self._meets(header, data)
         horizon = header.base_timestamp if header.attributes & DELETE_HORIZON else None
         discards = need_not_stay and (not header.is_control or (horizon is not None and horizon <= self._now_ms))
@@ -185,9 +185,9 @@ def _records(header: BatchHeader, data: bytes) -> list[Record]:
 
 
 def _rewritten(header: BatchHeader, records: list[Record], horizon: int | None) -> tuple[bytes, BatchHeader]:
-    """A batch with some of its records; `horizon`: when its tombstones may go.
+    """Return a batch with some of its records; `horizon`: the time at which its tombstones may be removed.
 
-    A date stands in the place of the first timestamp. Kafka counts the timestamps of records from it.
+    The horizon takes the place of the first timestamp. The timestamps of records are relative to it, as in Kafka.
     """
     stamps = [-1 if record.timestamp_ms is None else record.timestamp_ms for record in records]
     largest = header.max_timestamp if header.attributes & LOG_APPEND else max(stamps)
@@ -197,19 +197,19 @@ def _rewritten(header: BatchHeader, records: list[Record], horizon: int | None) 
 
 
 def _emptied(header: BatchHeader) -> tuple[bytes, BatchHeader]:
-    """A batch without records, which tells the numbers of its producer and its last offset."""
+    """Return a batch without records, with the sequences of its producer and its last offset."""
     kept = header.attributes & (LOG_APPEND | TRANSACTIONAL | CONTROL)
     return pack_batch(replace(header, attributes=kept, base_timestamp=-1, count=0), b"")
 
 
 class Compaction:
-    """Compacts the logs of a cluster by call: `state.part(Compaction).run("topic")`."""
+    """Compacts the logs of a cluster on demand: `state.part(Compaction).run("topic")`."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
 
     def run(self, topic: str | None = None) -> int:
-        """Compact the partitions of a topic, or of all, that are compacted. Returns by how many bytes they shrink."""
+        """Compact the compacted partitions of a topic, or of all. Return the freed bytes."""
         freed = 0
         for each in list(self._state.topics):
             if topic in (None, each.name) and "compact" in elements(self._state.topic_config(each, "cleanup.policy")):
@@ -218,7 +218,7 @@ class Compaction:
         return freed
 
     def run_partition(self, partition: Partition, end: int | None = None) -> int:
-        """Compact one partition up to `end`, or its last stable offset. Returns by how many bytes it shrinks."""
+        """Compact one partition up to `end`, or its last stable offset. Return the freed bytes."""
         log, size = partition.log, partition.log.size
         batches = self._batches(partition, end)
         if not batches:
@@ -240,7 +240,7 @@ class Compaction:
         return size - log.size
 
     def _batches(self, partition: Partition, end: int | None) -> list[tuple[BatchHeader, bytes]]:
-        """The batches to compact: none of an open transaction; without `end` none within `min.compaction.lag.ms`."""
+        """Return the batches to compact: no open transaction; without `end` none within `min.compaction.lag.ms`."""
         log, stable = partition.log, partition.last_stable_offset
         lag_ms = int(self._state.topic_config(partition.topic, "min.compaction.lag.ms")) if end is None else 0
         end = stable if end is None else min(end, stable)

@@ -1,8 +1,8 @@
-"""A broker's side of fetch sessions (KIP-227), as Kafka 4.4 has it: the oracle for `consumer/fetch_session.py`.
+"""A broker's side of fetch sessions (KIP-227), as in Kafka 4.4: the oracle for `consumer/fetch_session.py`.
 
-Some of it may surprise: partitions are forgotten after others are added, a session left empty is closed, the session of
-a full request has the order of its answer, and a throttled session's epoch goes on. The model knows nothing of logs:
-`share` tells how an answer's room is given away, and `finish` which partitions an answer may leave out.
+Some rules may surprise. Partitions are forgotten after others are added. A session without partitions is closed. The
+session of a full request has the order of its response. A throttled session's epoch goes on. The model knows nothing of
+logs: `share` divides a response's bytes among partitions, and `finish` chooses the partitions that it may leave out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EVICTION_MS = 120_000
 
 @dataclass(slots=True)
 class Read:
-    """What the log had for one partition. `urgent`: told even without change (preferred replica, diverging epoch)."""
+    """The log's result for one partition. `urgent`: reported even unchanged (preferred replica, diverging epoch)."""
 
     size: int = 0
     high_watermark: int = -1
@@ -35,14 +35,14 @@ class Read:
 
 @dataclass(slots=True)
 class Cached(Generic[A]):
-    """One partition of a session: what was asked, and what of its state the client was told."""
+    """One partition of a session: its request, and its state in the last response."""
 
     asked: A
     high_watermark: int = -1
     log_start: int = -1
 
     def tell(self, read: Read) -> bool:
-        """Whether the answer must name the partition; what it then says is taken as known."""
+        """True if the response must have the partition; its state is then known to the client."""
         told = read.size > 0 or read.urgent or read.error != 0
         told |= self.high_watermark != read.high_watermark or self.log_start != read.log_start
         self.high_watermark = -1 if read.error else read.high_watermark
@@ -52,32 +52,32 @@ class Cached(Generic[A]):
 
 @dataclass(slots=True)
 class Session(Generic[K, A]):
-    """A fetch session, as its broker keeps it."""
+    """A fetch session at its broker."""
 
     session_id: int
-    by_id: bool  # whether partitions are named by topic id
+    by_id: bool  # True if partitions are named by topic ids
     partitions: dict[K, Cached[A]]
     created_ms: float
     used_ms: float
     epoch: int = 1
-    size: int = 0  # when last used
+    size: int = 0  # the number of partitions at its last use
 
 
 @dataclass(slots=True)
 class Context(Generic[K, A]):
-    """One request: what to read, in this order; `finish` makes its answer's head."""
+    """One request: the partitions to read, in this order; `finish` returns the head of the response."""
 
     broker: SessionBroker[K, A]
     asked: dict[K, A]
     error: int = 0
-    session: Session[K, A] | None = None  # the one that goes on
+    session: Session[K, A] | None = None  # the session that goes on
     epoch: int = 0
     opens: bool = False
     by_id: bool = True
     now_ms: float = 0
 
     def finish(self, reads: dict[K, Read]) -> tuple[int, int, list[K]]:
-        """The answer's error code, session id and partitions, in its order: that of `reads`."""
+        """Return the response's error code, session id and partitions, in the order of `reads`."""
         if self.error:
             return self.error, 0, []
         if self.session is None:
@@ -96,7 +96,7 @@ class Context(Generic[K, A]):
         return 0, self.session.session_id, told
 
     def throttled(self) -> tuple[int, int, list[K]]:
-        """The head of the empty answer that a client over its quota gets."""
+        """Return the head of the empty response for a client over its quota."""
         if self.error or self.session is None:
             return self.error, 0, []
         wrong = self.session.epoch != self.broker.next_epoch(self.epoch)
@@ -104,7 +104,7 @@ class Context(Generic[K, A]):
 
 
 class SessionBroker(Generic[K, A]):
-    """The sessions of one broker. `slots` of them; who has asked for nothing for `eviction_ms` may lose its own."""
+    """The sessions of one broker, at most `slots`. A session without requests for `eviction_ms` may be evicted."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class SessionBroker(Generic[K, A]):
         *,
         by_id: bool = True,
     ) -> Context[K, A]:
-        """Take in a request's head."""
+        """Process the head of a request."""
         add = list(add)
         if epoch <= 0:
             self.sessions.pop(session_id, None)
@@ -159,7 +159,7 @@ class SessionBroker(Generic[K, A]):
         return Context(self, order, session=session, epoch=epoch)
 
     def open_session(self, now_ms: float, asked: dict[K, A], reads: dict[K, Read], *, by_id: bool) -> int:
-        """A new session's id, or 0 when there is no slot and nobody to take one from."""
+        """Return a new session's id, or 0 if there is no free slot and no session to evict."""
         if len(self.sessions) >= self.slots and not self._evict(now_ms, len(reads)):
             return 0
         partitions = {key: Cached(asked[key], read.high_watermark, read.log_start) for key, read in reads.items()}
@@ -168,11 +168,11 @@ class SessionBroker(Generic[K, A]):
         return session_id
 
     def next_epoch(self, epoch: int) -> int:
-        """The epoch behind one: after the last comes 1."""
+        """Return the epoch after this one: 1 after the last."""
         return epoch % self.last_epoch + 1
 
     def _evict(self, now_ms: float, size: int) -> bool:
-        """Throw out the one unused for longest, if for long; else the smallest old one that is smaller than the new."""
+        """Evict the longest unused session, if unused for long; else the smallest old one below the new one's size."""
         if not self.sessions:
             return False
         oldest = min(self.sessions.values(), key=lambda s: (s.used_ms, s.session_id))
@@ -188,7 +188,7 @@ class SessionBroker(Generic[K, A]):
 
 
 def share(asked: Iterable[tuple[K, int]], batches: Callable[[K], Sequence[int]], max_bytes: int) -> dict[K, int]:
-    """The bytes that each partition gives, out of batches of these sizes. See `share_available`."""
+    """Return the bytes of each partition, out of batches of these sizes. See `share_available`."""
 
     def available(key: K) -> tuple[int, int]:
         sizes = batches(key)
@@ -200,10 +200,11 @@ def share(asked: Iterable[tuple[K, int]], batches: Callable[[K], Sequence[int]],
 def share_available(
     asked: Iterable[tuple[K, int]], available: Callable[[K], tuple[int, int]], max_bytes: int
 ) -> dict[K, int]:
-    """The bytes that each partition gives; `available` has those of its first batch, and of all batches.
+    """Return the bytes of each partition; `available` has those of its first batch, and of all batches.
 
-    `asked` has the partitions' own limits, in order. The first one with data gives at least one whole batch. Others
-    give what fits, the last batch perhaps in part; but one whose first batch does not fit gives nothing.
+    `asked` has the partitions' own limits, in order. The first partition with data gives at least one whole batch.
+    Others give as many bytes as fit, perhaps with a part of a batch at the end; but a partition whose first batch does
+    not fit gives none.
     """
     left = max_bytes
     first = True

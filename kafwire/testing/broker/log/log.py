@@ -1,7 +1,7 @@
-"""What a partition's log is to the rest of the broker, and the one that is kept in memory.
+"""The interface of a partition's log, and a log in memory.
 
-A log stores batches as they came. It knows nothing of leaders, producers or transactions: `partition.py` does.
-`file_log.py` is the same over Kafka's own files.
+A log stores batches unchanged. It knows nothing of leaders, producers or transactions: `partition.py` does.
+`file_log.py` has the same interface over Kafka's own files.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ INDEX_INTERVAL = 4096  # index.interval.bytes
 
 @dataclass(frozen=True, slots=True)
 class FileSpan:
-    """Consecutive batches in a file, for `os.sendfile`: whatever becomes of the log, whoever holds it may read it."""
+    """Consecutive batches in a file, for `os.sendfile`: its holder may read it whatever happens to the log."""
 
     descriptor: int
     position: int
     size: int
-    lease: object = field(default=None, compare=False, repr=False)  # what keeps the descriptor open
+    lease: object = field(default=None, compare=False, repr=False)  # keeps the descriptor open
 
 
-# Consecutive batches, the last perhaps cut off.
+# Consecutive batches; the last may be cut off.
 Records = bytes | FileSpan
 
 
 class Extent(NamedTuple):
-    """One segment as the cleaner sees it; a log in memory is divided as one on disk would be."""
+    """One segment for the cleaner; a log in memory is divided as on disk."""
 
     base_offset: int
     size: int
@@ -41,7 +41,7 @@ class Extent(NamedTuple):
 
 
 def divided(headers: Iterable[BatchHeader], segment_bytes: int, segment_ms: int) -> list[Extent]:
-    """The segments that these batches would be written to. The last one is the active segment."""
+    """Return the segments to which these batches would be written. The last one is the active segment."""
     found: list[Extent] = []
     for header in headers:
         stamp, active = header.max_timestamp, found[-1] if found else None
@@ -66,46 +66,46 @@ class PartitionLog(Protocol):
 
     @property
     def size(self) -> int:
-        """Bytes of all batches that are kept."""
+        """Bytes of all stored batches."""
 
     def append(self, data: bytes, headers: Sequence[BatchHeader], *, next_offset: int | None = None) -> None:
-        """Store batches that have their offsets already; `next_offset` leaves a gap behind them."""
+        """Store batches with their offsets; `next_offset` leaves a gap after them."""
 
     def headers(self, offset: int, end: int | None = None) -> Iterator[BatchHeader]:
-        """The batches with a record at `offset` or after, and that begin before `end`."""
+        """Yield the batches with a record at `offset` or after it that begin before `end`."""
 
     def available(self, offset: int, end: int) -> tuple[int, int]:
-        """How many bytes `headers(offset, end)` have: the first of them, and all."""
+        """Return the bytes of `headers(offset, end)`: of the first batch, and of all."""
 
     def read(self, offset: int, size: int) -> Records:
-        """`size` bytes, from the batch that holds `offset` on, or the next one behind it."""
+        """Return `size` bytes, from the batch with `offset` on, or from the next one."""
 
     def truncate(self, offset: int) -> None:
-        """Take away batches with records at `offset` or after; the log then ends at `offset`, if it did not before."""
+        """Remove batches with records at `offset` or after it; the log then ends at `offset` at the latest."""
 
     def delete_before(self, offset: int) -> None:
-        """Begin at `offset`, and take away what lies whole before it, as far as that is possible."""
+        """Start at `offset`, and remove batches that lie wholly before it, as far as possible."""
 
     def replace(self, data: bytes, headers: Sequence[BatchHeader], end: int) -> None:
-        """Have these batches instead of all below `end`: compaction. Offsets stay."""
+        """Replace all batches below `end` by these (compaction). Offsets stay."""
 
     def extents(self, offset: int, segment_bytes: int, segment_ms: int) -> list[Extent]:
-        """The segments from the one that holds `offset` on, the active one last; a log in memory begins one there."""
+        """Return the segments from that of `offset` on, the active one last; a log in memory starts one there."""
 
     def index_offset(self, end: int) -> int:
-        """The offset of the first entry of the offset index that is at `end` or behind, else the log's end.
+        """Return the offset of the first entry of the offset index at `end` or after it, else the log's end.
 
-        A broker tells readers up to `end` of the aborted transactions up to there.
+        The response for records up to `end` lists the aborted transactions up to this offset.
         """
 
     def flush(self) -> None:
-        """Have everything survive a crash of the machine."""
+        """Flush everything, so that it survives a crash of the machine."""
 
     def close(self) -> None:
-        """Let go of files."""
+        """Close the files."""
 
     def delete(self) -> None:
-        """Close, and remove what is stored."""
+        """Close, and remove the stored data."""
 
 
 class MemoryLog:
@@ -116,7 +116,7 @@ class MemoryLog:
         self._headers: list[BatchHeader] = []
         self._data: list[bytes] = []
         self._nexts: list[int] = []  # next offsets
-        self._ends: list[int] = []  # bytes up to the end of each batch, counted from the first that there ever was
+        self._ends: list[int] = []  # bytes up to the end of each batch, counted from the first batch ever
 
     @property
     def size(self) -> int:
@@ -221,7 +221,7 @@ class MemoryLog:
 
 
 def find_timestamp(log: PartitionLog, timestamp: int, end: int) -> tuple[int, int] | None:
-    """The (timestamp, offset) of the first record before `end` that is not older; None: there is none."""
+    """Return the (timestamp, offset) of the first record before `end` that is not older than this; else None."""
     for header in log.headers(log.start_offset, end):
         if header.magic >= 2 and (header.max_timestamp < timestamp or header.is_control):
             continue
@@ -237,7 +237,7 @@ def find_timestamp(log: PartitionLog, timestamp: int, end: int) -> tuple[int, in
 
 
 def read_span(span: FileSpan) -> bytes:
-    """The bytes of a span."""
+    """Return the bytes of a span."""
     import os
 
     return os.pread(span.descriptor, span.size, span.position)

@@ -1,7 +1,7 @@
-"""A partition: who leads and follows, how far each has got, and what the leader knows of epochs and producers.
+"""A partition: its leader and followers, the end of each replica, and the leader's state of epochs and producers.
 
-There is one log for all replicas: a follower has a part of it, from the start, up to its end in `replica_ends`. The
-high watermark is the least end of the replicas in sync. A new leader that has less takes away what it has not.
+One log serves all replicas: a follower has a part of it, from the start up to its end in `replica_ends`. The high
+watermark is the least end of the in-sync replicas. A new leader with fewer records truncates the log.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _MARKER_VALUE = struct.Struct(">hi")  # version, coordinator epoch
 
 
 class Watchers(dict["Watcher", None]):
-    """Who is told of changes, in the order in which they came: that is the same in each run."""
+    """Callbacks for changes, in the order of their addition, which is the same in each run."""
 
     def add(self, watcher: Watcher) -> None:
-        """Tell this one too."""
+        """Add a callback."""
         self[watcher] = None
 
     def discard(self, watcher: Watcher) -> None:
-        """Tell this one no more."""
+        """Remove a callback."""
         self.pop(watcher, None)
 
 
@@ -49,14 +49,14 @@ class Partition:
     leader_epoch: int = 0
     isr: list[int] = field(default_factory=list)
     partition_epoch: int = 0
-    replica_ends: dict[int, int] = field(default_factory=dict)  # of followers that have not got all
-    held_at: int | None = None  # where a fault holds the high watermark
-    stable_at: int | None = None  # where a new leader that has not heard more holds the last stable offset
-    error: int = 0  # what everybody is answered, of a partition that is broken
+    replica_ends: dict[int, int] = field(default_factory=dict)  # of followers without all records
+    held_at: int | None = None  # the offset at which a fault holds the high watermark
+    stable_at: int | None = None  # the offset at which an uninformed new leader holds the last stable offset
+    error: int = 0  # the error code of all responses, for a broken partition
     epochs: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])  # each leader epoch and its first offset
     producers: ProducerStates = field(default_factory=ProducerStates)
-    # Those who wait for records or replication: called when the log has grown by so many readable bytes, or otherwise
-    # changed (-1).
+    # Callbacks of requests that wait for records or replication, called with the number of new readable bytes, or with
+    # -1 for any other change.
     watchers: Watchers = field(default_factory=Watchers)
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """The offset behind what readers may have."""
+        """The high watermark: readers get records before this offset."""
         ends = [self.replica_ends.get(node, self.log.end_offset) for node in self.isr if node != self.leader]
         mark = min([self.log.end_offset, *ends])
         mark = mark if self.held_at is None else min(mark, self.held_at)
@@ -74,19 +74,19 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Up to where readers of committed records may read."""
+        """The last stable offset: readers of committed records get records before it."""
         mark = self.high_watermark
         mark = mark if self.stable_at is None else min(mark, self.stable_at)
         first = self.producers.first_unstable_offset(mark)
         return mark if first is None else min(mark, max(first, self.log.start_offset))
 
     def end_at(self, node: int) -> int:
-        """How far a replica's own log goes."""
+        """Return the end of a replica's own log."""
         end = self.log.end_offset
         return end if node == self.leader else self.replica_ends.get(node, end)
 
     def refuses(self, node: int, current_leader_epoch: int, *, followers: bool = False) -> int:
-        """The error code for whoever asks `node` with this view of who leads; 0: it may answer."""
+        """Return the error code of `node` for a request with this leader epoch, or 0."""
         if self.error:
             return self.error
         if node not in self.replicas and node != self.leader:
@@ -100,9 +100,9 @@ class Partition:
     # --- writing
 
     def append(self, data: bytes | bytearray, headers: list[BatchHeader] | None = None) -> int:
-        """Store batches at the end, with their offsets and the leader's epoch. Returns the first offset.
+        """Store batches at the end, with their offsets and the leader's epoch. Return the first offset.
 
-        What producers wrote is noted by whoever calls this (`produce`, `write_marker`).
+        The caller updates the producers' state (`produce`, `write_marker`).
         """
         stamped = data if isinstance(data, bytearray) else bytearray(data)
         position, base = 0, self.log.end_offset
@@ -120,19 +120,19 @@ class Partition:
     def write_marker(
         self, producer_id: int, epoch: int, now_ms: int, *, commit: bool, coordinator_epoch: int = 0
     ) -> int:
-        """Append the marker that ends a producer's transaction. Returns its offset."""
+        """Append the marker that ends a producer's transaction. Return its offset."""
         key, value = _MARKER_KEY.pack(0, commit), _MARKER_VALUE.pack(0, coordinator_epoch)
         record: dict[str, object] = {"key": key, "value": value, "timestamp_ms": now_ms}
         data = encode_batch([record], producer_id=producer_id, producer_epoch=epoch, transactional=True, control=True)
         header = read_header(data)
-        # Its transaction ends before readers are told that the log has grown.
+        # The transaction ends before watchers learn that the log has grown.
         header.next_offset += self.log.end_offset - header.base_offset
         header.base_offset = self.log.end_offset
         self.producers.end(header, commit=commit, coordinator_epoch=coordinator_epoch)
         return self.append(data)
 
     def read_marker(self, header: BatchHeader) -> Marker:
-        """What a transaction's marker in the log says."""
+        """Return the content of a transaction marker in the log."""
         data = self.log.read(header.base_offset, header.size)
         (batch,) = decode_batches(read_span(data) if isinstance(data, FileSpan) else data)
         (record,) = batch
@@ -141,15 +141,15 @@ class Partition:
         return Marker(bool(kind), coordinator_epoch)
 
     def replay_producers(self) -> None:
-        """Learn all about producers from the log, as a broker does that has only the log."""
+        """Rebuild the producers' state from the log, as a broker does that has only the log."""
         self.producers.replay(self.log.headers(self.log.start_offset), self.read_marker)
 
     def append_values(self, values: Iterable[bytes]) -> int:
-        """Append a batch of records with these values. Returns its first offset."""
+        """Append a batch of records with these values. Return its first offset."""
         return self.append(encode_batch(list(values)))
 
     def values(self) -> list[bytes | None]:
-        """The values of all records that are kept."""
+        """Return the values of all stored records."""
         size = self.log.size
         data = self.log.read(self.log.start_offset, size)
         data = read_span(data) if isinstance(data, FileSpan) else data
@@ -158,7 +158,7 @@ class Partition:
     # --- replication and leaders
 
     def replicate(self, node: int, end: int | None = None) -> None:
-        """A follower has got all up to `end`, or all that there is."""
+        """Note that a follower has all records up to `end`, or all records."""
         if end is None or end >= self.log.end_offset:
             self.replica_ends.pop(node, None)
         else:
@@ -166,7 +166,7 @@ class Partition:
         self.notify(-1)
 
     def lead(self, node: int) -> None:
-        """`node` leads from here on, in the next epoch; what it has not got is lost, for all. NOBODY: nobody leads."""
+        """Make `node` the leader in the next epoch; records that it lacks are lost, for all. NOBODY: no leader."""
         self.leader_epoch += 1
         self.partition_epoch += 1
         if node != NOBODY:
@@ -185,7 +185,7 @@ class Partition:
         self.notify(-1)
 
     def truncate(self, offset: int) -> None:
-        """Take away what is at `offset` and after, as a new leader that lags has its followers do."""
+        """Remove records at `offset` and after it, as a new leader that lags does in its followers' logs."""
         self.log.truncate(offset)
         offset = self.log.end_offset
         self.epochs = [(e, first) for e, first in self.epochs if first < offset or (e, first) == (0, 0)]
@@ -194,7 +194,7 @@ class Partition:
         self.notify(-1)
 
     def delete_before(self, offset: int) -> None:
-        """Take away what lies before `offset`, as retention and DeleteRecords do."""
+        """Remove records before `offset`, as retention and DeleteRecords do."""
         self.log.delete_before(offset)
         start = self.log.start_offset
         before = [each for each in self.epochs if each[1] <= start]
@@ -203,7 +203,7 @@ class Partition:
         self.notify(-1)
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """The greatest epoch up to `epoch` and the offset after its last record; (-1, -1) for an epoch to come."""
+        """Return the greatest epoch up to `epoch` and the offset after its last record; (-1, -1) for a future epoch."""
         if epoch < 0 or epoch > self.epochs[-1][0]:
             return -1, -1
         if epoch == self.epochs[-1][0]:
@@ -216,7 +216,7 @@ class Partition:
         raise AssertionError("unreachable")
 
     def notify(self, grown: int) -> None:
-        """Tell those who wait."""
+        """Call all watchers."""
         for watcher in list(self.watchers):
             watcher(self, grown)
 

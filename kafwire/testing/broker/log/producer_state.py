@@ -1,9 +1,9 @@
-"""What a partition's leader remembers of producers: their last batches, and their transactions that are open.
+"""A partition leader's memory of producers: their last batches, and their open transactions.
 
-Five batches of each producer are remembered; by a broker that restarts one, as a snapshot has no more (and whoever
-recovers a log after a crash writes a snapshot, too); up to five of what is read again from the log, where no snapshot
-covers its end; and none of a producer that has written nothing for `producer.id.expiration.ms`. See KIP-98, KIP-360,
-KIP-890.
+The leader remembers five batches of each producer. After a restart it remembers one, as a snapshot has no more
+(recovery after a crash writes a snapshot too). It remembers up to five batches that it reads again from the log, where
+no snapshot covers the log's end. It remembers none of a producer without a record for `producer.id.expiration.ms`. See
+KIP-98, KIP-360, KIP-890.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WRAP = 1 << 31
 
 
 class Appended(NamedTuple):
-    """A batch of a producer that is in the log."""
+    """A batch of a producer in the log."""
 
     first_sequence: int
     last_sequence: int
@@ -36,16 +36,16 @@ class ProducerEntry:
 
     epoch: int = -1
     batches: deque[Appended] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
-    first_offset: int | None = None  # of its open transaction
+    first_offset: int | None = None  # first offset of its open transaction
     marked: int = -1  # the offset of its last marker
-    coordinator_epoch: int = -1  # of its last marker
-    used_ms: int = -1  # when it last wrote, by the records' own timestamps as Kafka has it
-    lowest: int | None = None  # the lowest sequence that it may begin a transaction with, see `verify`
-    verified_epoch: int = -1  # whose that is
-    from_zero: bool = False  # whether it has to begin with 0, where nothing is known of it
+    coordinator_epoch: int = -1  # coordinator epoch of its last marker
+    used_ms: int = -1  # the time of its last record, by the records' own timestamps as in Kafka
+    lowest: int | None = None  # the lowest sequence with which it may begin a transaction, see `verify`
+    verified_epoch: int = -1  # the epoch of `lowest`
+    from_zero: bool = False  # True if an unknown producer must begin with 0
 
     def forget_verified(self) -> None:
-        """A transaction has begun, or ended, or another broker leads."""
+        """Forget the verification: a transaction began or ended, or another broker leads."""
         self.lowest, self.verified_epoch, self.from_zero = None, -1, False
 
 
@@ -54,35 +54,36 @@ class Aborted(NamedTuple):
 
     producer_id: int
     first_offset: int
-    last_offset: int  # of its marker
+    last_offset: int  # offset of its marker
 
 
 class Marker(NamedTuple):
-    """What ends a transaction in a partition."""
+    """A transaction marker in a partition."""
 
     commit: bool
     coordinator_epoch: int = 0
 
 
 class ProducerStates:
-    """All producers of one partition. `node`: the broker that leads it, whose memory counts."""
+    """All producers of one partition. `node`: the leader, whose memory counts."""
 
     def __init__(self, node: int = -1) -> None:
         self.node = node
         self.entries: dict[int, ProducerEntry] = {}
         self.aborted: list[Aborted] = []
-        self._ended: list[tuple[int, int]] = []  # first offset and marker of what ended, and may not be replicated yet
-        # By node and producer: what lies before this offset a broker has forgotten by a restart.
+        # First offset and marker of ended transactions that may not be replicated yet.
+        self._ended: list[tuple[int, int]] = []
+        # By node and producer: a restarted broker has forgotten batches before this offset.
         self._forgotten: dict[int, dict[int, int]] = {}
 
     @property
     def first_open_offset(self) -> int | None:
-        """Where the earliest open transaction begins."""
+        """The first offset of the earliest open transaction."""
         found = [entry.first_offset for entry in self.entries.values() if entry.first_offset is not None]
         return min(found, default=None)
 
     def first_unstable_offset(self, high_watermark: int) -> int | None:
-        """Where the earliest transaction begins that is open, or whose marker is not replicated."""
+        """Return the first offset of the earliest transaction that is open, or whose marker is not replicated."""
         if self._ended:
             self._ended = [each for each in self._ended if each[1] >= high_watermark]
         ended = min(self._ended, default=(None, 0))[0]
@@ -90,12 +91,12 @@ class ProducerStates:
         return first if ended is None else ended if first is None else min(ended, first)
 
     def is_open(self, producer_id: int) -> bool:
-        """Whether a transaction of a producer is open."""
+        """True if a producer has an open transaction."""
         entry = self.entries.get(producer_id)
         return entry is not None and entry.first_offset is not None
 
     def remembered(self, producer_id: int) -> tuple[int, list[Appended]]:
-        """What the leader knows of a producer: its epoch, -1 if it knows nothing, and its last batches."""
+        """Return the leader's state of a producer: its epoch, -1 if unknown, and its last batches."""
         entry = self.entries.get(producer_id)
         if entry is None:
             return -1, []
@@ -104,13 +105,13 @@ class ProducerStates:
         return (-1, []) if cut and not kept and entry.marked < cut else (entry.epoch, kept)
 
     def duplicate(self, header: BatchHeader) -> Appended | None:
-        """The batch in the log that this one repeats."""
+        """Return the batch in the log that this one repeats."""
         epoch, batches = self.remembered(header.producer_id)
         wanted = header.base_sequence, header.last_sequence
         return next((each for each in batches if each[:2] == wanted), None) if epoch == header.producer_epoch else None
 
     def refuses(self, header: BatchHeader) -> int:
-        """The error code for a batch whose numbers do not follow; 0: they do."""
+        """Return the error code for a batch out of sequence, or 0."""
         known, batches = self.remembered(header.producer_id)
         entry = self.entries.get(header.producer_id)
         if header.producer_epoch < known:
@@ -120,7 +121,7 @@ class ProducerStates:
             if begins_anew or header.base_sequence > entry.lowest:
                 return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if header.producer_epoch > known:
-            # A producer that it does not know may begin with any number.
+            # A producer that the leader does not know may start with any number.
             follows = header.base_sequence == 0 or known < 0
         else:
             follows = header.base_sequence == ((batches[-1].last_sequence + 1) % _WRAP if batches else 0)
@@ -131,9 +132,9 @@ class ProducerStates:
         return 0
 
     def verify(self, header: BatchHeader, *, from_zero: bool) -> None:
-        """Note that a transaction is begun with this batch, so that none begins behind one that was refused.
+        """Note that a transaction begins with this batch, so that no transaction begins after a refused batch.
 
-        `from_zero`: version 2 of transactions, in which a new epoch begins with 0 only.
+        `from_zero`: version 2 of transactions, in which a new epoch must begin with 0.
         """
         entry = self.entries.setdefault(header.producer_id, ProducerEntry())
         if entry.lowest is None:
@@ -144,7 +145,7 @@ class ProducerStates:
             entry.lowest = min(entry.lowest, header.base_sequence)
 
     def add(self, header: BatchHeader) -> None:
-        """A batch of a producer was appended."""
+        """Note an appended batch of a producer."""
         entry = self._entry(header)
         entry.batches.append(
             Appended(
@@ -171,7 +172,7 @@ class ProducerStates:
         return entry
 
     def end(self, header: BatchHeader, *, commit: bool, coordinator_epoch: int = 0) -> None:
-        """The marker of a producer's transaction is appended: it gives the producer an epoch."""
+        """Note the marker of a producer's transaction, which sets the producer's epoch."""
         entry = self._entry(header)
         entry.forget_verified()
         entry.marked = header.base_offset
@@ -183,13 +184,13 @@ class ProducerStates:
         entry.first_offset = None
 
     def aborted_in(self, first: int, end: int) -> list[Aborted]:
-        """The aborted transactions with records in [first, end)."""
+        """Return the aborted transactions with records in [first, end)."""
         return [each for each in self.aborted if each.first_offset < end and each.last_offset >= first]
 
     def restart(self, node: int, kept: int, end_offset: int) -> None:
-        """`node` restarts, and remembers only the last `kept` batches of each producer.
+        """Restart `node`, which then remembers only the last `kept` batches of each producer.
 
-        Other brokers remember what they did.
+        Other brokers keep their memory.
         """
         cuts = self._forgotten.setdefault(node, {})
         for producer_id in self.entries:
@@ -200,22 +201,22 @@ class ProducerStates:
                 cuts[producer_id] = min(batch.base_offset for batch in known[-kept:])
 
     def lead(self, node: int) -> None:
-        """Another broker leads: what counts is what it remembers, and it has verified nothing."""
+        """Make another broker the leader: its memory counts, and it has verified no transaction."""
         self.node = node
         for entry in self.entries.values():
             entry.forget_verified()
 
     def expire(self, before_ms: int) -> bool:
-        """Forget who has written nothing since, unless its transaction is open. Returns whether anybody is left."""
+        """Forget producers without records since then, except those in a transaction. Return True if any are left."""
         for producer_id, entry in list(self.entries.items()):
             if entry.used_ms <= before_ms and entry.first_offset is None:
                 del self.entries[producer_id]
         return bool(self.entries)
 
     def truncate(self, offset: int, markers: Callable[[BatchHeader], Marker], headers: Iterable[BatchHeader]) -> None:
-        """Forget what was at `offset` and after: of producers that wrote there, all is learnt anew from the log.
+        """Forget batches at `offset` and after it; the state of their producers is rebuilt from the log.
 
-        `headers`: those that are left. `markers` reads a marker.
+        `headers`: the batches that are left. `markers` reads a marker.
         """
         affected = {
             producer_id
@@ -237,17 +238,17 @@ class ProducerStates:
         for node, cuts in self._forgotten.items():
             cuts.update({producer_id: offset for producer_id, cut in cuts.items() if cut > offset})
             for producer_id in remembering[node]:
-                # Who remembered what is gone reads again what was before: the last batch at least.
+                # A broker that remembered removed batches reads earlier ones again: at least the last one.
                 entry = self.entries.get(producer_id)
                 if entry is not None and entry.batches:
                     cuts[producer_id] = min(cuts[producer_id], entry.batches[-1].base_offset)
 
     def _kept(self, producer_id: int, cut: int) -> list[Appended]:
-        """The last batches of a producer that are not before `cut`."""
+        """Return the last batches of a producer that are not before `cut`."""
         return [batch for batch in self.entries[producer_id].batches if batch.base_offset >= cut]
 
     def replay(self, headers: Iterable[BatchHeader], markers: Callable[[BatchHeader], Marker]) -> None:
-        """Learn all from the log: headers in order, and what its markers say."""
+        """Rebuild all state from the log: headers in order, and its markers."""
         self.entries.clear()
         self.aborted, self._ended = [], []
         self._learn((header for header in headers if header.producer_id >= 0), markers)

@@ -1,4 +1,4 @@
-"""What a leader checks of the records in a producer's batch, as Kafka's `LogValidator`, and what it says (KIP-467)."""
+"""A leader's checks of the records in a producer's batch, as in Kafka's `LogValidator`, and their errors (KIP-467)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _SHOWN = 3
 
 
 class RecordError(NamedTuple):
-    """A record that is wrong. `position`: where in its batch."""
+    """An invalid record. `position`: its index in the batch."""
 
     position: int
     message: str
 
 
 class Problem(NamedTuple):
-    """Why a batch is not stored."""
+    """The reason why a batch is not stored."""
 
     code: ErrorCode
     message: str | None = None
@@ -36,7 +36,7 @@ class Problem(NamedTuple):
 def records_problem(
     state: ClusterState, partition: Partition, data: bytes | bytearray, header: BatchHeader
 ) -> Problem | None:
-    """What is wrong with the records of a batch whose header is right; None: nothing."""
+    """Return the problem with the records of a batch with a valid header; None: none."""
     try:
         (batch,) = decode_batches(bytes(data), verify_crc=False)
         count = len(batch)
@@ -64,7 +64,7 @@ def records_problem(
 
 
 def _can_decompress(data: bytes | bytearray, header: BatchHeader) -> bool:
-    """Whether what is wrong are the records, and not how they are compressed."""
+    """True if the compression is intact, so the records themselves are invalid."""
     if not header.compression:
         return True
     if header.compression >= len(CODECS):
@@ -77,7 +77,7 @@ def _can_decompress(data: bytes | bytearray, header: BatchHeader) -> bool:
 
 
 class _Checks:
-    """What a topic asks of records."""
+    """The checks of records that a topic requires."""
 
     def __init__(self, state: ClusterState, partition: Partition, header: BatchHeader) -> None:
         topic = partition.topic
@@ -93,7 +93,7 @@ class _Checks:
         self.are_needed = self._has_keys or self._is_stamped or looks_at_times
 
     def error(self, index: int, record: Record) -> tuple[ErrorCode, RecordError] | None:
-        """What is wrong with a record."""
+        """Return the problem with a record, or None."""
         if self._has_keys and record.key is None:
             text = f"Compacted topic cannot accept message without key in topic partition {self._where}"
             return ErrorCode.INVALID_RECORD, RecordError(index, text)

@@ -1,8 +1,8 @@
-"""Followers that lag: by so many milliseconds, or by so many records.
+"""Followers that lag by milliseconds or by records.
 
-A follower that lags for longer than `replica.lag.time.max.ms` leaves the replicas in sync, and comes back when it has
-what is committed. One that lags by time has at any moment what its leader had then; one that lags by records never gets
-the last ones. Acknowledgements of all replicas in sync wait accordingly.
+A follower that lags for longer than `replica.lag.time.max.ms` leaves the in-sync replicas, and joins them again when it
+has all committed records. A follower that lags by time has its leader's records of that time ago. A follower that lags
+by records never gets the last ones. Acknowledgements with acks=all wait accordingly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Lag:
-    """How a broker's followers lag, of one topic or of all."""
+    """The lag of a broker's followers, of one topic or of all."""
 
     ms: float = 0.0
     records: int = 0
@@ -28,8 +28,8 @@ class _Follower:
     """One follower that lags."""
 
     lag: Lag
-    caught_up_ms: float  # when it had everything last
-    seen_end: int = 0  # the leader's end up to which it has been planned when it gets what
+    caught_up_ms: float  # the last time at which it had all records
+    seen_end: int = 0  # the leader's end up to which its fetches are scheduled
 
 
 @dataclass(slots=True)
@@ -48,12 +48,12 @@ class ReplicaLag:
         state.topics.watchers.append(self._watch)
 
     def set(self, node: int, *, ms: float = 0.0, records: int = 0, topic: str | None = None) -> None:
-        """Have a broker's followers lag, of one topic or of all."""
+        """Let a broker's followers lag, of one topic or of all."""
         self._lags[node, topic] = Lag(ms, records)
         self._watch_all()
 
     def clear(self, node: int, topic: str | None = None) -> None:
-        """A broker's followers lag no more: they have everything at once."""
+        """End the lag of a broker's followers: they have all records at once."""
         self._lags.pop((node, topic), None)
         for partition, watched in list(self._watched.items()):
             if node in watched.followers and self._lag(partition, node) is None:
@@ -82,11 +82,11 @@ class ReplicaLag:
             end = partition.end_at(node)
             watched.followers[node] = _Follower(lag, self._state.now_ms, end)
             if self._follows(partition, node):
-                partition.replica_ends[node] = end  # an entry, so that what comes is not there at once
+                partition.replica_ends[node] = end  # an entry, so that new records are not there at once
             partition.watchers.add(self._on_change)
 
     def _follows(self, partition: Partition, node: int) -> bool:
-        """Whether a broker follows a leader of a partition, and nothing else keeps it."""
+        """True if a broker follows a leader of a partition, and no other fault holds it."""
         replication = self._state.replication
         return (
             node in partition.replicas
@@ -105,7 +105,7 @@ class ReplicaLag:
             del self._watched[partition]
             partition.watchers.discard(self._on_change)
             return
-        watched.is_busy = True  # what is done here is a change, too
+        watched.is_busy = True  # changes below call this again
         try:
             for node, follower in list(watched.followers.items()):
                 if self._follows(partition, node):
@@ -114,17 +114,17 @@ class ReplicaLag:
             watched.is_busy = False
 
     def _plan(self, partition: Partition, node: int, follower: _Follower) -> None:
-        """The leader has more: say when the follower gets it."""
+        """Schedule the time at which the follower gets the leader's new records."""
         end = partition.log.end_offset
         own = partition.replica_ends.get(node)
-        if own is None:  # it has been brought up to date, by a restart or a truncation
+        if own is None:  # a restart or a truncation has brought it up to date
             partition.replica_ends[node] = follower.seen_end = end
             follower.caught_up_ms = self._state.now_ms
         if end <= follower.seen_end:
             follower.seen_end = end
             return
         if own is not None and own >= follower.seen_end:
-            follower.caught_up_ms = self._state.now_ms  # until now it had everything
+            follower.caught_up_ms = self._state.now_ms  # until now it had all records
         follower.seen_end = end
         reached = end - follower.lag.records
         if reached > partition.log.start_offset or not follower.lag.records:
@@ -138,7 +138,7 @@ class ReplicaLag:
         return watched is not None and watched.followers.get(node) is follower and self._follows(partition, node)
 
     def _get(self, partition: Partition, node: int, follower: _Follower, end: int) -> None:
-        """The follower gets what its leader had when this was planned."""
+        """Give the follower its leader's records of the scheduled time."""
         if self._is_current(partition, node, follower):
             self._reach(partition, node, min(end, partition.log.end_offset))
 
@@ -151,9 +151,9 @@ class ReplicaLag:
         partition.notify(-1)
 
     def _give_up(self, partition: Partition, node: int, follower: _Follower) -> None:
-        """The follower has had the time to catch up: it leaves those in sync if it has not."""
+        """Remove the follower from the in-sync replicas if it has not caught up in time."""
         most_ms = self._state.config_int("replica.lag.time.max.ms")
-        if not follower.lag.records:  # it has what the leader had so long ago
+        if not follower.lag.records:  # the follower lags by time only
             follower.caught_up_ms = max(follower.caught_up_ms, self._state.now_ms - follower.lag.ms)
         if (
             self._is_current(partition, node, follower)

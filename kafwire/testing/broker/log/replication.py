@@ -1,7 +1,7 @@
-"""Who leads and who follows, as brokers come and go: elections, replicas in sync, and followers that lag.
+"""Leaders and followers as brokers start and stop: elections, in-sync replicas, and followers that lag.
 
-There is one log for all replicas (see `partition.py`), so following is a number: how far each replica has got. A
-follower that is up, is not held back and has a leader has everything at once.
+One log serves all replicas (see `partition.py`), so a follower is a number: the end of its replica. A follower that
+runs, is not held back and has a leader has all records at once.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class Replication:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self._held: set[int] = set()  # brokers whose followers get nothing new
+        self._held: set[int] = set()  # brokers whose followers get no new records
         self._offline: set[int] = set()  # brokers that can store nothing
-        self._is_controlled = True  # whether there is a controller, which alone elects
+        self._is_controlled = True  # True if there is a controller, which alone elects leaders
 
     def can_lead(self, node: int) -> bool:
-        """Whether a broker may lead anything."""
+        """True if a broker may lead partitions."""
         known = self._state.nodes.get(node)
         return known is not None and known.is_up and node not in self._offline
 
@@ -36,10 +36,10 @@ class Replication:
                 if node in partition.replicas:
                     yield partition
 
-    # --- brokers come and go
+    # --- start and stop of brokers
 
     def leave(self, node: int) -> None:
-        """A broker is gone, or can store nothing: its replicas stay as they are, and others lead what it led."""
+        """Note a broker that stopped or can store nothing: its replicas stay, and others lead its partitions."""
         for partition in self._partitions(node):
             if partition.leader != node:
                 partition.replica_ends.setdefault(node, partition.log.end_offset)
@@ -47,17 +47,17 @@ class Replication:
                 self._elect(partition, gone=node)
 
     def come(self, node: int) -> None:
-        """A broker is there: it follows who leads, and leads where nobody does and it may."""
+        """Note a broker that started: it follows leaders, and leads partitions without a leader if it may."""
         for partition in self._partitions(node):
             if self._is_controlled and partition.leader == NOBODY:
                 self._elect(partition)
             self._catch_up(partition, node)
 
     def _elect(self, partition: Partition, *, gone: int | None = None) -> None:
-        """Take who is gone out of the replicas in sync, unless it is the last one, and have another lead."""
+        """Remove a stopped broker from the in-sync replicas, unless it is the last, and elect another leader."""
         if gone in partition.isr and len(partition.isr) > 1:
             if partition.leader == gone:
-                # What it has, and nobody else, was not acknowledged to who waits for all.
+                # Records that only this broker has were not acknowledged with acks=all.
                 partition.replica_ends.setdefault(gone, partition.log.end_offset)
             partition.isr.remove(gone)
             partition.partition_epoch += 1
@@ -73,14 +73,14 @@ class Replication:
                 self._catch_up(partition, node)
 
     def successor(self, partition: Partition) -> int:
-        """The replica that leads next: in sync and up, or where it may be unclean only up; NOBODY: there is none."""
+        """Return the next leader: in sync and running, or only running if unclean elections are allowed, or NOBODY."""
         able = [node for node in partition.replicas if self.can_lead(node)]
         in_sync = [node for node in able if node in partition.isr]
         unclean = self._state.topic_config(partition.topic, "unclean.leader.election.enable") == "true"
         return next(iter(in_sync or (able if unclean else [])), NOBODY)
 
     def _catch_up(self, partition: Partition, node: int) -> None:
-        """A follower has all that its leader has, and is in sync, if nothing keeps it."""
+        """Give a follower all records of its leader, and add it to the in-sync replicas, if no fault holds it."""
         if (
             partition.leader in (NOBODY, node)
             or not self.can_lead(partition.leader)
@@ -94,10 +94,10 @@ class Replication:
             partition.partition_epoch += 1
         partition.replicate(node)
 
-    # --- what goes wrong
+    # --- faults
 
     def hold(self, node: int) -> None:
-        """The followers on a broker get nothing new, until `release`; after a while they are not in sync any more."""
+        """Give the followers on a broker no records until `release`; after a while they leave the in-sync replicas."""
         self._held.add(node)
         for partition in self._partitions(node):
             if partition.leader != node:
@@ -113,32 +113,32 @@ class Replication:
                     partition.notify(-1)
 
     def release(self, node: int) -> None:
-        """The followers on a broker get everything again."""
+        """Give the followers on a broker all records again."""
         self._held.discard(node)
         for partition in self._partitions(node):
             self._catch_up(partition, node)
 
     def is_held(self, node: int) -> bool:
-        """Whether the followers on a broker get nothing new."""
+        """True if the followers on a broker get no new records."""
         return node in self._held
 
     def take_offline(self, node: int) -> None:
-        """A broker's disk is full or broken: it gives up all its replicas, and goes on as a broker."""
+        """Take a broker's full or broken disk offline: it gives up all its replicas, and goes on as a broker."""
         self._offline.add(node)
         self.leave(node)
 
     def bring_online(self, node: int) -> None:
-        """A broker can store again."""
+        """Let a broker store records again."""
         self._offline.discard(node)
         if self._state.nodes[node].is_up:
             self.come(node)
 
     def lose_controller(self) -> None:
-        """There is no controller: nobody is elected until `find_controller`."""
+        """Remove the controller: no leader is elected until `find_controller`."""
         self._is_controlled = False
 
     def find_controller(self) -> None:
-        """A controller is there again, and does what was left."""
+        """Start a controller again, which catches up on elections."""
         self._is_controlled = True
         for topic in self._state.topics:
             for partition in topic.partitions:

@@ -1,7 +1,7 @@
-"""Deletes what is too old, or more than a topic keeps (`retention.ms`, `retention.bytes`), when called and by a timer.
+"""Deletion of records by age or log size (`retention.ms`, `retention.bytes`), on demand and by a timer.
 
-Kafka deletes whole segments. Where a log has none, as in memory, each batch counts as one. A log on files takes away
-the segments that lie whole before the offset.
+Kafka deletes whole segments. In a log without segments, in memory, each batch counts as one. A log on files deletes the
+segments that lie wholly before the offset.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Retention:
         self._is_watching = False
 
     def watch(self) -> None:
-        """Look every `log.retention.check.interval.ms` from now on, as whoever drives a state may ask for."""
+        """Run every `log.retention.check.interval.ms` from now on; the driver of a state may start this."""
         if not self._is_watching:
             self._is_watching = True
             self._state.after(INITIAL_DELAY_MS, self._on_time)
@@ -35,7 +35,7 @@ class Retention:
         self._state.after(self._state.config_int("log.retention.check.interval.ms"), self._on_time)
 
     def run(self, topic: str | None = None) -> int:
-        """Delete what the partitions of a topic, or of all, need not keep. Returns how many bytes."""
+        """Delete expired batches of the partitions of a topic, or of all. Return the freed bytes."""
         deleted = 0
         for each in list(self._state.topics):
             if topic is None or each.name == topic:
@@ -44,7 +44,7 @@ class Retention:
         return deleted
 
     def run_partition(self, partition: Partition) -> int:
-        """Delete what one partition need not keep. Returns how many bytes."""
+        """Delete expired batches of one partition. Return the freed bytes."""
         state, topic = self._state, partition.topic
         if "delete" not in elements(state.topic_config(topic, "cleanup.policy")):
             return 0
@@ -58,7 +58,7 @@ class Retention:
         return size - partition.log.size
 
     def _too_old(self, partition: Partition, retention_ms: int) -> int:
-        """The offset before which everything is too old."""
+        """Return the offset before which all records are too old."""
         offset = partition.log.start_offset
         if retention_ms < 0:
             return offset
@@ -71,7 +71,7 @@ class Retention:
 
     @staticmethod
     def _too_much(partition: Partition, retention_bytes: int) -> int:
-        """The offset from which on there are at least `retention_bytes`, and not one batch more."""
+        """Return the offset from which on there are at least `retention_bytes`, and not one batch more."""
         offset = partition.log.start_offset
         if retention_bytes < 0:
             return offset

@@ -1,4 +1,4 @@
-"""The records in a partition's log, for tests to look at."""
+"""The records in a partition's log, for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def stored_records(partition: Partition, *, committed: bool = False) -> list[Record]:
-    """All records of a partition. `committed`: without those of transactions that were aborted, or are open."""
+    """Return all records of a partition. `committed`: without records of aborted and open transactions."""
     log = partition.log
     data = log.read(log.start_offset, log.size)
     data = read_span(data) if isinstance(data, FileSpan) else data

@@ -1,1 +1,1 @@
-"""Who a connection is, and what it may do."""
+"""Authentication of connections, and their permissions."""

@@ -1,7 +1,7 @@
-"""Access control lists and what they allow, by the rules of Kafka's StandardAuthorizer. Pure. See KIP-11, KIP-290.
+"""Access control lists, with the rules of Kafka's StandardAuthorizer. Pure. See KIP-11, KIP-290.
 
-A binding says that a principal may, or may not, do something to what a pattern of names stands for. What a matching
-binding denies is denied, whatever else allows it; what none allows is denied, too.
+A binding allows or denies a principal an operation on the resources that match a name pattern. A matching binding that
+denies wins over all that allow. An operation that no binding allows is denied too.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 CLUSTER_NAME = "kafka-cluster"
-ANY, MATCH = 1, 2  # in filters: everything; every pattern that applies to a name
+ANY, MATCH = 1, 2  # in filters: all patterns; every pattern that matches a name
 _WILDCARD = "*"
 _EVERYBODY = "User:*"
 
 
 class ResourceType(IntEnum):
-    """What is to be protected."""
+    """The types of protected resources."""
 
     TOPIC = 2
     GROUP = 3
@@ -32,14 +32,14 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How the name of a binding stands for names of resources; a literal `*` stands for all."""
+    """The kind of a binding's name pattern; a literal `*` matches all names."""
 
     LITERAL = 3
     PREFIXED = 4
 
 
 class Operation(IntEnum):
-    """What is done to a resource."""
+    """The operations on resources."""
 
     ALL = 2
     READ = 3
@@ -58,19 +58,19 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """What a binding says."""
+    """The effect of a binding."""
 
     DENY = 2
     ALLOW = 3
 
 
 _O = Operation
-# What an operation that is allowed allows besides itself.
+# The operations that allow another one too.
 _IMPLIED = {
     _O.DESCRIBE: {_O.DESCRIBE, _O.READ, _O.WRITE, _O.DELETE, _O.ALTER},
     _O.DESCRIBE_CONFIGS: {_O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS},
 }
-# What can be done to each kind, of which answers have bit fields (KIP-430).
+# The operations on each type, for the bit fields of responses (KIP-430).
 SUPPORTED = {
     ResourceType.TOPIC: (
         _O.READ, _O.WRITE, _O.CREATE, _O.DESCRIBE, _O.DELETE, _O.ALTER, _O.DESCRIBE_CONFIGS, _O.ALTER_CONFIGS,
@@ -88,7 +88,7 @@ _E = TypeVar("_E", bound=IntEnum)
 
 
 def _member(kind: type[_E], value: _E | str | int) -> _E:
-    """A member by its number or by Kafka's name, such as `DescribeConfigs` or `DESCRIBE_CONFIGS`."""
+    """Return a member by its number or by Kafka's name, such as `DescribeConfigs` or `DESCRIBE_CONFIGS`."""
     if isinstance(value, str):
         for each in kind:
             if each.name.replace("_", "") == value.replace("_", "").upper():
@@ -99,7 +99,7 @@ def _member(kind: type[_E], value: _E | str | int) -> _E:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Acl:
-    """One binding. Names of Kafka's and their numbers do for its enums.
+    """One binding. Enum arguments may be Kafka's names or numbers.
 
     Example:
         >>> Acl("User:alice", "Read", "Topic", "flights-", pattern="Prefixed").operation.name
@@ -137,16 +137,16 @@ class Acl:
             object.__setattr__(self, key, value)
 
     def as_key(self) -> list[str | int]:
-        """All of it, of JSON's types; see `stored_parts.py`."""
+        """Return all fields as JSON types; see `stored_parts.py`."""
         numbers = [int(self.operation), int(self.resource_type), int(self.pattern), int(self.permission)]
         return [self.principal, self.name, self.host, *numbers]
 
     def is_for(self, principal: str, host: str) -> bool:
-        """Whether it is about who asks from there."""
+        """True if the binding is for this principal from this host."""
         return self.principal in (principal, _EVERYBODY) and self.host in (host, _WILDCARD)
 
     def covers(self, resource_type: int, name: str) -> bool:
-        """Whether its pattern stands for a resource."""
+        """True if the binding's pattern matches a resource."""
         if self.resource_type != resource_type:
             return False
         if self.pattern is PatternType.PREFIXED:
@@ -154,7 +154,7 @@ class Acl:
         return self.name in (name, _WILDCARD)
 
     def says(self, operation: Operation) -> bool:
-        """Whether it is about an operation; only what is allowed implies others."""
+        """True if the binding is for an operation; only allowed operations imply others."""
         if self.operation in (_O.ALL, operation):
             return True
         return self.permission is Permission.ALLOW and self.operation in _IMPLIED.get(operation, ())
@@ -162,7 +162,7 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """Which bindings DescribeAcls and DeleteAcls mean; None and ANY pass all."""
+    """The filter of DescribeAcls and DeleteAcls; None and ANY match all."""
 
     resource_type: int = ANY
     name: str | None = None
@@ -173,7 +173,7 @@ class AclFilter:
     permission: int = ANY
 
     def passes(self, acl: Acl) -> bool:
-        """Whether it means this one."""
+        """True if the filter matches this binding."""
         return (
             self.resource_type in (ANY, acl.resource_type)
             and self.principal in (None, acl.principal)
@@ -194,9 +194,9 @@ class AclFilter:
 
 
 class Authorizer:
-    """All bindings of a cluster: `state.part(Authorizer)`. Without ACLs in use, everything is allowed.
+    """All bindings of a cluster: `state.part(Authorizer)`. While it is not enabled, everything is allowed.
 
-    It heeds `super.users` and `allow.everyone.if.no.acl.found`.
+    It obeys `super.users` and `allow.everyone.if.no.acl.found`.
     """
 
     def __init__(self, state: ClusterState) -> None:
@@ -205,25 +205,25 @@ class Authorizer:
         self.is_enabled = False
 
     def enable(self, acls: Iterable[Acl] = ()) -> None:
-        """From now on ACLs decide, these among them."""
+        """Enforce ACLs from now on, and add these."""
         self.is_enabled = True
         self.add(acls)
 
     # --- bindings
 
     def add(self, acls: Iterable[Acl]) -> None:
-        """Add bindings; those that are there already stay so."""
+        """Add bindings; existing ones stay."""
         for acl in acls:
             if acl not in self._acls:
                 self._acls[acl] = None
                 self._state.journal.write("acl", acl.as_key(), True)
 
     def all(self) -> list[Acl]:
-        """All bindings."""
+        """Return all bindings of the cluster."""
         return list(self._acls)
 
     def find(self, wanted: AclFilter) -> list[Acl]:
-        """The bindings that pass a filter."""
+        """Return the bindings that match a filter."""
         return [acl for acl in self._acls if wanted.passes(acl)]
 
     def remove(self, acls: Iterable[Acl]) -> None:
@@ -233,10 +233,10 @@ class Authorizer:
                 del self._acls[acl]
                 self._state.journal.write("acl", acl.as_key(), None)
 
-    # --- what they allow
+    # --- permissions
 
     def allows(self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str) -> bool:
-        """Whether a principal that asks from `host` may do something to a resource."""
+        """True if a principal at `host` may do an operation on a resource."""
         if not self.is_enabled or self._is_superuser(principal):
             return True
         relevant = [acl for acl in self._acls if acl.covers(resource_type, name)]
@@ -246,7 +246,7 @@ class Authorizer:
         return Permission.DENY not in found and Permission.ALLOW in found
 
     def allows_any(self, principal: str, host: str, operation: Operation, resource_type: ResourceType) -> bool:
-        """Whether there is any resource of a kind that it may do something to (KIP-679)."""
+        """True if a principal may do an operation on any resource of a type (KIP-679)."""
         if self.allows(principal, host, operation, resource_type, "hardcode"):
             return True
         mine = [
@@ -264,7 +264,7 @@ class Authorizer:
         )
 
     def operations(self, principal: str, host: str, resource_type: ResourceType, name: str) -> int:
-        """The bit field of all that it may do to a resource (KIP-430)."""
+        """Return the bit field of a principal's operations on a resource (KIP-430)."""
         allowed = [each for each in SUPPORTED[resource_type] if self.allows(principal, host, each, resource_type, name)]
         return sum(1 << each for each in allowed)
 
@@ -273,7 +273,7 @@ class Authorizer:
 
 
 def _dominates(denied: Acl, allowed: Acl) -> bool:
-    """Whether nothing is left of what a binding allows."""
+    """True if a denial removes all that a binding allows."""
     if allowed.pattern is PatternType.LITERAL and allowed.name == _WILDCARD:
         return False
     if denied.pattern is PatternType.PREFIXED:

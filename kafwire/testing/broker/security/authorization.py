@@ -1,8 +1,8 @@
-"""What ACLs have to allow for each request, by the checks of Kafka's `KafkaApis` and `ControllerApis`.
+"""The ACL checks of each request, as in Kafka's `KafkaApis` and `ControllerApis`.
 
-`check` comes before a handler. It refuses a request, or takes out of it what its client may not have: that has its
-errors in the answer, beside what the handler says of the rest. Fetch, Metadata and AddPartitionsToTxn ask for
-themselves what only they know.
+`check` runs before a handler. It refuses a request, or removes the elements that its client may not use: these get
+errors in the response, beside the handler's results for the rest. Fetch, Metadata and AddPartitionsToTxn do the checks
+themselves that need their own data.
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ FAILED = {
     ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 _O, _T = Operation, ResourceType
-_CONFIGURED = {2: _T.TOPIC, 4: _T.CLUSTER, 8: _T.CLUSTER, 16: _T.CLUSTER, 32: _T.GROUP}  # by the type in a request
+# By the resource type in a request.
+_CONFIGURED = {2: _T.TOPIC, 4: _T.CLUSTER, 8: _T.CLUSTER, 16: _T.CLUSTER, 32: _T.GROUP}
 _TOPIC_CONFIGS = 2
 
 Refusal = Callable[["ClusterState", Request], "Answer | None"]
 
 
 def check(state: ClusterState, request: Request) -> Answer | None:
-    """The answer to who may not ask for this; None: what is left of the request goes to its handler."""
+    """Return the response to a client without permission; None: the handler gets the rest of the request."""
     for each in _CHECKS.get(request.name, ()):
         answer = each(state, request)
         if answer is not None:
@@ -53,7 +54,7 @@ def _refuse(state: ClusterState, request: Request, resource_type: ResourceType) 
 
 
 def _needs(operation: Operation, resource_type: ResourceType, field: str = "") -> Refusal:
-    """To do something to the resource that a field of the request names; without one, to the cluster."""
+    """Require permission for the resource that a field of the request names; without a field, for the cluster."""
 
     def refusal(state: ClusterState, request: Request) -> Answer | None:
         name = getattr(request.message, field) if field else CLUSTER_NAME
@@ -95,7 +96,7 @@ def _has_transactional_records(message: Any) -> bool:
                 if each.records and read_header(each.records).is_transactional:
                     return True
             except ProtocolError:
-                continue  # the handler says what is wrong with it
+                continue  # the handler reports the problem with the batch
     return False
 
 
@@ -109,7 +110,7 @@ def _find_coordinator(state: ClusterState, request: Request) -> Answer | None:
     kinds = {0: _T.GROUP, 1: _T.TRANSACTIONAL_ID}
     resource_type = kinds.get(request.message.key_type)
     if resource_type is None:
-        return _needs(_O.CLUSTER_ACTION, _T.CLUSTER)(state, request)  # share groups' state is for brokers
+        return _needs(_O.CLUSTER_ACTION, _T.CLUSTER)(state, request)  # the state of share groups is for brokers
     if request.version < 4:
         return _needs(_O.DESCRIBE, resource_type, "key")(state, request)
     return _each(_O.DESCRIBE, resource_type)(state, request)
@@ -143,7 +144,7 @@ def _write_markers(state: ClusterState, request: Request) -> Answer | None:
 
 
 def _name_of(state: ClusterState, element: Any) -> str | None:
-    """The name of what an element of a request is about; None: a topic that nobody knows by its id."""
+    """Return the resource name of a request's element; None: a topic with an unknown id."""
     if isinstance(element, str):
         return element
     for field in ("name", "topic", "topic_name", "group_id"):
@@ -156,7 +157,7 @@ def _name_of(state: ClusterState, element: Any) -> str | None:
 
 
 def _each(operation: Operation, resource_type: ResourceType, depth: int = 0, message: str | None = None) -> Refusal:
-    """To do something to each resource that a request names, so many levels inwards."""
+    """Require permission for each resource that a request names, `depth` arrays inwards."""
 
     def refusal(state: ClusterState, request: Request) -> Answer | None:
         def code_of(element: Any) -> int:
@@ -178,7 +179,7 @@ def _configs(operation: Operation) -> Refusal:
         def code_of(resource: Any) -> int:
             resource_type = _CONFIGURED.get(resource.resource_type)
             if resource_type is None:
-                return 0  # the handler says that there is none
+                return 0  # the handler reports that there is no such type
             name = CLUSTER_NAME if resource_type is _T.CLUSTER else resource.resource_name
             return 0 if state.allows(request, operation, resource_type, name) else FAILED[resource_type]
 
@@ -188,7 +189,7 @@ def _configs(operation: Operation) -> Refusal:
 
 
 def _committed_topics(state: ClusterState, request: Request) -> Answer | None:
-    """Offsets are told of topics that may be described; of all topics, without a word of the others."""
+    """Hide offsets of topics that the client may not describe; for all topics, leave these out."""
 
     def hide(struct: Any) -> None:
         struct.topics = [topic for topic in struct.topics if _describes(state, request, _name_of(state, topic))]
@@ -249,7 +250,7 @@ def _delete_topics(state: ClusterState, request: Request) -> Answer | None:
     return refuse_elements(request, code_of)
 
 
-# --- parts of answers
+# --- parts of responses
 
 
 def _edited(edit: Callable[[Any], object], answer: Answer) -> Answer:
@@ -263,7 +264,7 @@ def _describes(state: ClusterState, request: Request, name: str | None) -> bool:
 
 
 def _only(array: str, field: str, resource_type: ResourceType, *, or_cluster: bool = False) -> Refusal:
-    """Of what an answer lists, only what may be described."""
+    """Keep only the elements of a response that the client may describe."""
 
     def refusal(state: ClusterState, request: Request) -> None:
         def hide(answer: Any) -> None:
@@ -378,7 +379,7 @@ _CHECKS: Mapping[str, tuple[Refusal, ...]] = {
     "UpdateFeatures": _cluster(_O.ALTER),
     "WriteTxnMarkers": (_write_markers,),
 }
-# APIs that anybody may use, or whose handlers ask for themselves.
+# APIs for all clients, or whose handlers do the checks.
 OPEN = frozenset(
     {
         "ApiVersions",

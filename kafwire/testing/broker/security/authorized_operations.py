@@ -1,4 +1,4 @@
-"""The bit fields that tell a client what it may do to the cluster, a topic or a group (KIP-430)."""
+"""The bit fields of a client's permissions for the cluster, a topic or a group (KIP-430)."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from kafwire.testing.broker.security.acls import CLUSTER_NAME, Operation, Resour
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-NO_OPERATIONS = -(1 << 31)  # the client has not asked for them
+NO_OPERATIONS = -(1 << 31)  # the client has not requested them
 
 
 def operations(state: ClusterState, request: Request, resource_type: ResourceType, name: str) -> int:
-    """What a client may do to a resource; without an authorizer, all that there is."""
+    """Return a client's operations on a resource; without an authorizer, all operations."""
     connection = request.connection
     return state.authorizer.operations(connection.principal, connection.peer, resource_type, name)
 
 
 def topic_operations(state: ClusterState, request: Request, name: str) -> int:
-    """Of a topic in Metadata."""
+    """Return the operations of a topic in Metadata."""
     if not request.message.include_topic_authorized_operations:
         return NO_OPERATIONS
     return operations(state, request, ResourceType.TOPIC, name)
 
 
 def cluster_operations(state: ClusterState, request: Request) -> int:
-    """Of the cluster, in Metadata 8 to 10 and in DescribeCluster; none for who may not describe it."""
+    """Return the cluster's operations, in Metadata 8 to 10 and DescribeCluster; 0 if its description is denied."""
     if not request.message.include_cluster_authorized_operations:
         return NO_OPERATIONS
     if not state.allows(request, Operation.DESCRIBE, ResourceType.CLUSTER):
@@ -37,7 +37,7 @@ def cluster_operations(state: ClusterState, request: Request) -> int:
 
 
 def tell(state: ClusterState, request: Request) -> None:
-    """Have the answer say what the client may do, where that does not depend on what the handler does."""
+    """Put the client's operations into the response, where they do not depend on the handler."""
     its = _TOLD.get(request.name)
     if its is not None and its[0](request.message):
         request.edits.append(lambda answer: _told(state, request, answer))
@@ -60,7 +60,7 @@ def _is_asked(message: Any) -> bool:
     return bool(message.include_authorized_operations)
 
 
-# By API: whether it is asked for, and where it is told.
+# By API: whether the request wants them, and their place in the response.
 _TOLD = {
     "ConsumerGroupDescribe": (_is_asked, "groups", "group_id", ResourceType.GROUP, "authorized_operations"),
     "DescribeCluster": (

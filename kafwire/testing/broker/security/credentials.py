@@ -1,6 +1,6 @@
-"""Users and what proves who they are: SCRAM's stored keys, which are the cluster's, and PLAIN passwords by listener.
+"""Users and their credentials: SCRAM's stored keys, which belong to the cluster, and PLAIN passwords by listener.
 
-Kafka has these in its metadata log, and in the JAAS configuration of a listener (KIP-84, KIP-554).
+Kafka has the keys in its metadata log, and the passwords in the JAAS configuration of a listener (KIP-84, KIP-554).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SALT_BYTES = 20
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a broker keeps of a password; it is not enough to log in with (RFC 5802)."""
+    """A broker's keys of a password; a login needs the password itself (RFC 5802)."""
 
     salt: bytes
     stored_key: bytes
@@ -34,7 +34,7 @@ class ScramCredential:
     iterations: int
 
     def dump(self) -> list[str | int]:
-        """All of it, of JSON's types."""
+        """Return all fields as JSON types."""
         raw = (self.salt, self.stored_key, self.server_key)
         return [*(base64.b64encode(each).decode() for each in raw), self.iterations]
 
@@ -43,7 +43,7 @@ class ScramCredential:
 
 
 def credential_from_salted(mechanism: str, salt: bytes, salted: bytes, iterations: int) -> ScramCredential:
-    """The keys of a password that was salted already, as clients of AlterUserScramCredentials send it."""
+    """Return the keys of a salted password, which clients of AlterUserScramCredentials send."""
     algorithm = HASHES[mechanism]
     client_key = hmac.digest(salted, b"Client Key", algorithm)
     server_key = hmac.digest(salted, b"Server Key", algorithm)
@@ -52,9 +52,9 @@ def credential_from_salted(mechanism: str, salt: bytes, salted: bytes, iteration
 
 @dataclass(slots=True)
 class SaslListener:
-    """What one listener asks of those who authenticate.
+    """The authentication of one listener.
 
-    `max_reauth_ms`: how long a session lasts; None: as `connections.max.reauth.ms` says; 0: for ever.
+    `max_reauth_ms`: the lifetime of a session; None: that of `connections.max.reauth.ms`; 0: for ever.
     """
 
     mechanisms: Sequence[str] = MECHANISMS
@@ -72,7 +72,7 @@ class Credentials:
         self.listeners: dict[str, SaslListener] = {}
 
     def listener(self, name: str) -> SaslListener:
-        """What a listener asks for."""
+        """Return the authentication of a listener."""
         return self.listeners.setdefault(name, SaslListener())
 
     def add_scram(
@@ -83,9 +83,9 @@ class Credentials:
         *,
         iterations: int = MIN_ITERATIONS,
     ) -> None:
-        """Give a user a password, raw UTF-8 as Kafka has it: without SASLprep.
+        """Set a user's password, as raw UTF-8 without SASLprep, as in Kafka.
 
-        The salt comes from the state's own chance, so that a world can be repeated: not for production.
+        The salt comes from the state's random numbers, so that a world can be repeated: not for production.
         """
         for mechanism in mechanisms:
             salt = self._random.randbytes(_SALT_BYTES)
@@ -94,7 +94,7 @@ class Credentials:
             self.set_scram(mechanism, user, credential_from_salted(mechanism, salt, salted, iterations))
 
     def set_scram(self, mechanism: str, user: str, credential: ScramCredential | None) -> None:
-        """Keep a credential; None: forget it."""
+        """Store a credential; None: delete it."""
         if credential is None:
             del self.scram[mechanism, user]
         else:
@@ -108,7 +108,7 @@ class Credentials:
         users: Mapping[str, str | Secret],
         max_reauth_ms: int | None = None,
     ) -> None:
-        """Let users of a listener in by these mechanisms."""
+        """Set the users and mechanisms of a listener."""
         its = self.listeners[listener] = SaslListener(tuple(mechanisms), max_reauth_ms=max_reauth_ms)
         for user, password in users.items():
             if "PLAIN" in mechanisms:
@@ -116,5 +116,5 @@ class Credentials:
             self.add_scram(user, password, [mechanism for mechanism in mechanisms if mechanism in HASHES])
 
     def scram_users(self) -> list[str]:
-        """All users that have a credential of SCRAM."""
+        """Return all users with a SCRAM credential."""
         return sorted({user for _, user in self.scram})

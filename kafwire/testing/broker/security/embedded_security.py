@@ -1,6 +1,6 @@
-"""The secured listeners of an `EmbeddedKafka`: from `Security`, as `KafkaCluster` has it, to TLS contexts and users.
+"""The secured listeners of an `EmbeddedKafka`: from `Security`, as for `KafkaCluster`, to TLS contexts and users.
 
-Nothing of it is imported where no listener is secured, and cryptography only where one speaks TLS.
+This module is imported only if a listener is secured, and cryptography only if a listener uses TLS.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from kafwire.testing.security import Security, as_listeners
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-# As `KafkaCluster` has them: the user of its client's certificate is `client`.
+# As in `KafkaCluster`: the user of its client certificate is `client`.
 _PRINCIPAL_RULES = "RULE:^CN=([^,]+).*$/$1/,DEFAULT"
 _TLS_VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _PROPERTIES = ("ssl.enabled.protocols", "ssl.principal.mapping.rules")
 
 
 class EmbeddedSecurity:
-    """Listeners, their certificates in a folder of their own, and their users.
+    """Listeners, their certificates in a temporary folder, and their users.
 
     Args:
-        security: listeners, or protocols, as `EmbeddedKafka` is given them.
-        host: where they listen.
+        security: listeners, or protocols, as for `EmbeddedKafka`.
+        host: the address that they listen on.
         advertised: the host that listeners advertise.
     """
 
@@ -41,7 +41,7 @@ class EmbeddedSecurity:
         listeners = as_listeners(security)
         for listener in listeners:
             _check(listener)
-        # A listener that says nothing else is where the brokers are.
+        # A listener with the default host advertises that of the brokers.
         self.listeners = tuple(replace(its, host=advertised) if its.host == "127.0.0.1" else its for its in listeners)
         self._host = host
         self._ports: dict[str, list[int]] = {listener.name: [] for listener in listeners}
@@ -49,17 +49,17 @@ class EmbeddedSecurity:
 
     @property
     def has_acls(self) -> bool:
-        """Whether one of the listeners asks for an authorizer."""
+        """True if one of the listeners needs an authorizer."""
         return any(listener.acls for listener in self.listeners)
 
     @property
     def superusers(self) -> str:
-        """The value of `super.users`: as with a `KafkaCluster`, who comes by a plain listener may do everything."""
+        """The value of `super.users`: as in a `KafkaCluster`, clients of a plain listener may do everything."""
         named = dict.fromkeys(user for listener in self.listeners for user in listener.superusers)
         return ";".join(f"User:{user}" for user in ("ANONYMOUS", *named))
 
     def open(self) -> None:
-        """Make the certificates, if they are needed."""
+        """Create the certificates, if they are needed."""
         self._folder = tempfile.TemporaryDirectory(prefix="kafwire-broker-")
         if any(listener.has_tls for listener in self.listeners):
             from kafwire.testing.certificates import make_certificates
@@ -68,12 +68,12 @@ class EmbeddedSecurity:
             make_certificates(Path(self._folder.name), hosts)
 
     def close(self) -> None:
-        """Remove them."""
+        """Remove the certificates."""
         if self._folder is not None:
             self._folder.cleanup()
 
     def add_users(self, state: ClusterState) -> None:
-        """Tell the brokers who may come in."""
+        """Give the brokers the users of all listeners."""
         credentials: Credentials = state.part(Credentials)
         for listener in self.listeners:
             if listener.has_sasl:
@@ -81,7 +81,7 @@ class EmbeddedSecurity:
                 credentials.add_users(listener.name, listener.mechanisms, listener.users, lasts_ms)
 
     def listeners_of(self, node: int, port_of: Callable[[str], int]) -> list[Listener]:
-        """The secured listeners of a broker; `port_of` is each one's port by its name, 0 for a free one."""
+        """Return the secured listeners of a broker; `port_of` returns the port of a name, 0 for a free one."""
         return [
             Listener(
                 node,
@@ -96,13 +96,13 @@ class EmbeddedSecurity:
         ]
 
     def advertise(self, listener: Listener, port: int) -> tuple[str, int]:
-        """Keep the port that a broker's listener advertises. Returns its host and port."""
+        """Note the port that a broker's listener advertises. Return its host and port."""
         self._ports[listener.name].append(port)
         return self.for_clients.listener(listener.name).host or self._host, port
 
     @property
     def for_clients(self) -> ClusterSecurity:
-        """What clients need: certificates, users, options; see `KafkaCluster.security`."""
+        """The data for clients: certificates, users, options; see `KafkaCluster.security`."""
         assert self._folder is not None, "EmbeddedKafka is not started"
         return ClusterSecurity(Path(self._folder.name), self.listeners, self._ports, self._ports, Secret(""))
 
@@ -119,7 +119,7 @@ class EmbeddedSecurity:
 
 
 def _check(listener: Security) -> None:
-    """Raise `ValueError` for what this broker does not have."""
+    """Raise `ValueError` for features that this broker lacks."""
     others = [mechanism for mechanism in listener.mechanisms if mechanism not in MECHANISMS]
     if others:
         raise ValueError(f"EmbeddedKafka has no {others[0]}: use {', '.join(MECHANISMS)}, or KafkaCluster")

@@ -1,8 +1,8 @@
-"""How far a connection has authenticated by SASL, and which requests that allows. See KIP-43, KIP-152, KIP-368.
+"""The progress of a connection's SASL authentication, and the requests that it allows. See KIP-43, KIP-152, KIP-368.
 
     ApiVersions at most once, SaslHandshake, tokens, then anything; SaslHandshake again, when sessions end.
 
-Its `Connection` has `is_ready` once somebody is known, who is `principal` until the connection ends.
+`Connection.is_ready` is True once the client is authenticated; it keeps its `principal` until the connection ends.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class Login:
 
     def __init__(self) -> None:
         self.mechanism = ""
-        self.exchange: SaslServer | None = None  # that is under way
-        self.is_bare = False  # whether tokens come without a request around them (SaslHandshake 0)
+        self.exchange: SaslServer | None = None  # the present exchange
+        self.is_bare = False  # True if tokens come without a request around them (SaslHandshake 0)
         self.has_versions = False
         self.is_other_mechanism = False
         self.began_again_ms: float | None = None
 
     @property
     def expects_bare_token(self) -> bool:
-        """Whether the next frame is a token, and no request."""
+        """True if the next frame is a token, and no request."""
         return self.is_bare and (self.exchange is not None or self.is_other_mechanism)
 
 
 def login_of(connection: Connection) -> Login:
-    """The login of a connection, made when it is first asked for."""
+    """Return the login of a connection, created at the first call."""
     if connection.login is None:
         connection.login = Login()
     found: Login = connection.login
@@ -46,7 +46,7 @@ def login_of(connection: Connection) -> Login:
 
 
 def refuse(state: ClusterState, request: Request, api: str) -> Answer | None:
-    """What a request is answered that has no place in the connection's authentication; None: it may go on."""
+    """Return the response to a request that the connection's authentication does not allow; None: it may go on."""
     connection = request.connection
     login: Login | None = connection.login
     if login is not None and login.is_other_mechanism:
@@ -69,7 +69,7 @@ def refuse(state: ClusterState, request: Request, api: str) -> Answer | None:
 
 
 def close_after(state: ClusterState, request: Request, answer: Answer) -> Answer:
-    """Answer a client that has failed to authenticate somewhat later, and close its connection then."""
+    """Respond to a client that failed to authenticate after a delay, and close its connection then."""
     if answer is HANG_UP:
         return HANG_UP
     request.connection.closes = True
@@ -78,7 +78,7 @@ def close_after(state: ClusterState, request: Request, answer: Answer) -> Answer
 
 
 def may_begin_again(state: ClusterState, connection: Connection) -> bool:
-    """Whether a connection may authenticate again: if its session ends at all, and once in a second."""
+    """True if a connection may authenticate again: if its session ends at all, and once a second."""
     began_ms = login_of(connection).began_again_ms
     return connection.session_ends_ms is not None and (
         began_ms is None or state.now_ms - began_ms >= REAUTHENTICATION_INTERVAL_MS
@@ -86,13 +86,13 @@ def may_begin_again(state: ClusterState, connection: Connection) -> bool:
 
 
 def begin(state: ClusterState, connection: Connection, mechanism: str, *, is_bare: bool) -> None:
-    """A client has chosen a mechanism that its listener has."""
+    """Begin an exchange with a mechanism that the listener has."""
     login = login_of(connection)
     login.is_bare = is_bare
     if connection.is_ready:
         login.began_again_ms = state.now_ms
         if mechanism != login.mechanism:
-            login.is_other_mechanism = True  # which the client is told by its next token's fate
+            login.is_other_mechanism = True  # the client learns it by the outcome of its next token
             return
     login.mechanism = mechanism
     credentials: Credentials = state.part(Credentials)
@@ -103,9 +103,9 @@ def begin(state: ClusterState, connection: Connection, mechanism: str, *, is_bar
 
 
 def advance(state: ClusterState, connection: Connection, token: bytes) -> tuple[bytes, int]:
-    """A client's token: what it is answered, and how many milliseconds its session lasts, 0: for ever.
+    """Process a client's token. Return the response token, and the session's lifetime in milliseconds, 0: for ever.
 
-    Raises `SaslRefusedError` with the text that the client is told.
+    Raises `SaslRefusedError` with the text for the client.
     """
     login = login_of(connection)
     assert login.exchange is not None

@@ -1,7 +1,7 @@
-"""Who a client's certificate says that it is, in the words of Kafka's DefaultKafkaPrincipalBuilder. Pure.
+"""The principal of a client's certificate, as in Kafka's DefaultKafkaPrincipalBuilder. Pure.
 
-The name is the certificate's subject as RFC 2253 has it, as Java's `X500Principal.getName` writes it; rules such as
-those of `ssl.principal.mapping.rules` (KIP-371) make another name of it.
+The name is the certificate's subject by RFC 2253, in the form of Java's `X500Principal.getName`. Rules as in
+`ssl.principal.mapping.rules` (KIP-371) map it to another name.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.1": "UID",
 }
 _SEQUENCE, _SET, _OID, _VERSION = 0x30, 0x31, 0x06, 0xA0
-# The string types of ASN.1 that are written as text: any other value is written in hexadecimal.
+# The string types of ASN.1 that are written as text. Any other value is written in hexadecimal.
 _ENCODINGS = {0x0C: "utf-8", 0x13: "ascii", 0x14: "latin-1", 0x16: "ascii", 0x1B: "ascii", 0x1E: "utf-16-be"}
 _SPECIAL = ',=+<>#;"\\'
 _RULE = re.compile(r"DEFAULT|RULE:((?:\\.|[^/])*)/((?:\\.|[^/])*)/([LU]?)")
 
 
 class _Tlv(NamedTuple):
-    """A value of DER: its tag, what is in it, and all of it."""
+    """A value of DER: its tag, its content, and all its bytes."""
 
     tag: int
     content: bytes
@@ -40,14 +40,14 @@ class _Tlv(NamedTuple):
 
 
 def principal_of(certificate: bytes | None, rules: str = DEFAULT_RULES) -> str:
-    """The principal of a client with this certificate, in DER; None: it has shown none."""
+    """Return the principal of a client with this certificate, in DER; None: it has sent none."""
     if certificate is None:
         return ANONYMOUS
     return f"User:{mapped_name(distinguished_name(certificate), rules)}"
 
 
 def mapped_name(name: str, rules: str) -> str:
-    """What the first rule that fits makes of a name. Raises `ValueError` if none does, or one is none."""
+    """Return a name mapped by the first rule that matches. Raises `ValueError` if none does, or a rule is invalid."""
     for rule in read_rules(rules):
         if rule is None:
             return name
@@ -59,7 +59,7 @@ def mapped_name(name: str, rules: str) -> str:
 
 
 def read_rules(rules: str) -> list[tuple[re.Pattern[str], str, str] | None]:
-    """Rules as pattern, replacement and case; None: the name as it is. Raises `ValueError`."""
+    """Return rules as pattern, replacement and case; None: the unchanged name. Raises `ValueError`."""
     found: list[tuple[re.Pattern[str], str, str] | None] = []
     position = 0
     while position < len(rules):
@@ -77,7 +77,7 @@ def read_rules(rules: str) -> list[tuple[re.Pattern[str], str, str] | None]:
 
 
 def distinguished_name(certificate: bytes) -> str:
-    """The subject of a certificate in DER, by RFC 2253: the most specific part first. Raises `ValueError`."""
+    """Return the subject of a certificate in DER, by RFC 2253: the most specific part first. Raises `ValueError`."""
     (outer,) = _read(certificate)
     signed = next(_read(outer.content))
     fields = [each for each in _read(signed.content) if each.tag != _VERSION]

@@ -1,10 +1,10 @@
-"""The broker's side of SASL's mechanisms, PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677), as Kafka has them. Pure.
+"""The broker's side of SASL's mechanisms, PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677), as in Kafka. Pure.
 
-An exchange is given what a client sends, and returns what it is answered, until `user` says who the client is.
-SCRAM's names are ASCII with `=2C` and `=3D` for comma and equals sign, and there is no SASLprep (KIP-84).
+An exchange takes a client's messages, and returns the responses, until `user` is the client's name. SCRAM's names are
+ASCII with `=2C` and `=3D` for comma and equals sign, without SASLprep (KIP-84).
 
-A nonce comes from the random numbers that its maker hands over. The embedded broker's can be repeated from a seed, so
-that a test can: not for production.
+The caller supplies the random numbers of a nonce. The embedded broker's come from a seed, so that a test can be
+repeated: not for production.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ _OTHER_NAME = "Authentication failed: Client requested an authorization id that 
 
 
 class SaslRefusedError(Exception):
-    """An exchange has failed. Its text is meant for the client; without one the client is told no reason."""
+    """An exchange has failed. Its text is for the client; without a text the client gets a general reason."""
 
 
 class SaslServer(Protocol):
-    """One exchange. `user`: who the client is, when it is over; None before."""
+    """One exchange. `user`: the client's name after its end; None before."""
 
     user: str | None
 
     def evaluate(self, message: bytes) -> bytes:
-        """Answer a client's message. Raises `SaslRefusedError`."""
+        """Return the response to a client's message. Raises `SaslRefusedError`."""
 
 
 class PlainServer:
     """PLAIN: a name and a password in one message.
 
     Args:
-        passwords: by user.
+        passwords: passwords by user.
     """
 
     def __init__(self, passwords: Mapping[str, Secret]) -> None:
@@ -81,12 +81,12 @@ class PlainServer:
 
 
 class ScramServer:
-    """SCRAM-SHA-256 or SCRAM-SHA-512: both sides prove that they know the password's keys, and send none.
+    """SCRAM-SHA-256 or SCRAM-SHA-512: both sides prove that they know the password's keys without sending them.
 
     Args:
-        mechanism: which of them.
-        find: a user's credential.
-        chance: what a nonce is made of.
+        mechanism: its name.
+        find: returns a user's credential.
+        chance: the random numbers of nonces.
     """
 
     def __init__(self, mechanism: str, find: Callable[[str], ScramCredential | None], chance: random.Random) -> None:
@@ -100,7 +100,7 @@ class ScramServer:
         self.user: str | None = None
 
     def evaluate(self, message: bytes) -> bytes:
-        """Answer the first message by salt and iterations, the final one by the server's signature."""
+        """Respond to the first message by salt and iterations, to the final one by the server's signature."""
         if self.user is not None:
             raise SaslRefusedError
         return self._begin(message) if self._credential is None else self._end(message, self._credential)
@@ -109,7 +109,7 @@ class ScramServer:
         found = _CLIENT_FIRST.fullmatch(message)
         if found is None:
             raise SaslRefusedError
-        # `tokenauth=true` names a delegation token, of which this broker has none; other extensions are ignored.
+        # `tokenauth=true` names a delegation token, which this broker does not have; other extensions are ignored.
         if b",tokenauth=true" in found["extensions"].lower():
             raise SaslRefusedError
         self._name = _name(found["name"])

@@ -1,4 +1,4 @@
-"""The broker's side of TLS beside plain sockets: a handshake in steps, an alert for plaintext, the next plaintext."""
+"""The broker's side of TLS: a handshake in steps, an alert for plaintext, the next bytes to encrypt."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kafwire.testing.broker.log.log import FileSpan, read_span
 
 _HANDSHAKE = b"\x16"  # the type of a record of TLS
 _HEAD_BYTES = 3
-_NO_TLS_ALERT = bytes((0x15, 3, 3, 0, 2, 2, 80))  # fatal, internal_error: Java's TLS sends it
-HANDSHAKE_MS = 10_000  # a client whose handshake takes longer is let go
+_NO_TLS_ALERT = bytes((0x15, 3, 3, 0, 2, 2, 80))  # fatal, internal_error, as Java's TLS sends it
+HANDSHAKE_MS = 10_000  # a longer handshake ends the connection
 _RECORD_BYTES = 16 << 10
-_FILE_BYTES = 64 << 10  # of a file that are encrypted at a time
+_FILE_BYTES = 64 << 10  # bytes of a file that are encrypted at a time
 
 
 class Step(Enum):
-    """What a handshake waits for."""
+    """The event that a handshake waits for."""
 
     DONE = "nothing more"
     READ = "bytes of the client"
@@ -26,7 +26,7 @@ class Step(Enum):
 
 
 def shake_hands(socket: Any) -> Step:
-    """Go on with a handshake, as far as that is possible. Raises `OSError` if it fails."""
+    """Advance a handshake as far as possible. Raises `OSError` if it fails."""
     import ssl
 
     try:
@@ -39,18 +39,18 @@ def shake_hands(socket: Any) -> Step:
 
 
 def begins_tls(socket: Any) -> bool:
-    """Whether a client's first bytes may begin a handshake of TLS. It leaves them unread."""
+    """True if a client's first bytes may begin a TLS handshake. They stay unread."""
     import socket as sockets
 
-    head = sockets.socket.recv(socket, _HEAD_BYTES, sockets.MSG_PEEK)  # not the socket's own, which would decrypt
+    head = sockets.socket.recv(socket, _HEAD_BYTES, sockets.MSG_PEEK)  # the method of the TLS socket would decrypt
     if not head or head[:1] == _HANDSHAKE:
         return True
-    # A hello as of SSL 2; the handshake judges one that arrives in smaller pieces.
+    # A hello of SSL 2; the handshake itself judges one that arrives in smaller pieces.
     return head[0] & 0x80 != 0 and head[2:3] in (b"", b"\x01")
 
 
 def refuse_plaintext(socket: Any) -> None:
-    """Send the alert that Kafka sends to a client that speaks no TLS, and the end of the stream."""
+    """Send the alert that Kafka sends to a client without TLS, and the end of the stream."""
     import socket as sockets
 
     sockets.socket.send(socket, _NO_TLS_ALERT)
@@ -58,16 +58,16 @@ def refuse_plaintext(socket: Any) -> None:
 
 
 def has_ended(socket: Any) -> bool:
-    """Drop what a refused client sends; True at its end. A socket that is closed before resets the connection."""
+    """Drop bytes of a refused client; True at its end. Closing the socket earlier would reset the connection."""
     import socket as sockets
 
     return not sockets.socket.recv(socket, _FILE_BYTES)
 
 
 def next_plaintext(outgoing: Iterable[memoryview | FileSpan]) -> bytes | memoryview:
-    """What is encrypted next. After only a part of it could be sent, what comes the next time begins in the same way.
+    """Return the bytes to encrypt next. If only a part could be sent, the next result begins in the same way.
 
-    Small pieces go together, since a record of TLS costs much, and a frame's size is a piece of its own.
+    Small pieces are joined, since each TLS record is expensive, and a frame's size is a separate piece.
     """
     joined = bytearray()
     for each in outgoing:

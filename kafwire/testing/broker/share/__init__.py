@@ -1,1 +1,1 @@
-"""Share partitions (KIP-932): which record is locked by whom, how often it was delivered, and what is kept of that."""
+"""Share partitions (KIP-932): the locks of records, their delivery counts, and the persistent state."""

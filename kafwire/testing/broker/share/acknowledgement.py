@@ -1,4 +1,4 @@
-"""How members acknowledge records of a share partition: all that one request says of a partition, or nothing of it.
+"""Acknowledgements of a share partition's records: all of one request for a partition apply, or none.
 
 The rules are those of Kafka's `SharePartition`. See KIP-932, KIP-1222 (renewal of locks).
 """
@@ -25,14 +25,14 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """Of records from `first` to `last`. `types`: one for all of them, or one for each."""
+    """An acknowledgement of records from `first` to `last`. `types`: one for all of them, or one for each."""
 
     first: int
     last: int
     types: Sequence[int]
 
     def type_of(self, offset: int) -> int:
-        """What is said of one record."""
+        """Return the acknowledgement type of one record."""
         return self.types[0] if len(self.types) == 1 else self.types[offset - self.first]
 
 
@@ -44,12 +44,12 @@ def acknowledge(
     limit: int,
     lock_ends_ms: float | None,
 ) -> None:
-    """A member is done with records, or asks for more time.
+    """Apply a member's acknowledgements: it is done with records, or renews locks.
 
-    `limit`: how often a record may be delivered. `lock_ends_ms`: when a lock ends that is renewed; None: it may not be.
+    `limit`: the most deliveries of a record. `lock_ends_ms`: the end of a renewed lock; None: renewal is not allowed.
 
     Raises:
-        Refusal: no record has another state than before. Locks that were renewed first stay so, as in Kafka.
+        Refusal: all records keep their states. Locks that were renewed first stay renewed, as in Kafka.
     """
     change = _Change(partition, member_id, limit, lock_ends_ms)
     try:
@@ -65,7 +65,7 @@ def acknowledge(
 
 
 def _batches_of(partition: SharePartition, said: Acknowledgement) -> list[InFlightBatch]:
-    """The batches in flight that an acknowledgement is of."""
+    """Return the batches in flight that an acknowledgement is for."""
     at = partition.floor(said.first)
     if at < 0 and said.first < partition.start <= said.last:
         at = partition.floor(partition.start)
@@ -85,7 +85,7 @@ def _batches_of(partition: SharePartition, said: Acknowledgement) -> list[InFlig
 
 
 class _Change:
-    """What one request changes. `runs`: the new states."""
+    """The changes of one request. `runs`: the new states."""
 
     def __init__(self, partition: SharePartition, member_id: str, limit: int, lock_ends_ms: float | None) -> None:
         self.runs: list[Run] = []

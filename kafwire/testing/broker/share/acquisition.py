@@ -1,8 +1,8 @@
-"""How a member acquires records of a share partition that were read for it from the log.
+"""Acquisition of a share partition's records by a member, after they were read from the log.
 
-Batches of the log are acquired whole where that is possible, so that one state is enough for all their records. What
-has failed often is delivered in smaller and smaller parts, and at last record by record, lest one bad record has all
-others archived. The rules are those of Kafka's `SharePartition`. See KIP-932, KIP-1206 (modes).
+Batches of the log are acquired whole where possible, so that one state is enough for all their records. Batches that
+fail often are delivered in smaller and smaller parts, and at last record by record: otherwise one bad record would
+cause all others to be archived. The rules are those of Kafka's `SharePartition`. See KIP-932, KIP-1206 (modes).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kafwire.testing.broker.share.in_flight import Delivery, InFlightBatch, RecordState
 from kafwire.testing.broker.share.share_partition import SharePartition
 
-FEW = 2  # deliveries that are always tried with whole batches
+FEW = 2  # deliveries that always use whole batches
 
 
 class Span(NamedTuple):
@@ -26,7 +26,7 @@ class Span(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """Records that a member has got, both ends included, and how often they were delivered by now."""
+    """Records that a member acquired, both ends included, and their deliveries so far."""
 
     first: int
     last: int
@@ -35,9 +35,9 @@ class Acquired(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a member asks for.
+    """The limits of a member's request.
 
-    `most`: records; batches may make more of it unless `is_strict`. `batch_size`: records of one run that it gets.
+    `most`: records; whole batches may exceed it unless `is_strict`. `batch_size`: records of one acquired run.
     """
 
     member_id: str
@@ -48,7 +48,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What holds for a group: deliveries of a record, records in flight, and when a lock ends that begins now."""
+    """The limits of a group: deliveries of a record, records in flight, and the end of a lock that begins now."""
 
     deliveries: int
     locks: int
@@ -56,14 +56,14 @@ class Limits:
 
     @property
     def throttled_from(self) -> int:
-        """From how many deliveries on records come in smaller parts."""
+        """The number of deliveries from which on records come in smaller parts."""
         return max(FEW, math.ceil(self.deliveries / 2))
 
 
 def acquire(
     partition: SharePartition, asked: Asked, limits: Limits, offset: int, spans: Sequence[Span]
 ) -> list[Acquired]:
-    """Acquire what is available of the batches that were read from `offset` on."""
+    """Acquire available records of the batches that were read from `offset` on."""
     if asked.most <= 0 or not spans or spans[-1].last < partition.start:
         return []
     return _Acquisition(partition, asked, limits, offset, spans).run()
@@ -78,7 +78,7 @@ class _Acquisition:
         self._limits = limits
         self._offset = offset
         self._spans = spans
-        self._left = asked.most  # records that it may still get
+        self._left = asked.most  # records that it may still acquire
         self._last = spans[-1].last
         self._found: list[Acquired] = []
 
@@ -102,7 +102,7 @@ class _Acquisition:
         return self._found
 
     def _limit_to_room(self) -> None:
-        """No more than may be in flight; what is in flight already may always be delivered again."""
+        """Limit new records to the room in flight; records in flight may always be delivered again."""
         partition = self._partition
         room = min(self._left, self._limits.locks - partition.in_flight)
         if room <= 0 and self._offset <= partition.end:
@@ -111,9 +111,10 @@ class _Acquisition:
         self._left = room
 
     def _first_wanted(self, base: int) -> int:
-        """The first offset to acquire: the log's batch may begin before the start, or within a batch in flight.
+        """Return the first offset to acquire: the log's batch may begin before the start, or within a batch in flight.
 
-        A start within the log's batch comes from a leader that loaded a state: members had acknowledged a part of it.
+        A start within the log's batch comes from a leader that loaded a state: members had acknowledged a part of the
+        batch.
         """
         partition = self._partition
         at = partition.floor(base)
@@ -122,7 +123,7 @@ class _Acquisition:
         floor = partition.batches[at]
         return floor.first if floor.last >= base else base
 
-    # --- what was in flight before
+    # --- records that were in flight before
 
     def _take_known(self, known: Sequence[InFlightBatch], gap: int) -> None:
         partition = self._partition
@@ -140,7 +141,7 @@ class _Acquisition:
                 return
 
     def _take_again(self, batch: InFlightBatch) -> bool:
-        """Get what is available of a batch. Returns whether more may be delivered together with it."""
+        """Acquire available records of a batch. Return True if more may be delivered together with it."""
         is_throttled = self._is_throttled(batch)
         if is_throttled and self._found:
             return False
@@ -171,13 +172,13 @@ class _Acquisition:
         ]
 
     def _take_some(self, batch: InFlightBatch) -> int:
-        """Get available records of a batch one by one. Returns how many."""
+        """Acquire available records of a batch one by one. Return their number."""
         limits, most_failed = self._limits, None
         taken: list[Acquired] = []
         for offset, each in self._available(batch):
             is_last_try = limits.deliveries > FEW and each.count == limits.deliveries - 1
             if is_last_try and taken:
-                break  # it comes alone, in the next answer
+                break  # the next response delivers this record alone
             if most_failed is None and each.count >= limits.throttled_from:
                 most_failed = max(1, len(batch) >> (each.count - limits.throttled_from + 1))
             each.acquire(self._asked.member_id, limits.lock_ends_ms)
@@ -190,10 +191,10 @@ class _Acquisition:
         self._left -= len(taken)
         return len(taken)
 
-    # --- what is new
+    # --- new records
 
     def _take_new(self, first: int, last: int) -> None:
-        """Get records that nobody has had before."""
+        """Acquire records for the first time."""
         partition = self._partition
         if not partition.batches and partition.end > first:
             first = partition.end
@@ -218,11 +219,11 @@ class _Acquisition:
         return Delivery(RecordState.ACQUIRED, 1, self._asked.member_id, self._limits.lock_ends_ms)
 
     def _end_of_batch(self, offset: int) -> int:
-        """The end of the batch that has an offset; the offset itself if none has it."""
+        """Return the end of the batch with an offset; the offset itself if there is none."""
         return next((span.last for span in self._spans if span.first <= offset <= span.last), offset)
 
     def _divided(self, first: int, last: int) -> list[Span]:
-        """Records in parts of about the size that was asked for, each of whole batches."""
+        """Return runs of about the requested size, each of whole batches."""
         if self._asked.is_strict or last - first + 1 <= self._asked.batch_size:
             return [Span(first, last)]
         parts = []
@@ -235,7 +236,7 @@ class _Acquisition:
         return [*parts, Span(first, last)]
 
     def _take_part(self, first: int, last: int) -> Acquired:
-        """Get the first records of a batch, whose others are available from now on."""
+        """Acquire the first records of a batch; the others are available from now on."""
         batch = InFlightBatch(first, last, self._new_delivery())
         end = first + self._left - 1
         for offset, each in batch.split().items():
@@ -246,7 +247,7 @@ class _Acquisition:
 
 
 def _joined(acquired: Sequence[Acquired]) -> list[Acquired]:
-    """Neighbours that were delivered equally often as one."""
+    """Return runs with neighbours of equal delivery counts joined."""
     found: list[Acquired] = []
     for each in acquired:
         if found and found[-1].last + 1 == each.first and found[-1].deliveries == each.deliveries:
@@ -260,7 +261,7 @@ def _joined(acquired: Sequence[Acquired]) -> list[Acquired]:
 
 
 def without_aborted(partition: SharePartition, acquired: Sequence[Acquired], aborted: Sequence[Span]) -> list[Acquired]:
-    """What is left to deliver of records that were acquired, when batches of aborted transactions are archived."""
+    """Archive batches of aborted transactions among acquired records. Return the runs that are left to deliver."""
     left = list(acquired)
     for span in aborted:
         at = max(partition.floor(span.first), 0)
@@ -271,7 +272,7 @@ def without_aborted(partition: SharePartition, acquired: Sequence[Acquired], abo
 
 
 def _cut(acquired: Acquired, span: Span) -> list[Acquired]:
-    """What of an acquired run lies outside of a span."""
+    """Return the parts of an acquired run outside a span."""
     if acquired.last < span.first or acquired.first > span.last:
         return [acquired]
     parts = [

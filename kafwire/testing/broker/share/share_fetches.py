@@ -1,4 +1,4 @@
-"""Requests for records of share partitions that may have to wait: what there is, and what a member gets of it."""
+"""Requests for records of share partitions that may have to wait."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Given:
-    """What one partition gives: an error code, or records, of which those that are acquired are the member's."""
+    """One partition's part of a response: an error code, or records; the member owns those in `acquired`."""
 
     error: int = 0
     records: Records = b""
@@ -35,7 +35,7 @@ class Given:
 
 @dataclass(slots=True)
 class _Source:
-    """A share partition that may give something: from which offset on, and how many bytes of batches."""
+    """A share partition that may have records for the request: the first offset, and bytes of batches."""
 
     led: Led
     offset: int
@@ -43,12 +43,12 @@ class _Source:
     first: int = 0
     size: int = 0
     is_out_of_range: bool = False
-    is_new: bool = True  # whether nobody has looked for records at this offset before
+    is_new: bool = True  # True if no request has searched for records at this offset before
 
 
 @dataclass(slots=True, eq=False)
 class DelayedShareFetch:
-    """One request. `places` in the order in which they give; `most_bytes` of all together."""
+    """One request. `places` in the order of their records; `most_bytes` of all together."""
 
     state: ClusterState
     request: Request
@@ -65,20 +65,20 @@ class DelayedShareFetch:
         self._partitions = self.state.part(SharePartitions)
 
     def look(self) -> dict[Place, Given] | None:
-        """What it gets at once; None: it has to wait."""
+        """Return the records that are available now; None: the request must wait."""
         sources = self._looked_at(self._sources())
         is_due = self.request.message.max_wait_ms <= 0
         return self._take(sources) if is_due or self._is_enough(sources) else None
 
     def _looked_at(self, sources: dict[Place, _Source]) -> dict[Place, _Source]:
-        """The same in the order in which they give."""
+        """Return the sources in the order in which they give records."""
         for each in sources.values():
             each.is_new = each.led.looked_at != each.offset
             each.led.looked_at = each.offset
         return dict(sorted(sources.items(), key=lambda item: item[1].is_new))
 
     def wait(self, reply: Callable[[dict[Place, Given]], object]) -> dict[Place, Given] | None:
-        """What it gets now; None: `reply` is called with it later."""
+        """Return the records that are available now; None: `reply` is called with them later."""
         given = self.look()
         if given is not None:
             return given
@@ -101,10 +101,10 @@ class DelayedShareFetch:
             self._errors[place] = refusal.code
             return None
 
-    # --- what there is
+    # --- available records
 
     def _sources(self) -> dict[Place, _Source]:
-        """The share partitions that may give something."""
+        """Return the share partitions that may have records for the request."""
         locks = self._partitions.limits(self.request.message.group_id).locks
         found = {}
         for place in self.places:
@@ -127,7 +127,7 @@ class DelayedShareFetch:
         return self.state.group_config(group_id, "share.isolation.level") == READ_COMMITTED
 
     def _is_enough(self, sources: dict[Place, _Source]) -> bool:
-        """Whether the answer need not wait."""
+        """True if the response need not wait."""
         if self._errors.keys() >= {*self.places}:
             return True
         if not sources:
@@ -145,7 +145,7 @@ class DelayedShareFetch:
         self._on_share()
 
     def _on_share(self) -> None:
-        """Something has changed: see whether there is enough now."""
+        """Respond if there are enough records after a change."""
         if not self.request.connection.is_open:
             self._stop()
             return
@@ -168,10 +168,10 @@ class DelayedShareFetch:
         if self._timer is not None:
             self._timer.cancel()
 
-    # --- what it gets
+    # --- acquisition
 
     def _take(self, sources: dict[Place, _Source]) -> dict[Place, Given]:
-        """Acquire what there is room for, partition by partition."""
+        """Acquire as many records as there is room for, partition by partition."""
         given = {place: Given(code) for place, code in self._errors.items()}
         sizes = self._sizes(sources)
         left = self.asked.most
@@ -185,7 +185,7 @@ class DelayedShareFetch:
         return given
 
     def _sizes(self, sources: dict[Place, _Source]) -> dict[Place, int]:
-        """The bytes that each is read for; as in Kafka, in two turns, each of which gives one batch at least."""
+        """Return the bytes to read of each; as in Kafka, in two rounds, each of which gives at least one batch."""
         limit = self.most_bytes // (len(sources) or 1)
         sizes: dict[Place, int] = {}
         for is_new in (False, True):
@@ -220,7 +220,7 @@ class DelayedShareFetch:
 
 
 def _aborted(partition: Partition, headers: Sequence[BatchHeader]) -> list[Span]:
-    """The batches of transactions that were aborted."""
+    """Return the batches of aborted transactions."""
     aborted = partition.producers.aborted
     return [
         Span(header.base_offset, header.last_offset)

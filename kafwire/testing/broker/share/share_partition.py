@@ -1,9 +1,9 @@
-"""A partition as one share group reads it: which records are available, acquired, acknowledged or archived.
+"""A partition in one share group: its records are available, acquired, acknowledged or archived.
 
 Records from `start` on are in flight; `end` is the last of them that was ever acquired. A record goes from available to
-acquired, and back or to a final state; where all before a record are final, `start` moves on. It knows no clock and no
-log: who calls says what time it is and what was read. How records are acquired is in `acquisition.py`, how members
-acknowledge them in `acknowledgement.py`. The rules are those of Kafka's `SharePartition`. See KIP-932.
+acquired, and back or to a final state. When all records before one are final, `start` moves to it. This module knows no
+clock and no log: the caller supplies the time and the read batches. `acquisition.py` acquires records, and
+`acknowledgement.py` acknowledges them. The rules are those of Kafka's `SharePartition`. See KIP-932.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kafwire.testing.broker.share.share_states import Run, ShareState
 
 @dataclass(slots=True)
 class Gap:
-    """Where records may lie between those that a new leader has found states of. They are read from `start` on.
+    """A range that may have records between those with a loaded state at a new leader. They are read from `start` on.
 
     It counts as long as the share partition ends at `end`.
     """
@@ -28,7 +28,7 @@ class Gap:
 
 
 class SharePartition:
-    """The records of one partition in flight. `stored` has what is kept of it; `start` is where it begins."""
+    """One partition's records in flight. `stored` has its persistent state; `start` is its first offset."""
 
     def __init__(self, stored: ShareState, start: int) -> None:
         self.stored = stored
@@ -39,7 +39,7 @@ class SharePartition:
         self._load()
 
     def _load(self) -> None:
-        """Take over what is kept."""
+        """Load the persistent state."""
         first_gap = None
         expected = self.start
         for run in self.stored.runs:
@@ -54,16 +54,16 @@ class SharePartition:
             self.gap = Gap(first_gap, self.end)
         self.advance()
 
-    # --- what there is
+    # --- available records
 
     @property
     def in_flight(self) -> int:
-        """How many records are locked or may have to be delivered again, those between included."""
+        """The number of records that are locked or may be delivered again, those between included."""
         return self.end - self.start + 1 if self.batches else 0
 
     @property
     def next_offset(self) -> int:
-        """The offset from which the next records are read: one that is available, or the one behind all others."""
+        """The offset from which the next records are read: an available one, or the one after all records."""
         if not self.batches or self.start > self.batches[-1].last:
             return self.end
         gap = self.gap.start if self.gap_counts and self.gap else None
@@ -78,41 +78,41 @@ class SharePartition:
         return self.end + 1
 
     def has_room(self, locks: int) -> bool:
-        """Whether something may be acquired, where no more than `locks` records may be in flight."""
+        """True if more records may be acquired, with at most `locks` records in flight."""
         return self.next_offset != self.end + 1 or self.in_flight < locks
 
     @property
     def gap_counts(self) -> bool:
-        """Whether what is not in flight may be there all the same."""
+        """True if the gap counts: records outside the loaded batches may exist."""
         return self.gap is not None and self.gap.end == self.end
 
     @property
     def next_lock_end_ms(self) -> float | None:
-        """When the first lock ends; None: nothing is acquired."""
+        """The end of the earliest lock; None: no record is acquired."""
         ends = (each.lock_ends_ms for batch in self.batches for _, _, each in batch.runs())
         return min((each for each in ends if each is not None), default=None)
 
     def floor(self, offset: int) -> int:
-        """The number of the last batch that begins at an offset or before it; -1: there is none."""
+        """Return the index of the last batch that begins at an offset or before it; -1: there is none."""
         return bisect_right(self.batches, offset, key=_first) - 1
 
     def between(self, first: int, last: int) -> list[InFlightBatch]:
-        """The batches that begin from `first` to `last`."""
+        """Return the batches that begin from `first` to `last`."""
         return self.batches[bisect_left(self.batches, first, key=_first) : bisect_right(self.batches, last, key=_first)]
 
     def add(self, batch: InFlightBatch) -> None:
-        """Records have been acquired for the first time."""
+        """Add records that were acquired for the first time."""
         insort(self.batches, batch, key=_first)
 
-    # --- states that end
+    # --- ends of states
 
     def write(self, runs: Iterable[Run]) -> None:
-        """Have new states kept, and move on where they let it."""
+        """Store new states, and move the start if they allow it."""
         self.stored.write(self.start, self._complete(), runs)
         self.advance()
 
     def _complete(self) -> int:
-        """How many records from the start on are done with."""
+        """Return the number of final records from the start on."""
         return sum(
             last - max(first, self.start) + 1
             for batch in self.batches
@@ -121,7 +121,7 @@ class SharePartition:
         )
 
     def release(self, member_id: str, limit: int) -> None:
-        """A member's session has ended: what it has is available again, unless it was delivered `limit` times."""
+        """Release a member's records after its session; after `limit` deliveries they are archived."""
         runs = []
         for batch in self.batches:
             whole = batch.whole
@@ -134,9 +134,9 @@ class SharePartition:
             self.write(runs)
 
     def expire(self, now_ms: float, limit: int) -> bool:
-        """Locks have ended: their records are available again, unless they were delivered `limit` times.
+        """End expired locks: their records are available again, or archived after `limit` deliveries.
 
-        Returns whether there were any.
+        Return True if there were any.
         """
         runs = []
         for batch in self.batches:
@@ -151,18 +151,18 @@ class SharePartition:
         return bool(runs)
 
     def _give_back(self, first: int, last: int, delivery: Delivery, limit: int) -> Run:
-        """Records are acquired no more. Nobody gets again what lies before the start."""
+        """End the lock of records. Records before the start are archived."""
         delivery.end(RecordState.ARCHIVED if last < self.start else RecordState.AVAILABLE, limit)
         return Run(first, last, delivery.state, delivery.count)
 
     def _is_cut(self, batch: InFlightBatch) -> bool:
-        """Whether the start lies in the midst of a batch."""
+        """True if the start lies inside a batch."""
         return batch.first < self.start <= batch.last
 
     # --- the start
 
     def advance(self) -> None:
-        """Move the start to the first record that is not done with, and forget those before it."""
+        """Move the start to the first record that is not final, and forget those before it."""
         last_done = self._last_done() if self._may_advance() else None
         if last_done is None:
             return
@@ -186,7 +186,7 @@ class SharePartition:
         return found is not None and found.state.is_final
 
     def _last_done(self) -> int | None:
-        """The last record before one that is not done with."""
+        """Return the last record before one that is not final."""
         if self.gap_counts and self.next_offset > self.end and self._complete() == self.in_flight:
             return self.end  # Kafka 4.3.1 keeps the start in a gap that was read until the next record arrives
         found = None
@@ -201,7 +201,7 @@ class SharePartition:
         return found
 
     def move_start(self, log_start: int) -> None:
-        """The log begins at `log_start` now. What was available before it is archived; locks end as they would have."""
+        """Move the start to the log's new start. Available records before it are archived; locks keep their ends."""
         if log_start <= self.start:
             return
         if self.batches:
@@ -212,7 +212,7 @@ class SharePartition:
     def archive(
         self, first: int, last: int, state: RecordState, batches: Iterable[InFlightBatch] | None = None
     ) -> None:
-        """Nobody is to get records of this state from `first` to `last`: they are gone, or were aborted."""
+        """Archive records of this state from `first` to `last`: they were deleted or aborted."""
         for batch in self.batches if batches is None else batches:
             if batch.first > last:
                 return
@@ -226,13 +226,13 @@ class SharePartition:
                     delivery.archive()
 
     def archive_skipped(self, asked: int, found: int) -> None:
-        """The log has nothing from the offset that was asked for up to `found`: it was compacted."""
+        """Archive offsets that the log has skipped, from the requested one to `found`: it was compacted."""
         at = self.floor(asked)
         first = self.batches[at].first if at >= 0 and self.batches[at].last >= asked else asked
         self.archive(asked, found - 1, RecordState.AVAILABLE, self.between(first, found - 1))
 
     def move_gap(self, offset: int) -> None:
-        """What lies before an offset has been read."""
+        """Note that the range before an offset has been read."""
         if self.gap is None:
             return
         if self.gap_counts and offset <= self.gap.end:

@@ -1,7 +1,7 @@
-"""All share partitions that brokers lead, and what they need of the rest of the broker: logs, options, time.
+"""All share partitions that brokers lead, with their links to the rest of the broker: logs, options, time.
 
-A share partition is loaded when a member of its group first asks for records of it, from what is kept of it
-(`share_states.py`), and is there until another broker leads the partition or no member of the group is connected.
+A share partition is loaded from its persistent state (`share_states.py`) when a member of its group first fetches from
+it. It stays until another broker leads the partition or no member of the group is connected.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ Key = tuple[str, uuid.UUID, int]  # a group, a topic's id, a partition's number
 
 @dataclass(slots=True, eq=False)
 class Led:
-    """A share partition at its leader. `watchers` are told when records may have become available.
+    """A share partition at its leader. `watchers` are called when records may have become available.
 
-    `looked_at`: the offset at which somebody has last looked for records. As in Kafka, partitions in which nothing has
-    moved since come first.
+    `looked_at`: the offset of the last search for records. As in Kafka, partitions whose next offset has not moved
+    since come first.
     """
 
     group_id: str
@@ -48,13 +48,13 @@ class Led:
     looked_at: int = -1
 
     def notify(self) -> None:
-        """Tell those who wait."""
+        """Call all watchers."""
         for watcher in list(self.watchers):
             watcher()
 
 
 class SharePartitions:
-    """Those of the whole cluster: `state.part(SharePartitions)`."""
+    """All share partitions of the cluster: `state.part(SharePartitions)`."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -65,7 +65,7 @@ class SharePartitions:
         state.topics.deletion_watchers.append(lambda topic: self._forget(lambda key: key[1] == topic.topic_id))
 
     def sessions(self, node: int) -> ShareSessions:
-        """The share sessions of a broker."""
+        """Return the share sessions of a broker."""
         if node not in self._sessions:
             self._sessions[node] = ShareSessions(self._state.config_int("group.share.max.share.sessions"))
         return self._sessions[node]
@@ -73,7 +73,7 @@ class SharePartitions:
     # --- share partitions
 
     def find(self, node: int, group_id: str, place: Place) -> Led | None:
-        """A share partition that a broker has loaded."""
+        """Return a share partition that a broker has loaded, or None."""
         led = self._led.get((group_id, *place))
         if led is None or led.node != node:
             return None
@@ -85,10 +85,10 @@ class SharePartitions:
         return None
 
     def load(self, node: int, group_id: str, partition: Partition) -> Led:
-        """A share partition at its leader.
+        """Return a share partition at its leader, loaded if needed.
 
         Raises:
-            Refusal: this broker does not lead it, or nothing is known of it.
+            Refusal: this broker does not lead it, or it has no state.
         """
         place = partition.topic.topic_id, partition.index
         code = partition.refuses(node, -1)
@@ -98,7 +98,8 @@ class SharePartitions:
         if led is None:
             stored = self._states.of(group_id, *place)
             if stored is None:
-                raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)  # no member of the group has subscribed to it
+                # No member of the group has subscribed to its topic.
+                raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
             stored.lead(partition.leader_epoch)
             shared = SharePartition(stored, self._start(group_id, partition, stored))
             node_epoch = self._state.nodes[node].epoch
@@ -107,7 +108,7 @@ class SharePartitions:
         return led
 
     def _start(self, group_id: str, partition: Partition, stored: ShareState) -> int:
-        """Where a share partition begins: where it was, or where `share.auto.offset.reset` says."""
+        """Return a share partition's start: the stored one, or that of `share.auto.offset.reset`."""
         if stored.start != UNKNOWN:
             return stored.start
         strategy = self._state.group_config(group_id, "share.auto.offset.reset")
@@ -122,7 +123,7 @@ class SharePartitions:
         return found[1]
 
     def limits(self, group_id: str) -> Limits:
-        """What holds for a group now."""
+        """Return the limits of a group now."""
         return Limits(
             deliveries=self._limit(group_id),
             locks=self._state.group_config_int(group_id, "share.partition.max.record.locks"),
@@ -133,7 +134,7 @@ class SharePartitions:
         return self._state.group_config_int(group_id, "share.delivery.count.limit")
 
     def lock_ms(self, group_id: str) -> int:
-        """How long a record is locked."""
+        """Return the duration of a lock in milliseconds."""
         return self._state.group_config_int(group_id, "share.record.lock.duration.ms")
 
     def _forget(self, is_meant: Callable[[Key], bool]) -> None:
@@ -146,7 +147,7 @@ class SharePartitions:
     # --- locks
 
     def watch_locks(self, led: Led) -> None:
-        """Locks have begun: let them end in time."""
+        """Schedule the end of the earliest lock."""
         due_ms = led.shared.next_lock_end_ms
         if due_ms is None or (led.timer is not None and led.timer.call is not None and led.timer.at_ms <= due_ms):
             return
@@ -163,10 +164,10 @@ class SharePartitions:
         if has_ended:
             led.notify()
 
-    # --- sessions that end
+    # --- ends of sessions
 
     def release(self, node: int, session: ShareSession) -> None:
-        """A member's session has ended: its records are for others."""
+        """Release a member's records after its session: other members may get them."""
         group_id, member_id = session.member
         for place in session.partitions:
             led = self.find(node, group_id, place)
@@ -175,13 +176,13 @@ class SharePartitions:
                 led.notify()
 
     def close(self, node: int, member: Member) -> None:
-        """A member closes its session."""
+        """Close a member's session."""
         session = self.sessions(node).close(member)
         if session is not None:
             self.release(node, session)
 
     def _on_disconnect(self, connection: Connection) -> None:
-        """A connection has ended: so has the session that it has opened, and the group's reading with its last one."""
+        """End the session that a connection opened; after the last one of a group, forget its share partitions here."""
         sessions = self._sessions.get(connection.node)
         session = None if sessions is None else sessions.opened_by(connection.number)
         if sessions is None or session is None:

@@ -1,7 +1,7 @@
-"""Share sessions: which partitions a member reads from a broker, so that its requests need not name them again.
+"""Share sessions: the partitions that a member reads from a broker, so that its requests need not repeat them.
 
-There is one session for each member at a broker. It lives as long as the connection that opened it, and has no time
-limit. See KIP-932.
+A member has one session at a broker. It lives as long as the connection that opened it, and has no time limit. See
+KIP-932.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Place = tuple[uuid.UUID, int]  # a topic's id and a partition's number
 
 @dataclass(slots=True)
 class Cached:
-    """A partition of a session. `is_known`: whether its topic was there when it was added."""
+    """A partition of a session. `is_known`: True if its topic existed when it was added."""
 
     is_known: bool
-    has_news: bool = False  # whether the next answer names it, whatever there is to say
+    has_news: bool = False  # True if the next response names it in any case
 
     def tells(self, *, has_records: bool, has_error: bool) -> bool:
-        """Whether an answer names it. After an error it is named once more."""
+        """Return True if a response names it. After an error, the next response names it too."""
         told = has_records or has_error or self.has_news
         self.has_news = has_error
         return told
@@ -36,7 +36,7 @@ class Cached:
 
 @dataclass(slots=True, eq=False)
 class ShareSession:
-    """One member's at one broker. `connection`: the number of the one that opened it."""
+    """The session of one member at one broker. `connection`: the number of the connection that opened it."""
 
     member: Member
     connection: int
@@ -44,30 +44,30 @@ class ShareSession:
     epoch: int = 1
 
     def update(self, add: Iterable[tuple[Place, bool]], forget: Iterable[Place]) -> None:
-        """A request names more partitions, and those that are read no more."""
+        """Add the partitions that a request names, and remove those that it forgets."""
         for place, is_known in add:
             self.partitions.setdefault(place, Cached(is_known, has_news=True))
         for place in forget:
             self.partitions.pop(place, None)
 
     def move_back(self, place: Place) -> None:
-        """Records of a partition were given: others come first the next time."""
+        """Move a partition to the end after its records were delivered: others come first next time."""
         self.partitions[place] = self.partitions.pop(place)
 
 
 class ShareSessions:
-    """Those of one broker. `most`: how many there may be."""
+    """The sessions of one broker, at most `most`."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self.of: dict[Member, ShareSession] = {}
-        self._opened: dict[int, ShareSession] = {}  # by connection: the last one that it has opened
+        self._opened: dict[int, ShareSession] = {}  # by connection: the last session that it opened
 
     def begin(self, member: Member, connection: int, partitions: Iterable[tuple[Place, bool]]) -> ShareSession:
-        """A new session in the place of the one that the member has.
+        """Open a session, in place of the member's present one.
 
         Raises:
-            Refusal: there are too many.
+            Refusal: there are too many sessions.
         """
         self.of.pop(member, None)
         if len(self.of) >= self._most:
@@ -77,10 +77,10 @@ class ShareSessions:
         return session
 
     def find(self, member: Member, epoch: int) -> ShareSession:
-        """The session that a request with this epoch is of. It is in the next epoch from now on, unless it is closed.
+        """Return the session of a request with this epoch, and advance its epoch, unless the request closes it.
 
         Raises:
-            Refusal: there is none, or it is in another epoch.
+            Refusal: there is no session, or it has another epoch.
         """
         session = self.of.get(member)
         if session is None:
@@ -92,18 +92,18 @@ class ShareSessions:
         return session
 
     def close(self, member: Member) -> ShareSession | None:
-        """A member has no session any more. Returns the one that it had."""
+        """Close a member's session. Return it, or None."""
         return self.of.pop(member, None)
 
     def opened_by(self, connection: int) -> ShareSession | None:
-        """The session that a connection has opened last; it is asked once, when the connection has ended."""
+        """Return and forget the session that an ended connection opened last, or None."""
         return self._opened.pop(connection, None)
 
     def has_members(self, group_id: str) -> bool:
-        """Whether somebody of a group has a session."""
+        """True if a member of a group has a session."""
         return any(group == group_id for group, _ in self.of)
 
 
 def next_epoch(epoch: int) -> int:
-    """The epoch behind one: after the last comes 1."""
+    """Return the epoch after this one: 1 after the last."""
     return epoch % LAST_EPOCH + 1

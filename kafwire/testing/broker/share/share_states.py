@@ -1,6 +1,6 @@
-"""What is kept of share partitions, whoever leads them: Kafka's share coordinator and its `__share_group_state`.
+"""Persistent state of share partitions, for any leader: Kafka's share coordinator and its `__share_group_state`.
 
-A leader that loads a share partition finds here how far its group has come. Locks are not kept: what was acquired is
+A leader that loads a share partition finds its group's progress here. Locks are not stored: acquired records are
 available again. See KIP-932.
 """
 
@@ -17,12 +17,12 @@ from kafwire.testing.broker.share.in_flight import RecordState
 if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
-JOURNAL = "share"  # the kind of its entries
-UNKNOWN = -1  # a start offset, or a count, that nobody has written yet
+JOURNAL = "share"  # the kind of its journal entries
+UNKNOWN = -1  # a start offset, or a count, that was never written
 
 
 class Run(NamedTuple):
-    """Records in a row with the same state."""
+    """Consecutive records with the same state."""
 
     first: int
     last: int
@@ -31,13 +31,13 @@ class Run(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Of two states of a record the one with the higher rank is kept."""
+        """The rank by which two states of a record are compared; the state with the higher rank stays."""
         return self.deliveries, self.state
 
 
 @dataclass(slots=True)
 class ShareState:
-    """One share partition's. `complete`: how many records from `start` on are done with. `save` writes it down."""
+    """One share partition's state. `complete`: final records from `start` on. `save` writes the journal."""
 
     start: int = UNKNOWN
     complete: int = UNKNOWN
@@ -46,20 +46,20 @@ class ShareState:
     save: Callable[[], object] = field(default=lambda: None, compare=False)
 
     def write(self, start: int, complete: int, runs: Iterable[Run]) -> None:
-        """A leader has written new states of records. What lies before `start` is forgotten."""
+        """Store new states of records. Records before `start` are forgotten."""
         self.start = start
         self.complete = complete
         self.runs = _combined([*self.runs, *_combined(runs, start)], start)
         self.save()
 
     def lead(self, leader_epoch: int) -> None:
-        """A leader has loaded it."""
+        """Note the leader that has loaded it."""
         if leader_epoch != self.leader_epoch:
             self.leader_epoch = leader_epoch
             self.save()
 
     def dump(self) -> list[Any]:
-        """Its form in the journal."""
+        """Return the state as a value of the journal."""
         return [
             self.start,
             self.complete,
@@ -69,9 +69,9 @@ class ShareState:
 
 
 def _combined(runs: Iterable[Run], start: int) -> list[Run]:
-    """Runs in order, without overlaps, from `start` on. Where two overlap, the one of higher rank stays.
+    """Return runs in order, without overlaps, from `start` on. Where two overlap, the run of higher rank stays.
 
-    As in Kafka, a run joins a neighbor of equal rank, except where that neighbor comes out of an overlap behind it.
+    As in Kafka, a run joins a neighbor of equal rank, except where that neighbor comes out of an overlap after it.
     """
     left = [run._replace(first=max(run.first, start)) for run in runs if run.last >= start]
     heapify(left)
@@ -89,7 +89,7 @@ def _combined(runs: Iterable[Run], start: int) -> list[Run]:
 
 
 def _without_overlap(one: Run, other: Run) -> Iterator[Run]:
-    """Two runs that overlap, of which `other` does not begin first, as runs that do not."""
+    """Return two overlapping runs, of which `other` does not begin first, as runs without an overlap."""
     if one.rank == other.rank:
         yield one._replace(last=max(one.last, other.last))
         return
@@ -102,7 +102,7 @@ def _without_overlap(one: Run, other: Run) -> Iterator[Run]:
 
 
 class ShareStates:
-    """Those of all groups: `state.part(ShareStates)`."""
+    """The states of all groups: `state.part(ShareStates)`."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -110,26 +110,26 @@ class ShareStates:
         state.topics.deletion_watchers.append(lambda topic: self._forget_topic(topic.topic_id))
 
     def is_known(self, group_id: str) -> bool:
-        """Whether there has been anything of a group."""
+        """True if a group has ever had a state."""
         return group_id in self._by_group
 
     def ready(self, group_id: str) -> Mapping[uuid.UUID, Mapping[int, ShareState]]:
-        """The share partitions of a group that may be read."""
+        """Return the readable share partitions of a group."""
         return self._by_group.get(group_id, {})
 
     def of(self, group_id: str, topic_id: uuid.UUID, index: int) -> ShareState | None:
-        """What is kept of one; None: it may not be read."""
+        """Return the state of a share partition; None: it is not readable."""
         return self.ready(group_id).get(topic_id, {}).get(index)
 
     def initialize(self, group_id: str, topic_id: uuid.UUID, partitions: int) -> None:
-        """All partitions of a topic may be read by a group; those that may already stay as they are."""
+        """Make all partitions of a topic readable for a group; those that are stay as they are."""
         known = self._by_group.get(group_id, {}).get(topic_id, {})
         for index in range(partitions):
             if index not in known:
                 self.reset(group_id, topic_id, index, UNKNOWN)
 
     def reset(self, group_id: str, topic_id: uuid.UUID, index: int, start: int) -> None:
-        """A group is to begin anew at an offset."""
+        """Let a group start again at an offset."""
         self._keep(group_id, topic_id, index, ShareState(start)).save()
 
     def _keep(self, group_id: str, topic_id: uuid.UUID, index: int, stored: ShareState) -> ShareState:
@@ -139,27 +139,27 @@ class ShareStates:
         return stored
 
     def restore(self, group_id: str, topic_id: uuid.UUID, index: int, value: list[Any]) -> None:
-        """Bring back what the journal has of one."""
+        """Restore a state from the journal."""
         start, complete, leader_epoch, runs = value
         known = [Run(first, last, RecordState(state), deliveries) for first, last, state, deliveries in runs]
         self._keep(group_id, topic_id, index, ShareState(start, complete, leader_epoch, known))
 
     def entries(self) -> Iterator[tuple[str, list[Any], list[Any]]]:
-        """All that there is, for the journal."""
+        """Yield all states, in the form of the journal."""
         for group_id, topics in self._by_group.items():
             for topic_id, its in topics.items():
                 for index, stored in its.items():
                     yield JOURNAL, [group_id, str(topic_id), index], stored.dump()
 
     def forget(self, group_id: str, topic_id: uuid.UUID) -> bool:
-        """Forget a topic of a group. Returns whether there was something."""
+        """Delete a topic's state of a group. Return True if there was any."""
         found = self._by_group.get(group_id, {}).pop(topic_id, None)
         for index in found or ():
             self._state.journal.write(JOURNAL, [group_id, str(topic_id), index], None)
         return found is not None
 
     def forget_group(self, group_id: str) -> None:
-        """A group is there no more."""
+        """Delete the state of a group."""
         for topic_id in [*self.ready(group_id)]:
             self.forget(group_id, topic_id)
         self._by_group.pop(group_id, None)

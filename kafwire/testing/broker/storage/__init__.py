@@ -1,1 +1,1 @@
-"""The log on disk, in Kafka's own file format, and what else a restart has to find again."""
+"""The log on disk, in Kafka's file format, and the other state that survives a restart."""

@@ -1,9 +1,9 @@
-"""The folder of a broker with `--data`: whose it is, that one broker has it at a time, and whether it was closed.
+"""The folder of a broker with `--data`: its cluster id, its lock against a second broker, its mark of a clean close.
 
 kafwire-broker.properties   format version and cluster id
-.lock                       locked while a broker has it
-.kafka_cleanshutdown        there after an orderly end, as with Kafka
-journal                     all but records, see `journal.py`
+.lock                       locked while a broker uses the folder
+.kafka_cleanshutdown        present after a clean close, as with Kafka
+journal                     all state except records, see `journal.py`
 <topic>-<partition>/        a log, in Kafka's format
 """
 
@@ -22,13 +22,13 @@ _LOCK = ".lock"
 
 
 class FolderError(OSError):
-    """A folder cannot be a broker's. It was left as it is."""
+    """A folder cannot be used by this broker. The folder is unchanged."""
 
 
 class DataFolder:
-    """A folder that is locked. Raises `FolderError`.
+    """A locked folder. Raises `FolderError`.
 
-    `is_clean`: whether the broker that had it before has closed it.
+    `is_clean`: the folder is new, or the last broker that used it closed it.
     """
 
     def __init__(self, path: Path, new_cluster_id: str) -> None:
@@ -51,7 +51,7 @@ class DataFolder:
         self.files.sync_folder(str(path))
 
     def _identify(self) -> str | None:
-        """The cluster id; None: it is empty, or not there."""
+        """Return the folder's cluster id; None if the folder is empty or does not exist."""
         path = self.path
         if not path.exists():
             return None
@@ -75,7 +75,7 @@ class DataFolder:
         return found["cluster.id"]
 
     def close(self, *, clean: bool) -> None:
-        """Let others have it."""
+        """Unlock the folder; `clean` marks it as closed."""
         if clean:
             write_file(self.files, str(self.path / CLEAN), b'{"version":0}')
         os.close(self._lock)

@@ -1,8 +1,8 @@
 """A partition's log on disk, in Kafka's own format: `PartitionLog` over segments. See `log.py`, `segment.py`.
 
-The folder has what Kafka's has: segments with indexes, `leader-epoch-checkpoint`, `partition.metadata`. A segment is
-flushed before the next one begins, so that after a crash only the last one is in doubt: it is read, and cut off where
-it is not whole. Records are cached by the operating system only.
+The folder has Kafka's files: segments with indexes, `leader-epoch-checkpoint`, `partition.metadata`. A segment is
+flushed before the next one begins, so after a crash only the last one may be broken: it is read, and cut off at the
+first broken batch. Only the operating system caches records.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _METADATA = "partition.metadata"
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """A topic's options, by Kafka's names."""
+    """Options of a topic, with Kafka's names."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 604_800_000
@@ -35,7 +35,7 @@ class LogOptions:
 
 
 def default_options() -> LogOptions:
-    """Kafka's defaults."""
+    """Return Kafka's defaults."""
     return LogOptions()
 
 
@@ -44,11 +44,11 @@ class FileLog:
 
     Args:
         pool: open files, shared by all logs of a broker.
-        folder: of this partition; made where it is not there.
-        options: asked before each append, since they may change.
-        is_clean: whether it was closed in order; else its end is checked.
-        topic_id: of the topic, which is written down.
-        start_offset: where it begins, which is within a segment after DeleteRecords.
+        folder: the partition's folder; created if missing.
+        options: returns the topic's options; called before each append, since they may change.
+        is_clean: the log was closed cleanly; otherwise its last segment is checked.
+        topic_id: the topic's id, written to `partition.metadata`.
+        start_offset: the log's first offset, which may be inside a segment after DeleteRecords.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class FileLog:
         start_offset: int = 0,
     ) -> None:
         self.folder = folder
-        self.cut_off = 0  # bytes that a recovery has taken away
+        self.cut_off = 0  # bytes that a recovery has cut off
         self.epochs: list[tuple[int, int]] = []
         self.unflushed = 0  # offsets
         self._pool = pool
@@ -100,7 +100,7 @@ class FileLog:
                     segment.recover(interval)
                     self.cut_off += segment.cut_off
                     if segment.cut_off and not is_last:
-                        # What follows would be a hole in the log.
+                        # Later segments would leave a hole in the log.
                         self._segments.append(segment)
                         for each in bases[bases.index(base) + 1 :]:
                             Segment(pool, folder, each).delete()
@@ -113,7 +113,7 @@ class FileLog:
             pool.files.sync_folder(folder)
 
     def _finish_swaps(self) -> None:
-        """Compactions that a crash has interrupted: those that were decided are carried out."""
+        """Finish compactions that a crash interrupted after the rename to `.swap`; remove files of the others."""
         files, folder = self._pool.files, self.folder
         for name in files.listdir(folder):
             if name.endswith((".cleaned", ".tmp")):
@@ -140,7 +140,7 @@ class FileLog:
         self._learn_epochs(self.start_offset)
 
     def _learn_epochs(self, offset: int) -> None:
-        """Read from the last segment's headers what the checkpoint may not have: it is not flushed with each batch."""
+        """Add the epochs that the checkpoint may lack, from batch headers: it is not flushed with each batch."""
         known = len(self.epochs)
         for header in self.headers(max(offset, self._segments[-1].base_offset) if known else offset):
             self._note_epoch(header)
@@ -158,7 +158,7 @@ class FileLog:
         text = f"0\n{len(self.epochs)}\n{lines}"
         write_file(self._pool.files, f"{self.folder}/{_EPOCHS}", text.encode(), sync=sync)
 
-    # --- what there is
+    # --- reading
 
     @property
     def size(self) -> int:
@@ -167,11 +167,11 @@ class FileLog:
 
     @property
     def segments(self) -> Sequence[Segment]:
-        """Its segments, in order."""
+        """The log's segments, in order."""
         return self._segments
 
     def _at(self, offset: int) -> int:
-        """The number of the segment in which to look for an offset."""
+        """Return the number of the segment that may hold an offset."""
         return max(0, bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1)
 
     def headers(self, offset: int, end: int | None = None) -> Iterator[BatchHeader]:
@@ -203,7 +203,7 @@ class FileLog:
         return first, size
 
     def read(self, offset: int, size: int) -> Records:
-        """See `PartitionLog`: a span where all is in one file."""
+        """See `PartitionLog`; a `FileSpan` where all bytes are in one file."""
         found: list[bytes] = []
         for segment in self._segments[self._at(offset) :]:
             position, _ = segment.find(offset) if offset > segment.base_offset else (0, None)
@@ -220,7 +220,7 @@ class FileLog:
         return found[0] if len(found) == 1 else b"".join(found)
 
     def extents(self, offset: int, segment_bytes: int, segment_ms: int) -> list[Extent]:
-        """See `PartitionLog`: the segments as they are, whatever the options are now."""
+        """See `PartitionLog`: the actual segments, whatever the options are now."""
         del segment_bytes, segment_ms
         return [
             Extent(each.base_offset, each.size, _known(each.begins()), each.largest_timestamp)
@@ -238,7 +238,7 @@ class FileLog:
     # --- writing
 
     def append(self, data: bytes, headers: Sequence[BatchHeader], *, next_offset: int | None = None) -> None:
-        """See `PartitionLog`. Raises `OSError`: nothing is stored."""
+        """See `PartitionLog`. Raises `OSError`; then nothing is stored."""
         self._check()
         options = self._options()
         if self._is_full(len(data), headers, options):
@@ -268,7 +268,7 @@ class FileLog:
         return begun is not None and headers[-1].max_timestamp - begun > options.segment_ms
 
     def _roll(self, base_offset: int) -> None:
-        """Begin a new segment, after the last one is safe."""
+        """Start a new segment after a flush of the last one."""
         active = self._segments[-1]
         if active.size:
             active.end_times()
@@ -284,17 +284,17 @@ class FileLog:
         try:
             segment.flush(indexes=indexes)
         except OSError as error:
-            # What the operating system has done with the bytes is not known: only a recovery finds out.
+            # The operating system may have lost the bytes: only a recovery finds out.
             self._failure = error
             raise
 
     def flush(self) -> None:
-        """See `PartitionLog`. Raises `OSError`: the log takes nothing more until it is opened anew."""
+        """See `PartitionLog`. Raises `OSError`; then the log refuses appends until it is opened again."""
         self._check()
         self._flush(self._segments[-1], indexes=False)
         self.unflushed = 0
 
-    # --- taking away
+    # --- removing
 
     def truncate(self, offset: int) -> None:
         """See `PartitionLog`."""
@@ -320,7 +320,7 @@ class FileLog:
         self._pool.files.sync_folder(self.folder)
 
     def delete_before(self, offset: int) -> None:
-        """See `PartitionLog`: whole segments go. Where all goes, a new one begins."""
+        """See `PartitionLog`: removes whole segments. If all go, a new segment starts."""
         self.start_offset = max(self.start_offset, offset)
         self.end_offset = max(self.end_offset, self.start_offset)
         if self._segments[-1].next_offset <= self.start_offset:
@@ -331,8 +331,8 @@ class FileLog:
             self._segments.pop(0).delete()
 
     def replace(self, data: bytes, headers: Sequence[BatchHeader], end: int) -> None:
-        """See `PartitionLog`. A log that would not go into one segment stays as it is."""
-        del headers  # they are read again as the indexes are made
+        """See `PartitionLog`. Does nothing if the new segment would be too large."""
+        del headers  # they are read again for the indexes
         covered = [segment for segment in self._segments if segment.base_offset < end]
         if not covered:
             return
@@ -352,29 +352,29 @@ class FileLog:
             self._swap(swap)
             new = rebuild(self._pool, self.folder, base, self._options().index_interval_bytes)
         except OSError as error:
-            self._failure = error  # it is finished when the log is opened again
+            self._failure = error  # completed when the log is opened again
             raise
         new.next_offset = max(new.next_offset, min(last.next_offset, self.end_offset))
         self._segments[: len(covered)] = [new]
 
     def _swap(self, name: str) -> None:
-        """Put a compacted segment in the place of those from its base offset on, up to another one."""
+        """Replace the segments from base offset `base` up to `last` by a compacted one."""
         files, folder = self._pool.files, self.folder
         base, last = map(int, name.removesuffix(".swap").split("-"))
         for each in base_offsets(files.listdir(folder)):
             if base <= each <= last:
                 for suffix in SUFFIXES:
                     path = segment_path(folder, each, suffix)
-                    # The first one's records are replaced by the renaming.
+                    # The rename below replaces the records of the first segment.
                     if files.exists(path) and not (each == base and suffix == ".log"):
                         files.unlink(path)
         files.rename(f"{folder}/{name}", segment_path(folder, base, ".log"))
         files.sync_folder(folder)
 
-    # --- the end
+    # --- closing
 
     def close(self) -> None:
-        """See `PartitionLog`: all is on disk, and it can be opened again without reading records."""
+        """See `PartitionLog`: flushes everything, so that the next start need not read records."""
         if not self._is_open:
             return
         self._is_open = False

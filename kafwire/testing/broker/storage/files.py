@@ -1,6 +1,6 @@
-"""The file operations of a broker with `--data`: a seam, so that a simulation can have a disk that is full or lies.
+"""The file operations of a broker with `--data`, as an interface, so that a simulation can have a full or faulty disk.
 
-`RealFiles` is the machine's own. `kafwire.testing.simulation.files` has one in memory. Paths are texts.
+`RealFiles` uses the machine's files; `kafwire.testing.simulation.files` keeps files in memory. Paths are strings.
 """
 
 from __future__ import annotations
@@ -14,55 +14,55 @@ MOST_OPEN = 512  # descriptors of a broker's logs
 
 
 class Files(Protocol):
-    """What logs and the journal do with files. All of it raises `OSError`."""
+    """The file operations of logs and the journal. All of them raise `OSError`."""
 
-    has_descriptors: bool  # whether a descriptor is the operating system's, which `os.sendfile` takes
+    has_descriptors: bool  # True: a descriptor is the operating system's, and `os.sendfile` accepts it
 
     def open(self, path: str) -> int:
-        """Open for reading and writing; made where it is not there."""
+        """Open a file for reading and writing; create it if missing."""
 
     def close(self, descriptor: int) -> None:
-        """Close."""
+        """Close a descriptor."""
 
     def pwrite(self, descriptor: int, data: bytes | memoryview, position: int) -> None:
-        """Write all of it, or raise, perhaps with a part written."""
+        """Write all of `data`, or raise, perhaps after a part was written."""
 
     def pread(self, descriptor: int, size: int, position: int) -> bytes:
         """Read up to `size` bytes; fewer at the file's end."""
 
     def size(self, descriptor: int) -> int:
-        """How long the file is."""
+        """Return the file's size in bytes."""
 
     def truncate(self, descriptor: int, size: int) -> None:
-        """Cut it off."""
+        """Shorten the file to `size` bytes."""
 
     def fsync(self, descriptor: int) -> None:
-        """Have its bytes survive a crash of the machine."""
+        """Flush the file's bytes, so that they survive a crash of the machine."""
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or a folder; a file in its place is replaced."""
+        """Rename a file or folder; a file with the new name is replaced."""
 
     def unlink(self, path: str) -> None:
         """Remove a file."""
 
     def listdir(self, path: str) -> list[str]:
-        """The names in a folder, sorted."""
+        """Return the names in a folder, sorted."""
 
     def mkdir(self, path: str) -> None:
-        """Make a folder, and those around it; it may be there."""
+        """Create a folder and its parents; it may exist."""
 
     def rmdir(self, path: str) -> None:
         """Remove an empty folder."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is such a file or folder."""
+        """True if there is such a file or folder."""
 
     def sync_folder(self, path: str) -> None:
-        """Have the names in a folder survive a crash of the machine."""
+        """Flush the names in a folder, so that they survive a crash of the machine."""
 
 
 class RealFiles:
-    """The files of this machine. Their owner alone may read those that it makes: a journal has users' keys."""
+    """The files of this machine. Only the owner may read files created here: a journal has users' keys."""
 
     has_descriptors = True
 
@@ -133,7 +133,7 @@ class RealFiles:
 
 
 class OpenFile:
-    """A descriptor that is closed when nobody has this object any more: spans that are being sent keep it."""
+    """A descriptor that is closed when the last reference to this object goes: spans that are being sent hold one."""
 
     __slots__ = ("_files", "descriptor")
 
@@ -147,7 +147,7 @@ class OpenFile:
 
 
 class FilePool:
-    """Files that are open, a bounded number of them: the ones used last."""
+    """A bounded number of open files; the least recently used is closed first."""
 
     def __init__(self, files: Files, most: int = MOST_OPEN) -> None:
         self.files = files
@@ -158,7 +158,7 @@ class FilePool:
         return len(self._open)
 
     def get(self, path: str) -> OpenFile:
-        """An open file, which may be closed as soon as the caller lets go of it."""
+        """Return an open file; it may be closed once the caller drops its reference."""
         found = self._open.get(path)
         if found is None:
             found = self._open[path] = OpenFile(self.files, path)
@@ -169,20 +169,20 @@ class FilePool:
         return found
 
     def forget(self, path: str) -> None:
-        """A file is renamed or removed, or not needed for now."""
+        """Drop a file from the pool, because it is renamed or removed, or not needed for now."""
         self._open.pop(path, None)
 
 
 def read_file(files: Files, path: str) -> bytes:
-    """All of a file."""
+    """Return a file's bytes."""
     opened = OpenFile(files, path)
     return files.pread(opened.descriptor, files.size(opened.descriptor), 0)
 
 
 def write_file(files: Files, path: str, data: bytes, *, sync: bool = True) -> None:
-    """Put a file in its place at once, as far as readers and crashes can see."""
+    """Write a file atomically: readers and crashes see the old file or the new one."""
     new = path + ".tmp"
-    if files.exists(new):  # from a crash; it keeps its mode if it is opened
+    if files.exists(new):  # left by a crash; an existing file would keep its mode
         files.unlink(new)
     opened = OpenFile(files, new)
     files.truncate(opened.descriptor, 0)

@@ -1,7 +1,7 @@
-"""What a broker with `--data` knows besides records, as a file of lines: the last line of a key counts.
+"""The journal: all state of a broker with `--data` except records, as a file of lines. The last line of a key counts.
 
-A line is a CRC-32C and JSON: a kind, a key, and a value, null where there is none any more. A line that is cut off at
-the file's end was never acknowledged to be flushed, and is taken away. At each start the file is written anew.
+A line is a CRC-32C and JSON: a kind, a key and a value; a null value removes the key. A partial line at the file's end
+was never acknowledged as flushed, and is removed. The file is rewritten at each start.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from kafwire._codec import crc32c_of
 from kafwire.testing.broker.storage.files import Files, OpenFile, read_file, write_file
 
 Key = str | list[Any]
-Entries = dict[str, dict[str, tuple[Any, Any]]]  # by kind and the key's JSON: the key and the value
+Entries = dict[str, dict[str, tuple[Any, Any]]]  # by kind and by the key's JSON: the key and the value
 
 
 class DamagedError(RuntimeError):
-    """A file is not what it should be, and was left as it is."""
+    """A file is damaged. The file is unchanged."""
 
 
 class JournalWriter(Protocol):
-    """Where parts of a broker say what has to survive."""
+    """The interface by which parts of a broker save their state."""
 
     def write(self, kind: str, key: Key, value: Any) -> None:
-        """From now on a key of a kind has this value, of JSON's types; None: it is there no more."""
+        """Set the value of a key, of JSON's types; None removes the key."""
 
 
 class NoJournal:
-    """Of a broker that keeps all in memory."""
+    """The journal of a broker that keeps everything in memory."""
 
     def write(self, kind: str, key: Key, value: Any) -> None:
-        """Forget it."""
+        """Do nothing."""
 
 
 def encode_line(kind: str, key: Key, value: Any) -> bytes:
-    """One line."""
+    """Return one line."""
     text = json.dumps([kind, key, value], separators=(",", ":"), ensure_ascii=True).encode()
     return b"%08x %s\n" % (crc32c_of(text), text)
 
 
 def decode_line(line: bytes) -> tuple[str, Any, Any] | None:
-    """What a line says, without its end; None: it is not a whole one."""
+    """Return the kind, key and value of a line without its end; None if the line is damaged."""
     crc, _, text = line.partition(b" ")
     try:
         if len(crc) != 8 or int(crc, 16) != crc32c_of(text):
@@ -54,10 +54,10 @@ def decode_line(line: bytes) -> tuple[str, Any, Any] | None:
 
 
 def read_journal(data: bytes, name: str = "the journal") -> Entries:
-    """The entries that are left of all lines. Raises `DamagedError` where a broken line is not the last one."""
+    """Return the entries after all lines. Raises `DamagedError` if a damaged line is not the last one."""
     entries: Entries = {}
     lines = data.split(b"\n")
-    tail = lines.pop()  # empty where all is whole
+    tail = lines.pop()  # empty if the last line is whole
     broken: int | None = len(lines) if tail else None
     for number, line in enumerate(lines):
         found = decode_line(line)
@@ -76,12 +76,12 @@ def read_journal(data: bytes, name: str = "the journal") -> Entries:
 
 
 class Journal:
-    """The file.
+    """The journal's file.
 
     Args:
-        files: what it is kept with.
-        path: where.
-        syncs: whether each line has to survive a crash of the machine before anything is answered.
+        files: the file operations.
+        path: the file's path.
+        syncs: flush each line before a response, so that it survives a crash of the machine.
     """
 
     def __init__(self, files: Files, path: str, *, syncs: bool = False) -> None:
@@ -92,18 +92,18 @@ class Journal:
         self.syncs = syncs
 
     def of(self, kind: str) -> list[tuple[Any, Any]]:
-        """The keys and values of a kind that were there at the start, in the order in which they were written."""
+        """Return the keys and values of a kind at the start, in the order in which they were written."""
         return list(self.entries.get(kind, {}).values())
 
     def begin(self, entries: Iterable[tuple[str, Key, Any]]) -> None:
-        """Write the file anew, with these entries, and be ready for more."""
+        """Rewrite the file with these entries, and accept more."""
         data = b"".join(encode_line(*entry) for entry in entries)
         write_file(self._files, self._path, data)
         self._file, self._size = OpenFile(self._files, self._path), len(data)
         self.entries = {}
 
     def write(self, kind: str, key: Key, value: Any) -> None:
-        """See `JournalWriter`; nothing is written before `begin`. Raises `OSError`."""
+        """See `JournalWriter`; before `begin` this writes nothing. Raises `OSError`."""
         if self._file is None:
             return
         line = encode_line(kind, key, value)
@@ -117,7 +117,7 @@ class Journal:
             self._files.fsync(self._file.descriptor)
 
     def close(self) -> None:
-        """Have all of it on disk, and let go of the file."""
+        """Flush and close the file."""
         if self._file is not None:
             self._files.fsync(self._file.descriptor)
             self._file = None

@@ -10,13 +10,13 @@ from kafwire.testing.broker.storage.files import FilePool, OpenFile
 from kafwire.testing.broker.storage.indexes import OffsetIndex, TimeIndex
 
 SUFFIXES = (".log", ".index", ".timeindex")
-_CHUNK = 16 << 10  # bytes that are read for headers at a time
+_CHUNK = 16 << 10  # bytes read at once for headers
 _COPIED = 1 << 20
-_LARGEST = (1 << 31) - 1  # offset of a record, counted from the base offset
+_LARGEST = (1 << 31) - 1  # the largest relative offset of a record
 
 
 class Lease:
-    """Whoever has this has a span of a segment's file: the file stays open, and as it is."""
+    """A reference to a span of a segment's file: while it exists, the file stays open and its bytes unchanged."""
 
     __slots__ = ("_file", "_segment")
 
@@ -30,12 +30,12 @@ class Lease:
 
 
 def segment_path(folder: str, base_offset: int, suffix: str) -> str:
-    """A segment's file."""
+    """Return the path of a segment's file."""
     return f"{folder}/{base_offset:020}{suffix}"
 
 
 class Segment:
-    """A segment whose files are there, or are made now. What is in them is known after `load` or `recover`."""
+    """A segment; missing files are created. Offsets and timestamps are known after `load` or `recover`."""
 
     def __init__(self, pool: FilePool, folder: str, base_offset: int) -> None:
         self.base_offset = base_offset
@@ -49,13 +49,13 @@ class Segment:
         self.next_offset = base_offset
         self.first_timestamp: int | None = None
         self._largest = self.times.last
-        self._since_entry = 0  # bytes that were appended after the last index entry
-        self.cut_off = 0  # bytes that `recover` has taken away
+        self._since_entry = 0  # bytes appended after the last index entry
+        self.cut_off = 0  # bytes that `recover` has cut off
 
     # --- opening
 
     def load(self) -> bool:
-        """Look at what lies behind the last index entry. Returns False where the files do not fit each other."""
+        """Read the batches from the last index entry on. Returns False if the files do not match."""
         if not (self.index.is_sane and self.times.is_sane) or self.index.last_position > self.size:
             return False
         position = self.index.last_position
@@ -70,7 +70,7 @@ class Segment:
         return position == self.size
 
     def recover(self, index_interval: int) -> None:
-        """Read all, cut off from the first batch that is not whole and right, and make the indexes anew."""
+        """Read all batches, cut off the first broken one and the rest, and rebuild the indexes."""
         self.index.cut(0)
         self.times.cut(0)
         self._forget()
@@ -121,7 +121,7 @@ class Segment:
     # --- writing
 
     def append(self, data: bytes, headers: Sequence[BatchHeader], index_interval: int) -> None:
-        """Write batches behind the last one. Raises `OSError`, and then has none of them."""
+        """Write batches after the last one. Raises `OSError`; then none is stored."""
         opened, files = self._file, self._pool.files
         counts = self.index.count, self.times.count
         known = self.next_offset, self.first_timestamp, self._largest, self._since_entry
@@ -139,7 +139,7 @@ class Segment:
         self.size = position
 
     def _enter(self, header: BatchHeader, position: int, index_interval: int) -> None:
-        """Note a batch, as Kafka's `LogSegment.append`."""
+        """Update timestamps, offsets and indexes for a batch, as Kafka's `LogSegment.append`."""
         if self.first_timestamp is None and header.max_timestamp >= 0:
             self.first_timestamp = header.max_timestamp
         if header.max_timestamp > self._largest[0]:
@@ -152,12 +152,12 @@ class Segment:
         self.next_offset = header.next_offset
 
     def end_times(self) -> None:
-        """Nothing more is appended, or not for now: the largest timestamp is in the time index."""
+        """Write the largest timestamp to the time index, when no append follows for now."""
         if self._largest[0] >= 0:
             self.times.append(*self._largest)
 
     def begins(self) -> int | None:
-        """The timestamp of the first batch."""
+        """Return the timestamp of the first batch."""
         if self.first_timestamp is None and self.size:
             _, header = next(self.walk(0, self.size))
             self.first_timestamp = header.max_timestamp if header.max_timestamp >= 0 else None
@@ -165,11 +165,11 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """The largest timestamp of a record; -1: there is none."""
+        """The largest timestamp of a record; -1 if there is none."""
         return self._largest[0]
 
     def flush(self, *, indexes: bool) -> None:
-        """Have it survive a crash of the machine."""
+        """Flush the file, so that it survives a crash of the machine."""
         self._pool.files.fsync(self._file.descriptor)
         if indexes:
             self.index.flush()
@@ -178,9 +178,9 @@ class Segment:
     # --- reading
 
     def walk(self, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-        """Where each batch begins from `position` on, and its header; what lies behind `end` may not be there.
+        """Yield the position and header of each batch from `position` to `end`; the last one may be incomplete.
 
-        Raises `ProtocolError` where there is no batch.
+        Raises `ProtocolError` where the bytes are no batch.
         """
         files, chunk, begin = self._pool.files, b"", position
         while position < end:
@@ -193,7 +193,7 @@ class Segment:
             position += header.size
 
     def find(self, offset: int) -> tuple[int, BatchHeader | None]:
-        """Where the batch begins that holds `offset`, or the next one behind it; None: there is none."""
+        """Return the position and header of the batch with `offset`, or of the next one; None: there is none."""
         if offset >= self.next_offset:
             return self.size, None
         for position, header in self.walk(self.index.position(offset), self.size):
@@ -202,7 +202,7 @@ class Segment:
         return self.size, None
 
     def position_of_end(self, end: int) -> int:
-        """Where the first batch begins whose base offset is `end` or behind."""
+        """Return the position of the first batch whose base offset is `end` or greater."""
         if end >= self.next_offset:
             return self.size
         for position, header in self.walk(self.index.position(end), self.size):
@@ -211,23 +211,23 @@ class Segment:
         return self.size
 
     def read(self, position: int, size: int) -> bytes:
-        """Some of its bytes."""
+        """Return bytes of the file."""
         return self._pool.files.pread(self._file.descriptor, size, position)
 
     def lease(self) -> tuple[int, Lease]:
-        """A descriptor, and what keeps it open."""
+        """Return a descriptor, and the lease that keeps it open."""
         opened = self._file
         return opened.descriptor, Lease(self, opened)
 
-    # --- taking away
+    # --- removing
 
     def truncate(self, offset: int) -> None:
-        """Take away batches with records at `offset` or after."""
+        """Remove the batches with records at `offset` or after it."""
         position, _ = self.find(offset)
         if position >= self.size:
             return
         if self.leases:
-            # A span of it is being sent: that goes on with the file as it was, and this segment has a copy.
+            # A span is being sent: it goes on with the old file, and this segment uses a copy.
             self._copy(position)
         else:
             self._pool.files.truncate(self._file.descriptor, position)
@@ -254,12 +254,12 @@ class Segment:
         files.sync_folder(self.folder)
 
     def close(self) -> None:
-        """Let go of its files; it may be read again."""
+        """Close the segment's files; a read opens them again."""
         for suffix in SUFFIXES:
             self._pool.forget(segment_path(self.folder, self.base_offset, suffix))
 
     def delete(self) -> None:
-        """Remove its files. Spans that are being sent are not hurt."""
+        """Remove the segment's files. Spans that are being sent stay readable."""
         self.close()
         for suffix in SUFFIXES:
             path = segment_path(self.folder, self.base_offset, suffix)
@@ -268,20 +268,20 @@ class Segment:
 
 
 def rebuild(pool: FilePool, folder: str, base_offset: int, index_interval: int) -> Segment:
-    """A segment whose indexes may be missing or broken."""
+    """Return a segment whose indexes were missing or broken, after `recover`."""
     segment = Segment(pool, folder, base_offset)
     segment.recover(index_interval)
     return segment
 
 
 def base_offsets(names: Sequence[str]) -> list[int]:
-    """The segments that are in a folder."""
+    """Return the base offsets of a folder's segments, sorted."""
     found = [name.removesuffix(".log") for name in names if name.endswith(".log")]
     return sorted(int(name) for name in found if len(name) == 20 and name.isdigit())
 
 
 def remove(pool: FilePool, folder: str) -> None:
-    """Remove the folder of a log and all that is in it, which nobody finds any more when it begins."""
+    """Remove a log's folder. It is renamed first, so that a crash does not leave half a log."""
     files, gone = pool.files, folder if folder.endswith("-delete") else f"{folder}-delete"
     if gone != folder:
         files.rename(folder, gone)

@@ -1,7 +1,7 @@
-"""A cluster whose records, topics, offsets and transactions are on disk: `Storage(state, path)`.
+"""The storage of a cluster whose records, topics, offsets and transactions are on disk: `Storage(state, path)`.
 
-It gives partitions their logs, writes down what changes, and brings all back at the next start. `stored_parts.py` has
-what parts of the broker keep.
+It creates the partitions' logs, saves changes, and restores everything at the next start. `stored_parts.py` saves and
+restores other parts of the broker.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _NEVER = (1 << 63) - 1
 
 
 class Storage:
-    """Opens a folder for a new state, or brings back what is in it.
+    """Opens a folder for a new state, or restores the state in it.
 
     Raises:
-        FolderError: the folder is another's, or in use; it is left as it is.
+        FolderError: the folder is not a broker's, or is in use; it is unchanged.
         DamagedError: the journal is damaged.
     """
 
     def __init__(self, state: ClusterState, path: Path) -> None:
         self._state = state
-        # Ids have to be others than those of the state that had the folder before.
+        # Random ids must differ from those of the state that used the folder before.
         state.random.seed(os.urandom(32))
         self.folder = DataFolder(path, state.make_cluster_id())
         self.pool = FilePool(self.folder.files)
-        self.recovered_bytes = 0  # that were cut off after a crash
+        self.recovered_bytes = 0  # cut off after a crash
         self._logs: dict[Partition, tuple[FileLog, dict[str, int]]] = {}
         self._flushes: set[Partition] = set()
         self._starts: dict[tuple[str, int], int] = {}
@@ -92,7 +92,7 @@ class Storage:
         )
 
     def _remove_strays(self) -> None:
-        """What was being deleted goes; a log of no topic that is known is put aside, as Kafka does."""
+        """Delete folders whose deletion was interrupted; rename logs of unknown topics to `-stray`, as Kafka does."""
         files, path = self.folder.files, str(self.folder.path)
         known = {
             f"{name}-{index}" for name, value in self.journal.of("topic") for index in range(len(value["partitions"]))
@@ -110,7 +110,7 @@ class Storage:
         for (name, index), start in ((tuple(key), value) for key, value in self.journal.of("log-start")):
             self._starts[name, index] = start
         for name, value in self.journal.of("topic"):
-            # Brokers that are there no more have no replicas.
+            # Brokers that no longer exist have no replicas.
             placed = [[n for n in its[0] if n in state.nodes] or [min(state.nodes)] for its in value["partitions"]]
             topic = state.topics.create(
                 name,
@@ -127,7 +127,7 @@ class Storage:
     def _load_partition(self, partition: Partition, leader_epoch: int) -> None:
         log = self._file_log(partition)
         self.recovered_bytes += log.cut_off
-        # As with a broker of Kafka's that restarts, there is an election.
+        # There is an election, as when a Kafka broker restarts.
         partition.leader_epoch = max([leader_epoch, *(epoch for epoch, _ in log.epochs)]) + 1
         partition.epochs = [*(log.epochs or [(0, log.start_offset)]), (partition.leader_epoch, log.end_offset)]
         if log.end_offset > log.start_offset:
@@ -181,7 +181,7 @@ class Storage:
                     self.journal.write("log-start", [name, partition.index], None)
         self.journal.write("topic", name, None if topic is None else _dump_topic(topic))
 
-    # --- all
+    # --- whole state
 
     def _entries(self) -> Iterator[tuple[str, Key, Any]]:
         yield "cluster", "id", self._state.cluster_id
@@ -193,14 +193,14 @@ class Storage:
         yield from dump_parts(self._state)
 
     def close(self) -> None:
-        """Have all on disk, so that the next start is quick."""
+        """Flush and close everything, so that the next start need not check logs."""
         for log, _ in self._logs.values():
             log.close()
         self.journal.close()
         self.folder.close(clean=True)
 
     def abandon(self) -> None:
-        """Let go of the folder as a crash does; the next start checks it."""
+        """Release the folder as a crash does; the next start checks the logs."""
         self.journal.close()
         self.folder.close(clean=False)
 

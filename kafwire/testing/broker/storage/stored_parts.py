@@ -1,6 +1,6 @@
-"""What parts of a broker keep, as the journal's values, and back: offsets, share groups, transactions, users, options.
+"""Parts of a broker as values of the journal, and back: offsets, share groups, transactions, users, options.
 
-The parts say what changes with `state.journal.write`. The forms of their values are here, and nowhere else.
+The parts save changes with `state.journal.write`. This module alone knows the forms of their values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Entry = tuple[str, Key, Any]
 
 
 def dump_parts(state: ClusterState) -> Iterator[Entry]:
-    """All that there is."""
+    """Yield the entries of all parts."""
     offsets: OffsetStore = state.part(OffsetStore)
     transactions: Transactions = state.part(Transactions)
     yield from offsets.dump()
@@ -58,7 +58,7 @@ def dump_parts(state: ClusterState) -> Iterator[Entry]:
 
 
 def load_parts(state: ClusterState, journal: Journal) -> None:
-    """Bring all back, before anything is asked."""
+    """Restore all parts, before the first request."""
     configs: ConfigStore = state.part(ConfigStore)
     for name, value in journal.of("config"):
         configs.restore(name, value)
@@ -91,12 +91,12 @@ def load_parts(state: ClusterState, journal: Journal) -> None:
 
 
 def load_scram(value: list[Any]) -> ScramCredential:
-    """See `ScramCredential.dump`."""
+    """Return the credential of a value. See `ScramCredential.dump`."""
     salt, stored_key, server_key = (base64.b64decode(each) for each in value[:3])
     return ScramCredential(salt, stored_key, server_key, value[3])
 
 
 def load_acl(key: list[Any]) -> Acl:
-    """See `Acl.as_key`."""
+    """Return the ACL of a key. See `Acl.as_key`."""
     principal, name, host, operation, resource_type, pattern, permission = key
     return Acl(principal, operation, resource_type, name, pattern=pattern, permission=permission, host=host)

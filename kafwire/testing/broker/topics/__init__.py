@@ -1,1 +1,1 @@
-"""Topics, their options, and where their partitions lie."""
+"""Topics, their options, and the placement of their partitions."""

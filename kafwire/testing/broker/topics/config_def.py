@@ -1,4 +1,4 @@
-"""What an option of brokers or topics is: its type, its default, which values it takes. See Kafka's `ConfigDef`."""
+"""The definition of an option of brokers or topics: type, default, allowed values. See Kafka's `ConfigDef`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class ConfigDef:
     """One option.
 
     Args:
-        broker_name: the broker's option that a topic's falls back to.
+        broker_name: the broker's option that holds where a topic's is not set.
         least, most: bounds of a number.
-        choices: all values that it takes; of a list, all elements.
-        is_dynamic: whether a broker's option can be altered while the broker runs.
-        is_listed: whether Kafka names the broker's option where it describes a topic's that nobody has set. It does not
-            where it finds the default by another option, such as `log.retention.hours`.
-        special: a value below `least` that is taken too.
-        has_default: whether Kafka describes a default; without one the value is null until it is set.
+        choices: all allowed values; for a list, all allowed elements.
+        is_dynamic: a broker's option can be altered while the broker runs.
+        is_listed: Kafka names the broker's option where it describes a topic's that is not set. It does not
+            if another option, such as `log.retention.hours`, gives the default.
+        special: a value below `least` that is allowed too.
+        has_default: Kafka describes a default; without one the value is null until it is set.
         kafka_default: Kafka's own default, where this broker is started with another value.
-        is_internal: whether Kafka describes it only where it is set.
+        is_internal: Kafka describes the option only where it is set.
     """
 
     name: str
@@ -44,11 +44,11 @@ class ConfigDef:
 
     @property
     def is_sensitive(self) -> bool:
-        """Whether its value is never shown."""
+        """True if the value is never shown."""
         return self.kind in (PASSWORD, UNKNOWN)
 
     def problem(self, value: str | None) -> str | None:
-        """What is wrong with a value, in words; None: nothing."""
+        """Return the fault of a value, in words; None if the value is valid."""
         if value is None:
             return f"Null value not supported for topic configs: {self.name}"
         value = value.strip()
@@ -89,7 +89,7 @@ class ConfigDef:
         return number if -limit <= number < limit else None
 
     def normalized(self, value: str) -> str:
-        """The value as Kafka shows it."""
+        """Return the value as Kafka shows it."""
         value = value.strip()
         if self.kind == BOOLEAN:
             return value.lower()
@@ -101,20 +101,20 @@ class ConfigDef:
 
 
 def elements(value: str) -> list[str]:
-    """The elements of a list, as Kafka splits it."""
+    """Return the elements of a list, split as Kafka does."""
     return [each.strip() for each in value.split(",")] if value.strip() else []
 
 
 def by_name(*configs: ConfigDef) -> Mapping[str, ConfigDef]:
-    """Options by their names."""
+    """Return options by their names."""
     return {config.name: config for config in configs}
 
 
 def from_table(table: str, doc: str = "") -> Iterator[ConfigDef]:
-    """Options of a table, a row each: name, type, flags, default, description.
+    """Yield the options of a table, a row each: name, type, flags, default, description.
 
-    The flags have commas between them: `fixed` or `dynamic`; `internal`; the bounds `least..most`, where one of them
-    may be missing. A default of `""` is empty, and `-` or none at all says that Kafka has no default.
+    Commas separate the flags: `fixed` or `dynamic`; `internal`; the bounds `least..most`, where one of them
+    may be missing. A default of `""` is empty; `-`, or a missing default, means that Kafka has none.
 
     Args:
         table: the rows.

@@ -1,7 +1,7 @@
-"""The options that are set while a cluster runs: which hold, where they come from, and who may change them.
+"""The options that are set while a cluster runs: their values and sources, and the checks of changes.
 
-A broker's option is set for all brokers or for one (KIP-226); what is set for one is in effect in the whole cluster,
-which has one state. Groups have no options here.
+A broker's option is set for all brokers or for one (KIP-226). An option of one broker holds in the whole cluster,
+because all brokers share one state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ResourceType(IntEnum):
-    """Whose options they are."""
+    """The kind of resource that options belong to."""
 
     TOPIC = 2
     BROKER = 4
@@ -33,7 +33,7 @@ class ResourceType(IntEnum):
 
 
 class Source(IntEnum):
-    """Where a value comes from."""
+    """The source of a value."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -44,7 +44,7 @@ class Source(IntEnum):
 
 
 class Operation(IntEnum):
-    """What is done to an option."""
+    """A change of an option."""
 
     SET = 0
     DELETE = 1
@@ -53,7 +53,7 @@ class Operation(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """A place where a value could come from; the first of them counts."""
+    """A place that may set a value; the first one in a list counts."""
 
     name: str
     value: str
@@ -61,7 +61,7 @@ class Synonym(NamedTuple):
 
 
 class Refusal(Exception):
-    """Options that are not changed, and why."""
+    """A change of options that was refused, with the error code and the reason."""
 
     def __init__(self, code: ErrorCode, message: str | None) -> None:
         super().__init__(message)
@@ -69,25 +69,25 @@ class Refusal(Exception):
         self.message = message
 
 
-_SHARING = ("log.retention.ms",)  # described with the coarser options that hold in its place
+_SHARING = ("log.retention.ms",)  # described together with the coarser options that may hold instead
 
-# An operation on the option of a name.
+# An option's name, an operation, and its value.
 Change = tuple[str, Operation, str | None]
 
 
 class ConfigStore:
-    """All that is set: `state.part(ConfigStore)`. `state.configs` is what holds for brokers."""
+    """All options that are set: `state.part(ConfigStore)`. `state.configs` has the brokers' values."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self.static: dict[str, str] = dict(state.configs)  # what the brokers have been started with
+        self.static: dict[str, str] = dict(state.configs)  # the options with which the brokers were started
         self.of_all: dict[str, str] = {}
         self.of_one: dict[int, dict[str, str]] = {}
 
-    # --- what holds
+    # --- values
 
     def of_topic(self, configs: Mapping[str, str], name: str) -> tuple[str, list[Synonym]]:
-        """A topic's value of an option, and where it comes from; `configs` are the topic's own."""
+        """Return a topic's value of an option, and its sources; `configs` are the topic's own options."""
         known = TOPIC_CONFIGS[name]
         found = self.of_broker(known.broker_name) if known.broker_name else []
         value = self._state.config(known.broker_name) if known.broker_name else known.default
@@ -97,7 +97,7 @@ class ConfigStore:
         return known.normalized(value), found
 
     def effective(self, configs: Mapping[str, str]) -> dict[str, str]:
-        """All options that a topic with these of its own has."""
+        """Return all options of a topic whose own options are `configs`."""
         return {
             name: configs[name]
             if name in configs
@@ -108,7 +108,7 @@ class ConfigStore:
         }
 
     def of_broker(self, name: str, node: int | None = None) -> list[Synonym]:
-        """Where a broker's option may come from, the first of which counts. None: any broker's."""
+        """Return the sources of a broker's option; the first one counts. None: any broker."""
         nodes = self.of_one if node is None else [node]
         places = [(self.of_one.get(each, {}), Source.DYNAMIC_BROKER) for each in nodes]
         places += [(self.of_all, Source.DYNAMIC_DEFAULT_BROKER), (self.static, Source.STATIC_BROKER)]
@@ -126,10 +126,10 @@ class ConfigStore:
     # --- changes
 
     def alter_topic(self, name: str, changes: list[Change], *, validate_only: bool, replace: bool = False) -> None:
-        """Change options of a topic. `replace`: all others go.
+        """Change options of a topic. `replace`: remove all other options.
 
         Raises:
-            Refusal: nothing is changed.
+            Refusal: the change is not allowed; nothing was changed.
         """
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
@@ -149,15 +149,15 @@ class ConfigStore:
         topic.configs = configs
         self._state.topics.on_change(topic.name)
         for partition in topic.partitions:
-            partition.notify(-1)  # what some wait for may be another thing now
+            partition.notify(-1)  # waiting requests may have another condition now
 
     def alter_broker(
         self, name: str, changes: list[Change], *, asked: int, validate_only: bool, replace: bool = False
     ) -> None:
-        """Change options of the broker that was asked; of all, where `name` is empty.
+        """Change options of broker `asked`, which got the request; of all brokers if `name` is empty.
 
         Raises:
-            Refusal: nothing is changed.
+            Refusal: the change is not allowed; nothing was changed.
         """
         if name and self._node(name, "Node id") != asked:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {asked}, but received {name}")
@@ -178,7 +178,7 @@ class ConfigStore:
         self.restore(name, new)
 
     def restore(self, name: str, configs: dict[str, str]) -> None:
-        """Have options of one broker, or of all where `name` is empty, in the place of those that were set before."""
+        """Replace the options that were set for one broker, or for all brokers if `name` is empty."""
         if name:
             self.of_one[int(name)] = configs
         else:
@@ -195,7 +195,7 @@ class ConfigStore:
             raise Refusal(ErrorCode.INVALID_REQUEST, f"{what} must be an integer, but it is: {name}") from None
 
     def check_broker(self, name: str, asked: int) -> None:
-        """Raise a `Refusal` where options are not those of the broker that is asked for them."""
+        """Raise a `Refusal` if `name` is not the broker `asked`, which got the request."""
         if self._node(name, "Broker id") != asked:
             raise Refusal(
                 ErrorCode.INVALID_REQUEST,
@@ -203,10 +203,10 @@ class ConfigStore:
             )
 
     def alter_group(self, name: str, changes: list[Change], *, validate_only: bool, replace: bool = False) -> None:
-        """Change options of a group, which need not be there.
+        """Change options of a group, which need not exist.
 
         Raises:
-            Refusal: nothing is changed.
+            Refusal: the change is not allowed; nothing was changed.
         """
         if not name:
             raise Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
@@ -219,7 +219,7 @@ class ConfigStore:
             self._state.group_configs[name] = new
 
     def of_group(self, group: str, name: str) -> list[Synonym]:
-        """Where a group's option may come from, the first of which counts."""
+        """Return the sources of a group's option; the first one counts."""
         own = self._state.group_configs.get(group, {})
         places = [Synonym(name, own[name], Source.GROUP)] if name in own else []
         known = GROUP_CONFIGS[name]
@@ -237,7 +237,7 @@ def _normalized(name: str, value: str) -> str:
 def changed(
     old: Mapping[str, str], changes: list[Change], known: Mapping[str, ConfigDef], values: Mapping[str, str]
 ) -> dict[str, str]:
-    """Options after changes. `values`: those that hold, which elements are added to and taken from."""
+    """Return options after changes. `values`: the values that hold, to which APPEND and SUBTRACT apply."""
     new = dict(old)
     for name, operation, value in changes:
         if operation == Operation.DELETE:

@@ -1,4 +1,4 @@
-"""Why topics that streams groups need were not created: kept for a while, in which no broker tries again."""
+"""Errors of topics that streams groups need and that were not created. No broker retries while an error is kept."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
 
 
 class CreationErrors:
-    """Those of all topics. `state`: the cluster's, for the time."""
+    """The errors of all topics. `state`: the cluster's state, for its time."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self._errors: dict[str, tuple[str, float]] = {}  # texts, and until when each is kept
+        self._errors: dict[str, tuple[str, float]] = {}  # texts, and the time until which each is kept
 
     def keep(self, topic: str, text: str, ttl_ms: int) -> None:
-        """A topic was refused."""
+        """Keep the error of a topic for `ttl_ms`."""
         self._errors[topic] = text, self._state.now_ms + ttl_ms
 
     def of(self, topics: Iterable[str]) -> dict[str, str]:
-        """The errors of topics that were refused lately."""
+        """Return the errors of those topics that are still kept."""
         found = {topic: self._errors.get(topic, ("", 0.0)) for topic in topics}
         return {topic: text for topic, (text, until_ms) in found.items() if self._state.now_ms < until_ms}

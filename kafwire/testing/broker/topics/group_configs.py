@@ -1,4 +1,4 @@
-"""Options of single groups, by Kafka's names. What is not set for a group is the brokers' option of that name."""
+"""Options of single groups, with Kafka's names. If a group's option is not set, the brokers' option holds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TABLE = """
 consumer.assignment.interval.ms int dynamic,0.. 1000 time between two assignments
 consumer.assignor.offload.enable boolean dynamic,internal true whether assignors run on threads of their own
 consumer.heartbeat.interval.ms int dynamic,1.. 5000 time between a member's heartbeats
-consumer.session.timeout.ms int dynamic,1.. 45000 how long a member is waited for
+consumer.session.timeout.ms int dynamic,1.. 45000 how long a member may send no heartbeat
 errors.deadletterqueue.copy.record.enable boolean dynamic false whether dead letters have the record
 errors.deadletterqueue.topic.name string dynamic "" the topic of dead letters
 share.assignment.interval.ms int dynamic,0.. 1000 time between two assignments
@@ -29,9 +29,9 @@ share.auto.offset.reset string dynamic latest where a share group begins: earlie
 share.delivery.count.limit int dynamic,2..10 5 how often a record is delivered
 share.heartbeat.interval.ms int dynamic,1.. 5000 time between a member's heartbeats
 share.partition.max.record.locks int dynamic,100..10000 2000 records in flight
-share.record.lock.duration.ms int dynamic,1000..3600000 30000 how long a member has a record
-share.renew.acknowledge.enable boolean dynamic true whether members may ask for more time
-share.session.timeout.ms int dynamic,1.. 45000 how long a member is waited for
+share.record.lock.duration.ms int dynamic,1000..3600000 30000 how long a record stays acquired by a member
+share.renew.acknowledge.enable boolean dynamic true whether members may extend the acquisition of records
+share.session.timeout.ms int dynamic,1.. 45000 how long a member may send no heartbeat
 streams.acceptable.recovery.lag long dynamic,internal,0.. 10000 how far a warm task's state may be behind
 streams.assignment.interval.ms int dynamic,0.. 1000 time between two assignments
 streams.assignor.offload.enable boolean dynamic,internal true whether assignors run on threads of their own
@@ -57,13 +57,13 @@ GROUP_CONFIGS = by_name(
 
 
 def broker_option(name: str) -> str | None:
-    """The brokers' option that holds where a group's is not set; None: brokers have none."""
+    """Return the brokers' option that holds if a group's is not set; None if brokers have none."""
     found = GROUP_CONFIGS[name].broker_name or f"group.{name}"
     return found if found in BROKER_CONFIGS else None
 
 
 def group_problem(configs: Mapping[str, str], broker: Callable[[str], int]) -> str | None:
-    """What is wrong with a group's options, in Kafka's words; None: nothing. `broker`: a broker's option."""
+    """Return the fault of a group's options, in Kafka's words; None: no fault. `broker`: returns a broker's option."""
     tags = elements(configs.get(TAGS, ""))
     for name, value in configs.items():
         known = GROUP_CONFIGS.get(name)
@@ -91,7 +91,7 @@ def group_problem(configs: Mapping[str, str], broker: Callable[[str], int]) -> s
 
 
 def _range_problem(name: str, value: int, broker: Callable[[str], int]) -> str | None:
-    """Why a number is outside of the brokers' bounds, which need not have both ends."""
+    """Return the reason if a number is outside the brokers' bounds, of which one may be missing; otherwise None."""
     scope, _, rest = name.partition(".")
     ends = (f"group.{scope}.{end}.{rest.removeprefix('num.')}" for end in ("min", "max"))
     least, most = (broker(end) if end in BROKER_CONFIGS else None for end in ends)
@@ -112,7 +112,7 @@ def _not_a_strategy(value: str) -> str:
 
 
 def is_strategy(text: str) -> bool:
-    """Whether it is a value of `share.auto.offset.reset`."""
+    """True if the text is a value of `share.auto.offset.reset`."""
     if text.startswith(BY_DURATION):
         try:
             duration_ms(text.removeprefix(BY_DURATION))
@@ -123,10 +123,10 @@ def is_strategy(text: str) -> bool:
 
 
 def duration_ms(text: str) -> int:
-    """The milliseconds of a duration such as `P1DT2H30M`, as ISO 8601 writes it.
+    """Return the milliseconds of a duration such as `P1DT2H30M`, as ISO 8601 writes it.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is no duration.
     """
     found = _DURATION.fullmatch(text)
     if found is None or not any(found.groups()):

@@ -1,4 +1,4 @@
-"""Where replicas may be, with Kafka's words, and whether enough of them are in sync."""
+"""Checks of the placement of replicas, with Kafka's words, and of the number of in-sync replicas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Problem = tuple[ErrorCode, str]
 
 
 def assignment_problem(state: ClusterState, replicas: Sequence[int], factor: int | None = None) -> Problem | None:
-    """What is wrong with one partition's replicas, of which there are to be `factor`; None: nothing."""
+    """Return the fault of a partition's list of replicas, of which there must be `factor`; None: no fault."""
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if not replicas:
         return code, "The manual partition assignment includes an empty replica list."
@@ -35,7 +35,7 @@ def assignment_problem(state: ClusterState, replicas: Sequence[int], factor: int
 
 
 def fenced_problem(state: ClusterState, replicas: Sequence[int], partition: int) -> Problem | None:
-    """What is wrong where none of a new partition's replicas is up; None: one is."""
+    """Return an error if none of a new partition's replicas is up; otherwise None."""
     if any(state.nodes[node].is_up for node in replicas):
         return None
     return ErrorCode.INVALID_REPLICA_ASSIGNMENT, (
@@ -45,7 +45,7 @@ def fenced_problem(state: ClusterState, replicas: Sequence[int], partition: int)
 
 
 def factor_problem(state: ClusterState, factor: int) -> Problem | None:
-    """Why there cannot be so many replicas; None: there can."""
+    """Return an error if the cluster cannot have this replication factor; otherwise None."""
     code, where = ErrorCode.INVALID_REPLICATION_FACTOR, f"Unable to replicate the partition {factor} time(s): "
     if not any(node.is_up for node in state.nodes.values()):
         return code, where + "All brokers are currently fenced."
@@ -58,6 +58,6 @@ def factor_problem(state: ClusterState, factor: int) -> Problem | None:
 
 
 def has_enough_replicas(state: ClusterState, partition: Partition) -> bool:
-    """Whether as many replicas are in sync as acks=all asks for: `min.insync.replicas`, or all if there are fewer."""
+    """True if enough replicas for acks=all are in sync: `min.insync.replicas`, or all if there are fewer."""
     least = int(state.topic_config(partition.topic, "min.insync.replicas"))
     return len(partition.isr) >= min(least, len(partition.replicas))

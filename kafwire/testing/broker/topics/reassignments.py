@@ -1,4 +1,4 @@
-"""Replicas that move to other brokers (KIP-455): who is added and removed, until all that are added are in sync."""
+"""Reassignments of replicas to other brokers (KIP-455): each ends when all added replicas are in sync."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Reassignment:
-    """A move that is under way."""
+    """An ongoing reassignment of a partition."""
 
     target: list[int]
-    before: list[int]  # replicas to go back to
+    before: list[int]  # replicas to which a cancellation returns
     adding: list[int]
     removing: list[int]
 
 
 class Reassignments:
-    """All moves of a cluster: `state.part(Reassignments)`."""
+    """All ongoing reassignments of a cluster: `state.part(Reassignments)`."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.ongoing: dict[Partition, Reassignment] = {}
 
     def begin(self, partition: Partition, target: Sequence[int]) -> None:
-        """Have a partition's replicas be on other brokers. What is checked has been checked."""
+        """Start to move a partition's replicas to the brokers `target`. The caller has checked the request."""
         self._forget(partition)
         before = list(partition.replicas)
         if list(target) == before:
@@ -48,11 +48,11 @@ class Reassignments:
             partition.replica_ends.setdefault(node, partition.log.start_offset)
         self.ongoing[partition] = move
         partition.watchers.add(self._on_change)
-        # A replica is made, and follows, after the answer.
+        # The new replica starts to follow after the response.
         self._state.after(0, lambda: self._follow(partition, move))
 
     def cancel(self, partition: Partition) -> bool:
-        """Go back. Returns whether there was a move."""
+        """Undo an ongoing reassignment. Returns False if there was none."""
         move = self._forget(partition)
         if move is None:
             return False
@@ -87,7 +87,7 @@ class Reassignments:
             self._keep(partition, move.target)
 
     def _keep(self, partition: Partition, replicas: Sequence[int]) -> None:
-        """These replicas are left; one of them leads."""
+        """Make these the partition's only replicas; one of them leads."""
         partition.replicas = list(replicas)
         in_sync = [node for node in partition.isr if node in replicas]
         partition.isr = in_sync or partition.isr

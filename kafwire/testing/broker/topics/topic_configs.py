@@ -1,7 +1,7 @@
 """The options of topics: all of Kafka 4.4's, with its defaults and bounds.
 
-Options of throttled replication, tiered storage, indexes, preallocation and dead letters, and
-`max.decompressed.message.bytes`, are kept and described, and have no effect.
+These options are kept and described but have no effect: those of throttled replication, tiered storage, indexes,
+preallocation and dead letters, and `max.decompressed.message.bytes`.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ TOPIC_CONFIGS = by_name(
         "message.timestamp.type",
         STRING,
         "CreateTime",
-        "whose time records have",
+        "the source of records' timestamps",
         "log.message.timestamp.type",
         choices=("CreateTime", "LogAppendTime"),
     ),
@@ -207,7 +207,7 @@ _THROTTLED = re.compile(r"\d+:\d+")
 
 
 def topic_problem(configs: Mapping[str, str], effective: Mapping[str, str]) -> str | None:
-    """What Kafka finds wrong with a topic's options, in words; None: nothing. `effective`: those of brokers, too."""
+    """Return the fault that Kafka finds in a topic's options; None: no fault. `effective`: with the brokers' values."""
     for name in configs:
         if name not in TOPIC_CONFIGS:
             return f"Unknown topic config name: {name}"

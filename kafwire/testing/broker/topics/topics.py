@@ -1,4 +1,4 @@
-"""The topics of a cluster: made, deleted, made anew, grown; and where their replicas are placed."""
+"""The topics of a cluster, and the placement of their replicas."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]*")
 
 
 def name_problem(name: str) -> str | None:
-    """Why a topic may not have this name, in words; None: it may."""
+    """Return the reason why a topic may not have this name; None if it may."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -32,7 +32,7 @@ def name_problem(name: str) -> str | None:
 
 @dataclass(slots=True, eq=False)
 class Topic:
-    """A topic. `configs` are those that were set; what holds otherwise is in `configs.py`."""
+    """A topic. `configs` are the options that were set for it; `configs.py` has the defaults."""
 
     name: str
     topic_id: uuid.UUID
@@ -42,16 +42,16 @@ class Topic:
 
 
 class Topics:
-    """By name and by id. `make_log` gives each partition its log, by topic and index."""
+    """All topics, by name and by id. `make_log` returns the log of a partition, by topic and index."""
 
     def __init__(self, nodes: Callable[[], Sequence[int]], make_id: Callable[[], uuid.UUID]) -> None:
         self.by_name: dict[str, Topic] = {}
         self.by_id: dict[uuid.UUID, Topic] = {}
         self.make_log: Callable[[Topic, int], PartitionLog] = lambda topic, index: MemoryLog()  # noqa: ARG005
-        self.on_change: Callable[[str], object] = lambda name: None  # noqa: ARG005 - has a topic written down
+        self.on_change: Callable[[str], object] = lambda name: None  # noqa: ARG005 - saves a topic
         self.make_id = make_id
-        self.deletion_watchers: list[Callable[[Topic], object]] = []  # told of each topic that is deleted
-        self.watchers: list[Callable[[Partition], object]] = []  # told of each partition that is made
+        self.deletion_watchers: list[Callable[[Topic], object]] = []  # called with each deleted topic
+        self.watchers: list[Callable[[Partition], object]] = []  # called with each new partition
         self._nodes = nodes
         self._placed = 0
 
@@ -62,16 +62,16 @@ class Topics:
         return len(self.by_name)
 
     def find(self, name: str | None, topic_id: uuid.UUID = NO_TOPIC_ID) -> Topic | None:
-        """A topic by its name, or where that is empty by its id."""
+        """Return a topic by its name, or by its id if the name is empty."""
         return self.by_name.get(name) if name else self.by_id.get(topic_id)
 
     def partition(self, name: str, index: int) -> Partition | None:
-        """A partition; None: there is no such one."""
+        """Return a partition; None if it does not exist."""
         topic = self.by_name.get(name)
         return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
 
     def colliding(self, name: str) -> str | None:
-        """A topic whose name is the same where a period is as good as an underscore, as in names of metrics."""
+        """Return a topic whose name collides in metrics, where a period becomes an underscore."""
         alike = name.replace(".", "_")
         return next((each for each in self.by_name if each.replace(".", "_") == alike), None) if "_" in alike else None
 
@@ -85,7 +85,9 @@ class Topics:
         configs: dict[str, str] | None = None,
         topic_id: uuid.UUID | None = None,
     ) -> Topic:
-        """Make a topic; its leaders take turns. What is asked for has been checked. `assignments`: who has them."""
+        """Create a topic; its leaders are placed in turn. The caller has checked the request. `assignments`: the
+        replicas.
+        """
         is_internal = name in INTERNAL_TOPICS
         topic = Topic(name, topic_id or self.make_id(), configs=dict(configs or {}), is_internal=is_internal)
         self.by_name[name] = self.by_id[topic.topic_id] = topic
@@ -95,7 +97,7 @@ class Topics:
     def add_partitions(
         self, topic: Topic, count: int, replicas: int = 1, *, assignments: Sequence[Sequence[int]] | None = None
     ) -> None:
-        """`count` more partitions."""
+        """Add `count` partitions."""
         nodes = self._nodes()
         for number in range(count):
             if assignments is not None:
@@ -111,7 +113,7 @@ class Topics:
         self.on_change(topic.name)
 
     def delete(self, topic: Topic) -> None:
-        """A topic is there no more; those who wait for its records are told."""
+        """Delete a topic, and wake the requests that wait for its records."""
         del self.by_name[topic.name]
         del self.by_id[topic.topic_id]
         self.on_change(topic.name)

@@ -1,8 +1,8 @@
-"""Options of brokers that Kafka 4.4.0 lists and this broker does not heed: kept, described, and without effect.
+"""Options of brokers that Kafka 4.4.0 lists and this broker only keeps and describes: they have no effect.
 
-The table is what a broker of Kafka 4.4.0 says in DescribeConfigs: name, type, whether it may be altered while the
-broker runs, and the default, where there is one. All defaults are Kafka's own, such as `log.dir`'s: this broker opens
-no folder for it.
+The table is the DescribeConfigs response of a broker of Kafka 4.4.0: name, type, whether the option may be altered
+while the broker runs, and the default if there is one. All defaults are Kafka's, such as that of `log.dir`: this broker
+opens no folder for it.
 """
 
 from __future__ import annotations

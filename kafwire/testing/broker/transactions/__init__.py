@@ -1,1 +1,1 @@
-"""Transactions: their coordinator, and their states."""
+"""Transactions: the coordinator and the states of transactional ids."""

@@ -1,7 +1,7 @@
-"""Kafka's transaction coordinator for one transactional id: who may do what, and which identity comes next.
+"""Kafka's transaction coordinator for one transactional id: checks of requests, and the producer's next identity.
 
-Both versions of the protocol (version 2 is KIP-890's): a request says which one it is of. What is decided is carried
-out by `transactions.py`, which writes the markers and then says `complete`. No time, logs or other ids here.
+It follows both versions of the protocol (version 2 is KIP-890's); each request names its version. `transactions.py`
+carries out the decisions: it writes the markers, then calls `complete`. There is no time, log or other id here.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kafwire.producer.sequencer import Identity
 Place = tuple[str, int]  # a topic's name and a partition's number
 
 NOBODY = Identity(-1, -1)
-LAST_EPOCH = 32_766  # that a producer has; the one above is for the marker of its last transaction
+LAST_EPOCH = 32_766  # the last one of a producer; the epoch above it is for the marker of its last transaction
 
 
 class State(Enum):
-    """Of a transaction, by Kafka's names."""
+    """The states of a transaction, with Kafka's names."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -32,29 +32,30 @@ class State(Enum):
 
 @dataclass(slots=True)
 class Coordinator:
-    """What it keeps of one transactional id; `before_4`: as Kafka 3.9 does."""
+    """The state of one transactional id; `before_4`: behave as Kafka 3.9."""
 
     before_4: bool = False
     producer_id: int = -1
     epoch: int = -1
-    last_epoch: int = -1  # the one before, if a request of it may be a repeated one
-    previous_id: int = -1  # the producer id before, whose epochs were used up
-    next_id: int = -1  # the producer id after the markers, where epochs are used up (version 2)
+    last_epoch: int = -1  # the epoch before, if a request with it may be a repetition
+    previous_id: int = -1  # the producer id before, whose epochs are used up
+    next_id: int = -1  # the producer id after the markers, if the epochs are used up (version 2)
     state: State = State.EMPTY
-    partitions: set[Place] = field(default_factory=set)  # while it prepares: those without their marker
+    # In the state PrepareCommit or PrepareAbort: those without a marker yet.
+    partitions: set[Place] = field(default_factory=set)
 
     @property
     def preparing(self) -> bool:
-        """Whether it is decided, and its markers are being written."""
+        """True if commit or abort is decided and the markers are not all written."""
         return self.state in (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer id has no further epoch."""
+        """True if the producer id has no further epoch."""
         return self.epoch >= LAST_EPOCH
 
     def initialize(self, current: Identity, *, new_id: Callable[[], int]) -> tuple[int, Identity]:
-        """InitProducerId: an error code, and the identity. `current`: in whose name, or `NOBODY`."""
+        """Handle InitProducerId: returns an error code and the identity. `current`: the request's, or `NOBODY`."""
         if self.producer_id < 0:
             self.producer_id, self.epoch = new_id(), 0
             return 0, Identity(self.producer_id, self.epoch)
@@ -64,7 +65,7 @@ class Coordinator:
         if not is_its and not (current.producer_id == self.previous_id and current.epoch >= LAST_EPOCH):
             return ErrorCode.PRODUCER_FENCED, NOBODY
         if self.state is State.ONGOING:
-            # It is fenced with an epoch that nobody is told, so that whoever asks again gets the one after.
+            # The abort uses an epoch that no producer gets, so a repeated request gets the one after it.
             self.fence(new_id)
             return ErrorCode.CONCURRENT_TRANSACTIONS, NOBODY
         if self.is_exhausted:
@@ -72,7 +73,7 @@ class Coordinator:
         if current.epoch >= 0 and current.epoch != self.epoch:
             if current.epoch != self.last_epoch:
                 return ErrorCode.PRODUCER_FENCED, NOBODY
-            self.state = State.EMPTY  # asked again, since the answer was lost (KIP-360)
+            self.state = State.EMPTY  # a repetition, because the response was lost (KIP-360)
             return 0, Identity(self.producer_id, self.epoch)
         self.last_epoch = current.epoch
         self.epoch += 1
@@ -88,7 +89,7 @@ class Coordinator:
         return 0, Identity(self.producer_id, self.epoch)
 
     def fence(self, new_id: Callable[[], int]) -> None:
-        """Abort what is open, in the name of nobody: a producer came anew, or the transaction took too long."""
+        """Abort the open transaction on the broker's side: a producer started again, or the transaction timed out."""
         if self.state is State.ONGOING:
             self._prepare(State.PREPARE_ABORT, second=not self.before_4, new_id=new_id)
             if self.before_4:
@@ -96,7 +97,7 @@ class Coordinator:
                 self.epoch += 1
 
     def refuses(self, who: Identity) -> int:
-        """The error code for a request of this producer about an open transaction."""
+        """Return the error code of a producer's request about an open transaction."""
         if self.preparing and not self.before_4:
             return ErrorCode.CONCURRENT_TRANSACTIONS
         return self._refuses(who)
@@ -109,11 +110,13 @@ class Coordinator:
         return ErrorCode.CONCURRENT_TRANSACTIONS if self.preparing else 0
 
     def verify(self, who: Identity, place: Place) -> int:
-        """The error code for who writes to a partition that should be in its transaction. Who it is counts first."""
+        """Return the error code of a write to a partition, which must be in the transaction. The identity is checked
+        first.
+        """
         return self._refuses(who) or (0 if place in self.partitions else ErrorCode.TRANSACTION_ABORTABLE)
 
     def add(self, who: Identity, places: set[Place]) -> int:
-        """AddPartitionsToTxn, AddOffsetsToTxn, and what brokers add by themselves with version 2."""
+        """Handle AddPartitionsToTxn and AddOffsetsToTxn, and the partitions that brokers add in version 2."""
         code = self.refuses(who)
         if not code:
             self.state = State.ONGOING
@@ -121,11 +124,11 @@ class Coordinator:
         return code
 
     def end(self, who: Identity, *, commit: bool, version: int, new_id: Callable[[], int]) -> tuple[int, Identity]:
-        """EndTxn: an error code, and with version 2 the next identity."""
+        """Handle EndTxn: returns an error code, and with version 2 the next identity."""
         second = version >= 2
         if second and self.preparing:
             return ErrorCode.CONCURRENT_TRANSACTIONS, NOBODY
-        # The end has raised the epoch. Who asks for it again is known until something new has begun.
+        # EndTxn has raised the epoch. A repetition with the old epoch is accepted until a new transaction begins.
         is_complete = self.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
         before = Identity(self.producer_id, self.epoch - 1) if self.epoch else Identity(self.previous_id, LAST_EPOCH)
         repeated = second and is_complete and who == before
@@ -157,7 +160,7 @@ class Coordinator:
         return 0, Identity(self.producer_id, self.epoch) if self.next_id < 0 else Identity(self.next_id, 0)
 
     def complete(self) -> None:
-        """All markers are written, with `producer_id` and `epoch`."""
+        """Note that all markers are written, with `producer_id` and `epoch`."""
         assert self.preparing, self.state
         self.state = State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
         self.partitions.clear()

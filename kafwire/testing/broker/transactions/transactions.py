@@ -1,7 +1,7 @@
-"""All transactional ids of a cluster, and what leaders check of their producers' batches. See KIP-98, KIP-360, KIP-890.
+"""All transactional ids of a cluster, and leaders' checks of transactional batches. See KIP-98, KIP-360, KIP-890.
 
-`transaction_coordinator.py` decides; here its decisions are carried out: markers go to the logs, and offsets to their
-groups, some time after a decision.
+`transaction_coordinator.py` decides; this module carries out the decisions: some time later it writes markers to logs
+and moves offsets to their groups.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
     from kafwire.testing.broker.state import ClusterState
 
 BY_LEADER = 12  # the version of Produce from which leaders add partitions to transactions themselves
-VERIFIED = 11  # and in which a partition that is not in one is TRANSACTION_ABORTABLE
+VERIFIED = 11  # the version from which a partition outside the transaction is TRANSACTION_ABORTABLE
 _BLOCK = 1000  # producer ids
 _SURVIVES = ("producer_id", "epoch", "last_epoch", "previous_id", "next_id")
-RETRY_MS = 20.0  # how much later a marker is tried again that could not be written, or is not replicated
+RETRY_MS = 20.0  # time until the retry of a marker that was not written or is not replicated
 
 
 @dataclass(slots=True)
 class Transaction:
-    """A transactional id: its coordinator's state, and times by the monotonic clock."""
+    """A transactional id: its coordinator's state, and times of the monotonic clock."""
 
     coordinator: Coordinator
     timeout_ms: int = 0
-    begun_ms: float | None = None  # its last transaction; None: there was none since InitProducerId
+    begun_ms: float | None = None  # the start of the last transaction; None: there was none since InitProducerId
     used_ms: float = 0.0
-    # The markers that were written and are not known to be replicated: the leader epoch, and the offset.
+    # Markers that were written and may not be replicated yet: the leader epoch and the offset.
     markers: dict[Place, tuple[int, int]] = field(default_factory=dict)
 
     def dump(self) -> dict[str, Any]:
-        """What survives of it, of JSON's types."""
+        """Return the state that survives a restart, of JSON's types."""
         its = self.coordinator
         numbers = {name: getattr(its, name) for name in _SURVIVES}
         places = sorted([*place] for place in its.partitions)
@@ -52,7 +52,7 @@ class Transaction:
 
     @classmethod
     def load(cls, value: dict[str, Any], *, before_4: bool) -> Transaction:
-        """See `dump`."""
+        """Return the transaction of a dump. See `dump`."""
         its = Coordinator(before_4, **{name: value[name] for name in _SURVIVES})
         its.state = State(value["state"])
         its.partitions = {(topic, partition) for topic, partition in value["partitions"]}
@@ -62,32 +62,32 @@ class Transaction:
 class Transactions:
     """All transactional ids.
 
-    `marker_delay_ms`: between a decision and its markers.
+    `marker_delay_ms`: time between a decision and its markers.
     """
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.by_id: dict[str, Transaction] = {}
         self.marker_delay_ms = 1.0
-        self.loading: set[str] = set()  # ids whose coordinator has just taken over
+        self.loading: set[str] = set()  # ids whose coordinator is loading
         self._producer_ids = itertools.count(1000)
-        self._reserved = 0  # the first producer id that may not be given before this is written down
+        self._reserved = 0  # the first producer id that must be saved before it may be used
         self._looks = False
         self._offsets: OffsetStore = state.part(OffsetStore)
         expiry: Expiry = state.part(Expiry)
         self._watch = expiry.add("transaction.remove.expired.transaction.cleanup.interval.ms", self._expire_ids)
 
     def new_producer_id(self) -> int:
-        """A producer id that nobody has."""
+        """Return an unused producer id."""
         found = next(self._producer_ids)
         if found >= self._reserved:
-            # As with Kafka, a block at a time: those that nobody was given are lost when the broker ends.
+            # As Kafka, reserve a block at a time; ids left unused are lost when the broker stops.
             self._reserved = found + _BLOCK
             self._state.journal.write("producer-ids", "next", self._reserved)
         return found
 
     def refuses(self, request: Request, transactional_id: str) -> int:
-        """The error code of a broker that does not coordinate an id, or not yet."""
+        """Return the error code if this broker does not coordinate the id, or is still loading it; otherwise 0."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST
         if self._state.coordinator(transactional_id) != request.node:
@@ -95,7 +95,7 @@ class Transactions:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if transactional_id in self.loading else 0
 
     def unavailable(self, transactional_id: str) -> int:
-        """The error code that a leader gets when it asks an id's coordinator, which is not there, or not yet."""
+        """Return the error code that a leader gets if the id's coordinator is down or still loading; otherwise 0."""
         node = self._state.nodes.get(self._state.coordinator(transactional_id))
         if node is None or not node.is_up:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -104,7 +104,7 @@ class Transactions:
     # --- requests
 
     def initialize(self, transactional_id: str, current: Identity, timeout_ms: int) -> tuple[int, Identity]:
-        """InitProducerId: an error code, and the identity."""
+        """Handle InitProducerId: returns an error code and the identity."""
         its = self.by_id.get(transactional_id)
         if its is None:
             its = self.by_id[transactional_id] = Transaction(Coordinator(self._state.before_4))
@@ -117,7 +117,7 @@ class Transactions:
         return code, identity
 
     def add(self, transactional_id: str, who: Identity, places: set[Place]) -> int:
-        """Add partitions to a transaction, which begins if none is open. Returns an error code."""
+        """Add partitions to a transaction, and begin one if none is open. Returns an error code."""
         its = self.by_id.get(transactional_id)
         if its is None:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
@@ -132,19 +132,19 @@ class Transactions:
         return code
 
     def verify(self, transactional_id: str, who: Identity, place: Place) -> int:
-        """The error code for who writes to a partition that should be in its transaction."""
+        """Return the error code of a write to a partition, which must be in the transaction."""
         its = self.by_id.get(transactional_id)
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING if its is None else its.coordinator.verify(who, place)
 
     def end(self, transactional_id: str, who: Identity, *, commit: bool, version: int) -> tuple[int, Identity]:
-        """EndTxn: an error code, and the next identity."""
+        """Handle EndTxn: returns an error code and the next identity."""
         its = self.by_id.get(transactional_id)
         if its is None:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING, NOBODY
         was_open = its.coordinator.state is State.ONGOING
         code, identity = its.coordinator.end(who, commit=commit, version=version, new_id=self.new_producer_id)
         if its.coordinator.preparing and not was_open and not code:
-            its.begun_ms = self._state.now_ms  # it had nothing, and ends as it begins
+            its.begun_ms = self._state.now_ms  # an empty transaction begins and ends at once
         self._decide(transactional_id, its)
         return code, identity
 
@@ -163,21 +163,21 @@ class Transactions:
             self._look_for_timeouts()
 
     def expire_transactions(self) -> None:
-        """Abort those that have been open for too long."""
+        """Abort transactions that have been open for too long."""
         for transactional_id, its in self.by_id.items():
             begun_ms = its.begun_ms
             if begun_ms is not None and self._state.now_ms > begun_ms + its.timeout_ms:
                 self.expire_transaction(transactional_id)
 
     def expire_transaction(self, transactional_id: str) -> None:
-        """A transaction has been open for too long: abort it."""
+        """Abort a transaction that has been open for too long."""
         its = self.by_id[transactional_id]
         if its.coordinator.state is State.ONGOING and not self.unavailable(transactional_id):
             its.coordinator.fence(self.new_producer_id)
             self._decide(transactional_id, its)
 
     def _expire_ids(self) -> bool:
-        """Forget ids that were not used for long. Returns whether there are any left."""
+        """Remove expired ids. Returns True if any are left."""
         before_ms = self._state.now_ms - self._state.config_int("transactional.id.expiration.ms")
         for transactional_id, its in list(self.by_id.items()):
             is_over = its.coordinator.state is not State.ONGOING and not its.coordinator.preparing
@@ -195,7 +195,7 @@ class Transactions:
             self._state.after(self.marker_delay_ms, lambda: self._write_markers(transactional_id))
 
     def _write_markers(self, transactional_id: str) -> None:
-        """Write those that are owed; a partition is owed one until its replicas in sync have it."""
+        """Write the missing markers; a marker is missing until the partition's in-sync replicas have it."""
         its = self.by_id.get(transactional_id)
         if its is None or not its.coordinator.preparing:
             return
@@ -220,12 +220,12 @@ class Transactions:
             return True
         partition = self._state.topics.partition(*place)
         if partition is None:
-            return True  # deleted meanwhile: no marker is owed to what is not there
+            return True  # deleted meanwhile: it needs no marker
         if partition.leader < 0 or partition.error:
             return False
         epoch, offset = its.markers.get(place, (-1, -1))
         if epoch != partition.leader_epoch:
-            # Whether the one that the leader before has written is still there is not known: it is written again.
+            # The new leader may not have the old leader's marker: write it again.
             if not has_enough_replicas(self._state, partition):
                 return False
             offset = partition.write_marker(
@@ -234,24 +234,24 @@ class Transactions:
             its.markers[place] = partition.leader_epoch, offset
         return partition.high_watermark > offset
 
-    # --- what survives, see `stored_parts.py`
+    # --- the journal, see `stored_parts.py`
 
     def _note(self, transactional_id: str, its: Transaction) -> None:
         self._state.journal.write("transaction", transactional_id, its.dump())
 
     def dump(self) -> Iterator[tuple[str, str, Any]]:
-        """All that there is, as the journal has it."""
+        """Yield the journal's entries of all ids."""
         if self._reserved:
             yield "producer-ids", "next", self._reserved
         for transactional_id, its in self.by_id.items():
             yield "transaction", transactional_id, its.dump()
 
     def restore_ids(self, following: int) -> None:
-        """Producer ids begin with this one."""
+        """Start producer ids at `following`."""
         self._producer_ids, self._reserved = itertools.count(following), following
 
     def restore(self, transactional_id: str, value: dict[str, Any]) -> None:
-        """Bring a transactional id back; markers that are owed will be written."""
+        """Restore a transactional id; its missing markers will be written."""
         its = self.by_id[transactional_id] = Transaction.load(value, before_4=self._state.before_4)
         its.used_ms = self._state.now_ms
         if its.coordinator.state is State.ONGOING:
@@ -264,7 +264,7 @@ class Transactions:
     # --- batches
 
     def refuses_batch(self, request: Request, partition: Partition, header: BatchHeader) -> int:
-        """The error code for a batch that is not in an open transaction of its producer (KIP-890)."""
+        """Return the error code of a batch that is outside its producer's open transaction (KIP-890)."""
         if not header.is_transactional:
             return 0
         transactional_id = request.message.transactional_id
@@ -273,16 +273,17 @@ class Transactions:
         who = Identity(header.producer_id, header.producer_epoch)
         known, _ = partition.producers.remembered(header.producer_id)
         if partition.producers.is_open(header.producer_id) and known == header.producer_epoch:
-            return 0  # the leader knows of it
+            return 0  # the leader has verified the transaction
         if header.producer_epoch < known:
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        # It lets none begin with a number that lies after one that it has refused, and in version 2 with 0 only.
+        # A transaction may not begin with a sequence number above a refused one; in version 2 a new epoch begins with
+        # 0.
         from_zero = request.version >= BY_LEADER and known != header.producer_epoch
         partition.producers.verify(header, from_zero=from_zero)
         return self._ask_coordinator(request.version, transactional_id, who, (partition.topic.name, partition.index))
 
     def _ask_coordinator(self, version: int, transactional_id: str, who: Identity, place: Place) -> int:
-        """What a leader makes of a coordinator's answer: older clients would not try again after some of its errors."""
+        """Return the leader's error code for a coordinator's: older clients do not retry after some of its errors."""
         if self.unavailable(transactional_id):
             return ErrorCode.NOT_ENOUGH_REPLICAS
         if version >= BY_LEADER:

@@ -1,1 +1,1 @@
-"""What clients send, judged as it leaves them, by rules of Kafka's protocol that brokers do not, or cannot, enforce."""
+"""Checks of clients' requests as they are sent, by rules of the protocol that brokers do not, or cannot, enforce."""

@@ -1,13 +1,13 @@
 """Rules about the batches of idempotent producers.
 
-- their numbers go on without a gap, in each partition
-- no more than five are between the oldest that was not acknowledged and the newest, as brokers remember five (KIP-98)
-- none overtakes one that waits to be sent again, or one whose fate was not asked for
-- the number of one that may be in the log is given to no other
-- until the first of a producer id is acknowledged it is alone, as a broker takes any number of a producer that it does
-  not know
-- where a later epoch is known than the producer's, it goes on with another id (KIP-360)
-- where nothing is wrong, one that was refused goes again when its backoff is over (KIP-580)
+- sequence numbers go on without a gap in each partition
+- at most five batches lie between the oldest unacknowledged and the newest, as brokers remember five (KIP-98)
+- no batch overtakes one that waits for a retry, or one whose outcome the client has not looked up
+- a sequence number of a batch that may be in the log is given to no other batch
+- until the first batch of a producer id is acknowledged it is in flight alone, as a broker accepts any number of a
+  producer that it does not know
+- after a later epoch than the producer's is known, the producer goes on with another id (KIP-360)
+- where no fault lasts, the producer retries a refused batch when its backoff is over (KIP-580)
 """
 
 from __future__ import annotations
@@ -20,48 +20,48 @@ from kafwire.testing.broker.log.batch_header import BatchHeader
 from kafwire.testing.simulation.conduct.sent import BACKOFF_S, LATE_S, LONGEST_BACKOFF_S, SPREAD, Notes, Place, Sent
 
 REMEMBERED = 5  # batches of a producer and partition, by each broker
-# The answers after which a batch is in the log.
+# The error codes after which a batch is in the log.
 _TAKEN = {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}
-# Those after which who looks into the log may find it.
+# Error codes after which a search of the log may find the batch.
 _LOOKED_FOR = {
-    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,  # for a broker that may have lost what it had
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,  # it may have led when it stored the batch, and waited for the others
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,  # from a broker that may have lost the batches before
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,  # the broker may have led when it stored the batch and waited for followers
 }
-# Those after which it may be there, whoever looks.
+# Error codes after which the log may have the batch, whether or not the client searches.
 _UNKNOWN = {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 
 
 @dataclass(slots=True)
 class _Batch:
-    """One that was sent and not acknowledged. `maybe_stored`: one of its requests has an outcome that nobody knows."""
+    """A batch that was sent and not acknowledged. `maybe_stored`: the outcome of one of its requests is unknown."""
 
-    ordinal: int  # how many batches there were before it
+    ordinal: int  # the number of batches before this one
     crc: int
-    sent_s: float  # when it was sent first
+    sent_s: float  # time of the first request
     in_flight: bool = True
     maybe_stored: bool = False
-    is_looked_for: bool = False  # where the answer is not all that there is to know, see `_LOOKED_FOR`
-    back: int = -1  # when its last request came back, in the order of all
-    refusals: int = 0  # in a row, by too few replicas
-    refused_s: float = -1.0  # when it was last; -1: its last outcome is another one
+    is_looked_for: bool = False  # the error code leaves the outcome open, see `_LOOKED_FOR`
+    back: int = -1  # the end of its last request, as a number in the order of all events
+    refusals: int = 0  # NOT_ENOUGH_REPLICAS in a row
+    refused_s: float = -1.0  # time of the last of these; -1: the last outcome was another one
 
     def may_be_over(self, searched: int, given_up_s: float) -> bool:
-        """Whether the client may have an outcome without an answer: by looking into the log, or by giving it up."""
+        """True if the client may have an outcome without a response: it searched the log, or gave the batch up."""
         may_be_found = (self.maybe_stored or self.is_looked_for) and searched > self.back
         return not self.in_flight and (may_be_found or self.sent_s <= given_up_s)
 
 
 @dataclass(slots=True)
 class Flow:
-    """The batches of a producer's epoch to a partition; `open` are those without outcome, by their first numbers."""
+    """The batches of a producer's epoch to a partition; `open` has those without outcome, by their first numbers."""
 
     producer_id: int
     epoch: int
     place: Place
-    # None before the first: a topic that was made anew is written to with the numbers of before.
+    # None before the first batch: after a topic is recreated, its producer goes on with the old numbers.
     next: int | None = None
     sent: int = 0  # batches
-    is_known: bool = False  # to the broker: a batch was acknowledged
+    is_known: bool = False  # the broker knows the producer: it acknowledged a batch
     open: dict[int, _Batch] = field(default_factory=dict)
 
 
@@ -71,12 +71,13 @@ class Batches:
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
         self._flows: dict[tuple[int, int, Place], Flow] = {}
-        self._searched: dict[Hashable, int] = {}  # by client: when it was last told of a log, in the order of all
+        # By client: its last search of a log, as a number in the order of all events.
+        self._searched: dict[Hashable, int] = {}
         self._owners: dict[int, Hashable] = {}  # the clients of producers without transactions
-        self._old_epochs: dict[tuple[int, Place], int] = {}  # by producer id, those for which a later one is known
+        self._old_epochs: dict[tuple[int, Place], int] = {}  # by producer id: the epochs below a known later epoch
 
     def produces(self, sent: Sent, place: Place, header: BatchHeader) -> None:
-        """A batch is sent, for the first time or again."""
+        """Judge a batch that is sent, for the first time or again."""
         key = header.producer_id, header.producer_epoch, place
         flow = self._flows.get(key)
         if flow is None:
@@ -93,7 +94,7 @@ class Batches:
         sent.batches[place] = flow, header.base_sequence
 
     def produced(self, sent: Sent, place: Place, error_code: int) -> None:
-        """A batch was answered."""
+        """Note the outcome of a batch."""
         flow, first = sent.batches.pop(place, (None, 0))
         if flow is None or first not in flow.open:
             return
@@ -114,7 +115,7 @@ class Batches:
             self._old_epochs[key] = max(flow.epoch, self._old_epochs.get(key, -1))
 
     def lost(self, sent: Sent) -> None:
-        """There was no answer for its batches, or for those of them that are left."""
+        """Note that the request ended without a response for the batches that are left."""
         for flow, first in sent.batches.values():
             its = flow.open.get(first)
             if its is not None:
@@ -122,24 +123,24 @@ class Batches:
                 its.back, its.refused_s = self._notes.number(), -1.0
 
     def searched(self, client: Hashable) -> None:
-        """A client was told what a leader knows of producers, or what a log has."""
+        """Note that a client received the state of producers from a leader, or the contents of a log."""
         self._searched[client] = self._notes.number()
 
     def in_flight_of(self, producer_id: int) -> Iterator[Place]:
-        """The partitions that batches of a producer are on their way to."""
+        """Yield the partitions to which batches of a producer are in flight."""
         for (number, _, place), flow in self._flows.items():
             if number == producer_id and any(batch.in_flight for batch in flow.open.values()):
                 yield place
 
     def waiting_of(self, client: Hashable) -> Iterator[Place]:
-        """The partitions that a client without transactions has to send batches to again."""
+        """Yield the partitions for which a client without transactions has batches to retry."""
         for (producer_id, _, place), flow in self._flows.items():
             is_its = self._owners.get(producer_id) == client
             if is_its and any(not batch.in_flight for batch in flow.open.values()):
                 yield place
 
     def _late(self, flow: Flow, first: int) -> str:
-        """What is wrong with when a batch goes again that was refused, as too few replicas were in sync."""
+        """Return the fault if a batch goes too late after a refusal by too few in-sync replicas; "" if it does not."""
         its = flow.open.get(first)
         if its is None or its.refused_s < 0 or self._notes.calm_since() >= its.refused_s:
             return ""
@@ -150,7 +151,7 @@ class Batches:
         return f"batch {first} goes again {waited_s:.3f} s after it was refused, where {backoff_s:g} s at most are due"
 
     def _is_left_behind(self, flow: Flow) -> bool:
-        """Whether batches wait elsewhere: moved from a deleted topic to the one made anew, they keep their backoff."""
+        """True if batches wait elsewhere: moved from a deleted topic to its successor, they keep their backoff."""
         others = (
             other for other in self._flows.values() if other.producer_id == flow.producer_id and other is not flow
         )
@@ -158,7 +159,7 @@ class Batches:
 
 
 def _send(flow: Flow, header: BatchHeader, searched: int, notes: Notes) -> str:
-    """A batch is sent, for the first time or again. Returns what is wrong with that, if anything."""
+    """Note a batch that is sent, for the first time or again. Return the broken rule, or ""."""
     first = header.base_sequence
     known = flow.open.get(first)
     given_up_s = notes.clock() - notes.delivery_s
@@ -169,17 +170,17 @@ def _send(flow: Flow, header: BatchHeader, searched: int, notes: Notes) -> str:
     if known is not None and known.in_flight:
         problem = f"batch {first} is in flight already"
     elif known is not None and known.crc != header.crc and known.maybe_stored:
-        problem = f"the number {first} is given to another batch, and the one that had it may be in the log"
+        problem = f"sequence number {first} is given to another batch, but its first batch may be in the log"
     elif known is None and flow.next not in (None, first):
         problem = f"batch {first} is sent where {flow.next} is due"
     elif any(not batch.in_flight for batch in earlier):
-        problem = f"batch {first} overtakes one that waits to be sent again"
+        problem = f"batch {first} overtakes a batch that waits for a retry"
     elif earlier and not flow.is_known:
         problem = f"batch {first} is sent before the first one was acknowledged"
     elif earlier and flow.sent - earlier[0].ordinal >= REMEMBERED and known is None:
-        problem = f"batch {first} is sent when an answer to the fifth before it, or to an earlier one, is not there yet"
+        problem = f"batch {first} is sent before the response to the fifth batch before it, or to an earlier one"
     if known is None or known.crc != header.crc:
-        # Those behind it get other numbers, if this is another batch.
+        # If this is another batch, the batches behind it get other numbers.
         flow.open = {number: batch for number, batch in flow.open.items() if number < first or batch.in_flight}
         flow.next = first + header.count
         flow.sent = flow.sent if known is None else known.ordinal

@@ -1,7 +1,7 @@
-"""Judges every request when a client gives it to a connection, and every answer when it comes back.
+"""A judge of every request that a client gives to a connection, and of every response.
 
-It knows nothing of kafwire's own code. A rule holds whatever is wrong with brokers and network; those about when
-something is sent hold where nothing is.
+The judge knows nothing of kafwire's own code. Most rules hold during any fault of brokers and network. Rules about the
+time of a request hold only while no fault lasts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafwire.testing.simulation.conduct.sent import Notes, Sent, parts
 from kafwire.testing.simulation.conduct.transactions import REQUESTS, Transactions, producer_of
 
 _HEAD = struct.Struct(">hhi")
-_READ = {"Produce", "Fetch", *COORDINATED}  # what is said in them matters
+_READ = {"Produce", "Fetch", *COORDINATED}  # APIs whose requests are decoded
 _SEARCHES = {"DescribeProducers", "Fetch"}
 _LOOKUPS = {"Metadata", "FindCoordinator"}
 
@@ -31,8 +31,8 @@ class Conduct:
 
     Args:
         clock: the time in seconds.
-        calm_since: since when nothing is wrong with brokers and network.
-        delivery_s: how long after it was sent, at the least, a producer gives a batch up (`delivery_timeout_ms`).
+        calm_since: the time since which brokers and network have no fault.
+        delivery_s: the least age at which a producer gives a batch up (`delivery_timeout_ms`).
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class Conduct:
 
     @property
     def violations(self) -> list[str]:
-        """What was wrong, in words."""
+        """The broken rules, in words."""
         return self._notes.violations
 
     def sent(self, connection: Hashable, client: Hashable, node: int, frame: bytes) -> None:
-        """A client has given a request, without its size, to a connection."""
+        """Judge a request, without its size, that a client gives to a connection."""
         key, version, correlation_id = _HEAD.unpack_from(frame)
         its = self._kinds[key]
         kind = its.request_class
@@ -89,7 +89,7 @@ class Conduct:
                     self._transactions.produces(sent, place, header)
 
     def answered(self, connection: Hashable, correlation_id: int, answer: Any) -> None:
-        """An answer has come to the client."""
+        """Note a response that arrived at the client."""
         sent = self._sent.get(connection, {}).pop(correlation_id, None)
         if sent is None:
             return
@@ -114,7 +114,7 @@ class Conduct:
             self._batches.searched(sent.client)
 
     def closed(self, connection: Hashable) -> None:
-        """A connection has ended, for the client."""
+        """Note that a connection ended on the client's side."""
         for sent in self._sent.pop(connection, {}).values():
             self._batches.lost(sent)
             if sent.name in REQUESTS:

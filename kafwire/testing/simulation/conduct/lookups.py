@@ -1,8 +1,8 @@
-"""Rules about who is asked, and who is asked who that should be.
+"""Rules about the choice of a broker, and about lookups of leaders and coordinators.
 
-- a broker that has said again and again that it does not lead a partition, or coordinate a group or transaction, is not
-  asked on before the client has asked who does
-- where nothing is wrong, metadata that were news are asked for again as soon as news may be (KIP-580)
+- after a broker has repeatedly denied that it leads a partition, or coordinates a group or transaction, the client
+  looks up the right broker before it asks this one again
+- where no fault lasts, a client that got new metadata requests metadata again as soon as they may change (KIP-580)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from kafwire.errors import ErrorCode
 from kafwire.testing.simulation.conduct.sent import BACKOFF_S, LATE_S, SPREAD, Notes, Place, Sent, codes
 
-IN_VAIN = 5  # requests for the same to a broker that is the wrong one
+IN_VAIN = 5  # requests for the same partition or id to the wrong broker
 COORDINATED = {
     *("OffsetCommit", "OffsetFetch", "TxnOffsetCommit", "AddOffsetsToTxn", "AddPartitionsToTxn", "EndTxn"),
     *("InitProducerId", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup"),
@@ -23,35 +23,36 @@ NOBODY = -1
 
 
 class Lookups:
-    """What all clients were told of leaders and coordinators.
+    """The leaders and coordinators that each client knows from responses.
 
-    `waiting_of`: the partitions that a client has something to send to again.
+    `waiting_of`: the partitions for which a client has batches to retry.
     """
 
     def __init__(self, notes: Notes, waiting_of: Callable[[Hashable], Iterable[Place]]) -> None:
         self._notes = notes
         self._waiting_of = waiting_of
-        # By client, broker, and what it was asked for: how often it has said that it is the wrong one.
+        # By client, broker, and partition or id: how often the broker denied that it is the right one.
         self._refusals: Counter[tuple[Hashable, int, Hashable]] = Counter()
-        self._looked_up: dict[tuple[Hashable, str], int] = {}  # when a client was told who does, in the order of all
-        self._asking: Counter[Hashable] = Counter()  # by client: requests for metadata on their way
-        # By client: the newest epoch of a partition that it was told, and its leader.
+        # The last response to a lookup, as a number in the order of all events.
+        self._looked_up: dict[tuple[Hashable, str], int] = {}
+        self._asking: Counter[Hashable] = Counter()  # by client: Metadata requests in flight
+        # By client and partition: the newest known leader epoch, and its leader.
         self._told: dict[tuple[Hashable, Place], tuple[int, int]] = {}
-        self._news_s: dict[Hashable, float] = {}  # by client: when its last metadata came, if they were news
-        self._wants_s: dict[Hashable, float] = {}  # by client: when it has to ask for metadata again
+        self._news_s: dict[Hashable, float] = {}  # by client: the time of the last metadata with changes
+        self._wants_s: dict[Hashable, float] = {}  # by client: the time at which it must request metadata again
 
-    # --- who is asked
+    # --- the choice of a broker
 
     def asks(self, sent: Sent, what: Hashable) -> None:
-        """A few times a broker may be asked in vain, while the client waits to ask who it should be."""
+        """Judge a request to a broker: a few in vain are fine, while the client waits for a lookup."""
         if self._refusals[sent.client, sent.node, what] >= IN_VAIN:
             self._notes.wrong(
                 sent,
-                f"it has refused {IN_VAIN} times as the wrong coordinator of {what}, and the client looked up no other",
+                f"it has refused {IN_VAIN} times as the wrong broker for {what}, and the client looked up no other",
             )
 
     def led(self, sent: Sent, place: Place, data: Any) -> None:
-        """An answer says of a partition whether the broker leads it, and perhaps who does (KIP-951)."""
+        """Note from a response whether the broker leads the partition, and the leader that it names (KIP-951)."""
         if data.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
             return
         self._refuse(sent, "Metadata", place)
@@ -68,20 +69,20 @@ class Lookups:
             self._wants_s.setdefault(sent.client, due_s)
 
     def coordinated(self, sent: Sent, answer: Any) -> None:
-        """Whether a broker has said that it does not coordinate what it was asked for."""
+        """Note if a broker denies that it coordinates the groups or transactions of a request."""
         if ErrorCode.NOT_COORDINATOR in codes(answer):
             for who in coordinated_by(sent):
                 self._refuse(sent, "FindCoordinator", who)
 
     def _refuse(self, sent: Sent, lookup: str, what: Hashable) -> None:
-        """A broker has said that it is the wrong one; who was told another one since may have asked before."""
+        """Note that a broker is the wrong one, unless the client looked up the right one after it sent this request."""
         if sent.number > self._looked_up.get((sent.client, lookup), -1):
             self._refusals[sent.client, sent.node, what] += 1
 
-    # --- who is asked who that is
+    # --- lookups
 
     def looks_up(self, sent: Sent) -> None:
-        """Metadata are asked for."""
+        """Judge a Metadata request."""
         client = sent.client
         self._asking[client] += 1
         due_s = self._wants_s.pop(client, None)
@@ -89,10 +90,10 @@ class Lookups:
             return
         late_s = self._notes.clock() - due_s
         if late_s > LATE_S:
-            self._notes.wrong(sent, f"it was to be asked {late_s:.3f} s ago, after news in which no leader was found")
+            self._notes.wrong(sent, f"it was due {late_s:.3f} s ago, after new metadata without a leader")
 
     def told(self, sent: Sent, answer: Any) -> None:
-        """A client was told who leads, or who coordinates."""
+        """Note the leaders, or the coordinator, of a response to a lookup."""
         self._looked_up[sent.client, sent.name] = self._notes.number()
         kind = str
         if sent.name == "Metadata":
@@ -103,14 +104,14 @@ class Lookups:
             del self._refusals[key]
 
     def lost(self, sent: Sent) -> None:
-        """A request for metadata is not on its way any more."""
+        """Note that a Metadata request is no longer in flight."""
         self._asking[sent.client] -= 1
 
     def _learns(self, client: Hashable, answer: Any) -> None:
         news = False
         for topic in answer.topics:
             for part in topic.partitions:
-                # What it was told by the topic's name it knows by its id, and the other way round.
+                # A client that knows a partition by the topic's name knows it by the topic's id too, and vice versa.
                 places = [(name, part.partition_index) for name in (topic.name, topic.topic_id)]
                 told = [self._is_news(client, place, part.leader_epoch, part.leader_id) for place in places]
                 news |= all(told)
@@ -128,7 +129,7 @@ class Lookups:
 
 
 def coordinated_by(sent: Sent) -> list[str]:
-    """The groups or transactional ids of a request, whose coordinator it is for."""
+    """Return the groups or transactional ids in a request that goes to their coordinator."""
     if sent.name not in COORDINATED:
         return []
     if sent.name == "OffsetFetch" and sent.message.groups:
@@ -137,5 +138,6 @@ def coordinated_by(sent: Sent) -> list[str]:
         return [f"transactions of {sent.message.v3_and_below_transactional_id}"]
     if sent.name in ("EndTxn", "InitProducerId", "AddOffsetsToTxn"):
         identity = sent.message.transactional_id
-        return [] if identity is None else [f"transactions of {identity}"]  # without one any broker does
+        # Without a transactional id, any broker serves the request.
+        return [] if identity is None else [f"transactions of {identity}"]
     return [f"group {sent.message.group_id}"]

@@ -1,4 +1,4 @@
-"""A request that was judged when a client sent it, and what the rules have in common: time, order, violations."""
+"""A request that a client sent, and the parts that all rules share: time, order, violations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 MOST = 20  # violations that are kept
 BACKOFF_S, LONGEST_BACKOFF_S, SPREAD = 0.1, 1.0, 1.2  # `retry_backoff_ms`, `retry_backoff_max_ms`, and KIP-580's jitter
-LATE_S = 0.05  # what a client may take beside its backoff, where an answer takes 2 ms
+LATE_S = 0.05  # time that a client may take besides its backoff; a response takes 2 ms
 
 Place = tuple[Hashable, int]  # a topic, by its name or id, and a partition
 
 
 @dataclass(slots=True)
 class Sent:
-    """A request on its way. `number`: its place in the order of all. `batches`: of Produce, by partition."""
+    """A request in flight. `number`: its place in the order of all events. `batches`: of Produce, by partition."""
 
     number: int
     name: str
@@ -31,10 +31,10 @@ class Sent:
 
 
 class Notes:
-    """What all rules share.
+    """The parts that all rules share.
 
-    `clock`: the time in seconds. `calm_since`: since when nothing is wrong with brokers and network. `delivery_s`: when
-    a batch that was sent so long ago is given up. `violations`: in words.
+    `clock`: the time in seconds. `calm_since`: the time since which brokers and network have no fault. `delivery_s`:
+    the age at which a producer gives a batch up. `violations`: in words.
     """
 
     def __init__(self, clock: Callable[[], float], calm_since: Callable[[], float], delivery_s: float) -> None:
@@ -45,17 +45,17 @@ class Notes:
         self._numbers = itertools.count()
 
     def number(self) -> int:
-        """The next place in the order of all that happens."""
+        """Return the next number in the order of all events."""
         return next(self._numbers)
 
     def wrong(self, sent: Sent, problem: str) -> None:
-        """A rule was broken."""
+        """Note a broken rule."""
         if len(self.violations) < MOST:
             self.violations.append(f"{sent.name} to broker {sent.node}: {problem}")
 
 
 def parts(topics: Any, partitions: str, number: str) -> Iterator[tuple[Place, Any]]:
-    """The partitions of a message."""
+    """Yield the partitions of a message."""
     for topic in topics:
         name = getattr(topic, "name", "") or getattr(topic, "topic", "") or topic.topic_id
         for data in getattr(topic, partitions):
@@ -63,7 +63,7 @@ def parts(topics: Any, partitions: str, number: str) -> Iterator[tuple[Place, An
 
 
 def codes(answer: Any) -> set[int]:
-    """All error codes of a message."""
+    """Return all error codes of a message."""
     found: set[int] = set()
     waiting = [answer]
     while waiting:

@@ -1,8 +1,8 @@
 """Rules about transactions.
 
-- before version 2 a partition is added before it is written to (KIP-98)
-- none ends while batches of it are in flight, which could be stored behind its end
-- the one after a request without an answer has another epoch, so that what comes late is refused
+- before version 2 a partition is added before the producer writes to it (KIP-98)
+- no transaction ends while batches of it are in flight, which a broker could store after its end
+- after a request without a response, the next transaction has another epoch, so that the broker refuses late requests
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Transactions:
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
         self._added: dict[int, set[Place]] = {}  # to the transaction, by producer id
-        self._unanswered: dict[int, int] = {}  # by producer id, the epoch of a request without an answer
-        self._ended: dict[int, int] = {}  # by producer id, the epoch of such a transaction that has ended
+        self._unanswered: dict[int, int] = {}  # by producer id, the epoch of a request without a response
+        self._ended: dict[int, int] = {}  # by producer id, the epoch of an ended transaction that had such a request
 
     def sends(self, sent: Sent, in_flight: Iterable[Place]) -> None:
-        """A request of a transaction is sent; batches to `in_flight` are on their way."""
+        """Judge a request of a transaction; batches to `in_flight` are in flight."""
         self._goes_on(sent, *producer_of(sent))
         if sent.name == "EndTxn":
             self._added.pop(sent.message.producer_id, None)
@@ -37,14 +37,14 @@ class Transactions:
                 self._notes.wrong(sent, f"batches of producer {sent.message.producer_id} to {place} are in flight")
 
     def produces(self, sent: Sent, place: Place, header: BatchHeader) -> None:
-        """A batch of a transaction is sent."""
+        """Judge a batch of a transaction."""
         self._goes_on(sent, header.producer_id, header.producer_epoch)
         needs_adding = sent.version < _FIRST_WITH_IMPLICIT_PARTITIONS
         if needs_adding and place not in self._added.get(header.producer_id, ()):
             self._notes.wrong(sent, f"{place} was not added to the transaction of producer {header.producer_id}")
 
     def answered(self, sent: Sent, answer: Any) -> None:
-        """A request of a transaction was answered."""
+        """Note the response to a request of a transaction."""
         producer_id, epoch = producer_of(sent)
         if sent.name == "AddPartitionsToTxn":
             for topic in answer.results_by_topic_v3_and_below:
@@ -55,19 +55,19 @@ class Transactions:
             self._ended[producer_id] = epoch
 
     def lost(self, sent: Sent) -> None:
-        """A request of a transaction has no answer."""
+        """Note a request of a transaction without a response."""
         producer_id, epoch = producer_of(sent)
         self._unanswered[producer_id] = epoch
 
     def _goes_on(self, sent: Sent, producer_id: int, epoch: int) -> None:
         if self._ended.get(producer_id) == epoch:
             self._notes.wrong(
-                sent, f"epoch {epoch} of producer {producer_id} goes on, and what was not answered may come late"
+                sent, f"epoch {epoch} of producer {producer_id} goes on, but a lost request may still arrive"
             )
 
 
 def producer_of(sent: Sent) -> tuple[int, int]:
-    """The producer id and epoch of a request of a transaction."""
+    """Return the producer id and epoch of a request of a transaction."""
     message = sent.message
     if sent.name == "AddPartitionsToTxn":
         return message.v3_and_below_producer_id, message.v3_and_below_producer_epoch

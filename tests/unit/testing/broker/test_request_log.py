@@ -41,7 +41,7 @@ def test_topics_by_id_have_names() -> None:
 
 def test_many_partitions_are_counted() -> None:
     seen = SeenRequest(1, "Metadata", 12, 1, None, "", 1, 0.0, metadata(*"abcdef"))
-    assert str(seen).endswith("of nobody  a, b, c, d and 2 more")
+    assert str(seen).endswith("of an unnamed client  a, b, c, d and 2 more")
     seen.fault = "held"
     assert str(seen).endswith("more  [held]")
 

@@ -74,7 +74,7 @@ def test_kinds_and_apis_are_those_asked_for(data: st.DataObject) -> None:
 def test_mistakes_are_told() -> None:
     with pytest.raises(ValueError, match="nothing can happen"):
         find(broker_events(kinds=["move_leader"]), lambda event: True)
-    with pytest.raises(ValueError, match="which errors of CreateAcls"):
+    with pytest.raises(ValueError, match="client survives for CreateAcls"):
         find(broker_events(kinds=["fail_next"], apis=["CreateAcls"]), lambda event: True)
 
 
