@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from scripts.foreign_suites.go_suites import _functional
+from scripts.foreign_suites.left_out import LeftOut
+from scripts.foreign_suites.librdkafka import _chosen
 from scripts.foreign_suites.running import SuiteError
-from scripts.foreign_suites.suite import Suite
+from scripts.foreign_suites.suite import Request, Suite
 from scripts.foreign_suites.suites import SUITES
 
 BY_NAME = {suite.name: suite for suite in SUITES}
@@ -60,3 +62,12 @@ def test_sarama_tests_are_those_of_its_functional_files(tmp_path: Path) -> None:
     written(tmp_path, "functional_a_test.go", "func TestA(t *testing.T) {\n")
     written(tmp_path, "unit_test.go", "func TestC(t *testing.T) {\n")
     assert _functional(tmp_path) == ["TestA", "TestB"]
+
+
+@pytest.mark.parametrize(("only", "chosen"), [("", ["0103", "0001"]), ("0001,0081", ["0001"])])
+def test_librdkafka_runs_the_chosen_numbers_but_those_that_must_not_run(
+    tmp_path: Path, only: str, chosen: list[str]
+) -> None:
+    left_out = [LeftOut("0081_admin", "it hangs", "never"), LeftOut("0103_transactions", "it fails")]
+    request = Request(tmp_path, tmp_path, left_out, "python", only, 60)
+    assert _chosen(request, ["0001", "0081", "0103"]) == chosen
