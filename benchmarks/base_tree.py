@@ -1,6 +1,6 @@
 """The tree of another commit, built beside this one, and the folders in which workers find one library or the other.
 
-A worker starts in a folder of two links: `benchmarks` leads to this tree's programs, `kafwire` to one tree's library.
+A worker starts in a folder of links: `benchmarks` and `demo` lead to this tree's programs, `kafwire` to one library.
 So both libraries run the same programs. The tree of the commit is a copy from git's own objects; the work tree, its
 index and its branches stay as they are.
 """
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LIBRARY = "kafwire"
-PROGRAMS = "benchmarks"
+PROGRAMS = ("benchmarks", "demo")  # the latter has the flights that rows of Avro decode
 _BUILT = "built"
 
 
@@ -53,7 +53,7 @@ def build_base_tree(root: Path, commit: str, below: Path) -> BaseTree:
 def link_sides(root: Path, library: Path, folder: Path) -> Path:
     """Make the folder in which a worker finds this tree's programs, and the library of the tree `library`."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, target in ((PROGRAMS, root / PROGRAMS), (LIBRARY, library / LIBRARY)):
+    for name, target in (*((name, root / name) for name in PROGRAMS), (LIBRARY, library / LIBRARY)):
         link = folder / name
         link.unlink(missing_ok=True)
         link.symlink_to(target.resolve(), target_is_directory=True)
