@@ -99,7 +99,7 @@ class UnknownPartition(ConfigError):
     """
 
     def __init__(self, message: str, *, topic: str, partition: int) -> None:
-        """Make the error."""
+        """Create the error."""
         super().__init__(message)
         self.topic = topic
         self.partition = partition
@@ -185,7 +185,7 @@ class CorruptBatchError(ProtocolError):
         next_offset: int = -1,
         offset: int | None = None,
     ) -> None:
-        """Make the error."""
+        """Create the error."""
         super().__init__(message, api="FetchResponse", offset=offset)
         self.topic = topic
         self.partition = partition
@@ -201,7 +201,7 @@ class LogTruncatedError(KafkaError):
     """
 
     def __init__(self, message: str, *, topic: str, partition: int, position: int, offset: int) -> None:
-        """Make the error."""
+        """Create the error."""
         super().__init__(message)
         self.topic = topic
         self.partition = partition
@@ -217,7 +217,7 @@ class OffsetsFencedError(KafkaError):
     """
 
     def __init__(self, message: str, *, topic: str, partition: int, offset: int, generation: int) -> None:
-        """Make the error."""
+        """Create the error."""
         super().__init__(message)
         self.topic = topic
         self.partition = partition
@@ -233,7 +233,7 @@ class SerializationError(KafkaError):
     """
 
     def __init__(self, message: str, *, topic: str, part: str, partition: int | None = None, offset: int = -1) -> None:
-        """Make the error."""
+        """Create the error."""
         super().__init__(message)
         self.topic = topic
         self.part = part
@@ -252,7 +252,7 @@ class DecodeError(KafkaError):
     """
 
     def __init__(self, message: str, *, row: int, cause: str, schema_id: int | None = None) -> None:
-        """Make the error."""
+        """Create the error."""
         super().__init__(message)
         self.row = row
         self.cause = cause
@@ -269,7 +269,7 @@ class SchemaRegistryError(KafkaError):
     def __init__(
         self, message: str, *, status: int | None = None, code: int | None = None, retriable: bool = False
     ) -> None:
-        """Make the error."""
+        """Create the error."""
         super().__init__(message)
         self.status = status
         self.code = code
@@ -337,7 +337,7 @@ class CommitFailedError(KafkaError):
     """
 
     def __init__(self, message: str, *, partitions: tuple[tuple[str, int], ...] = ()) -> None:
-        """Make the error."""
+        """Create the error."""
         super().__init__(message)
         self.partitions = partitions
 

@@ -301,7 +301,7 @@ class ClusterMetadata:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Offset:
-    """An offset as position in each partition: for `start` and `end` of a scan, and `start` of a consumer.
+    """A bound at this offset in each partition: for `start` and `end` of a scan, and `start` of a consumer.
 
     Args:
         offset: the offset, from 0 on. As an `end` it is exclusive.
@@ -323,10 +323,10 @@ class Offset:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Tail:
-    """The position `count` offsets before the end, in each partition: `start=Tail(5)` reads the last five.
+    """A bound `count` offsets before the end of each partition: `start=Tail(5)` reads the last five.
 
     Offsets without a record, left by compaction or taken by a transaction's markers, count too. In a partition with
-    fewer offsets, the position is the beginning. With `read_committed` the end is the last stable offset.
+    fewer offsets, the bound is the beginning. With `read_committed` the end is the last stable offset.
 
     Args:
         count: the number of offsets, from 0 on.

@@ -292,7 +292,7 @@ class AsyncProducer(AsyncProducerNames):
             raise
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109  # raises the producer's own error
-        """Send what was buffered before this call, and wait until every outcome is known, as `Producer.flush` does.
+        """Send the records buffered before this call, and wait for every outcome, as `Producer.flush` does.
 
         Example:
             >>> async def main():
@@ -441,7 +441,7 @@ class AsyncProducer(AsyncProducerNames):
 
 
 class _RowsToSend:
-    """Arrow data that is encoded into batches, as far as there is room."""
+    """Arrow data that is encoded into batches while there is room."""
 
     def __init__(self, sender: Sender, topic: str | None, pieces: Iterable[Any], partition: int | None) -> None:
         self._accumulator = sender.accumulator

@@ -374,7 +374,7 @@ cdef void _skipped(ReaderState *state, PyObject *place, const DecodeStatus *stat
     try:
         decode_error(status, at)
     except Exception as error:
-        log.warning("%s-%s, from %s: a batch is passed over: %s", where.topic, where.partition, where.where, error)
+        log.warning("%s-%s, from %s: a batch is skipped: %s", where.topic, where.partition, where.where, error)
 
 
 cdef void _decode_failed(ReaderState *state, PyObject *place, const DecodeStatus *status, size_t at,

@@ -220,7 +220,7 @@ cdef class FetchReader(ColumnReader):
         self.on_close = None  # after the call: if an interrupt ends the call, a second close repeats it
 
     cdef object taken(self):
-        return KafkaError(f"a {self.what} is read by one reader at a time, and is a stream but once: wait for the "
+        return KafkaError(f"a {self.what} has one reader at a time, and becomes a stream only once: wait for the "
                           "other reader to end, or make a new one")
 
     def schema_capsule(self):

@@ -86,7 +86,7 @@ class PartActions:
         self._lost: dict[int, tuple[BrokerError, list[FetchCursor]]] = {}  # by error code
 
     def note(self, verdict: FetchDisposition, part: PartitionAnswer, cursor: FetchCursor, answer: FetchAnswer) -> None:
-        """Carry out `verdict` now, or note it for `carry_out`."""
+        """Carry out the `verdict` on a cursor now, or note it for `carry_out`."""
         fetcher = self._fetcher
         if verdict is FetchDisposition.FOLLOW:
             cursor.replica = part.preferred_read_replica

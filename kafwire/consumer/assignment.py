@@ -221,7 +221,7 @@ class Assignment:
                 if not may_pass(error):
                     self._fail_to_start(cursors, error)
                     return
-                self._fetcher.errors.tell_once("positions", error, "it could not be found out where to read: ")
+                self._fetcher.errors.tell_once("positions", error, "start positions could not be found: ")
             else:
                 cursors = list(late)
                 if late and self._cluster.engine.now_ms() - began_ms >= PATIENCE_MS:

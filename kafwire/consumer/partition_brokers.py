@@ -167,7 +167,7 @@ class PartitionBrokers:
                 try:
                     await self._cluster.refresh({cursor.topic for cursor in lost})
                 except (KafkaConnectionError, KafkaTimeoutError, BrokerError, ProtocolError) as error:
-                    self._errors.tell_once("metadata", error, "where to fetch from could not be found: ")
+                    self._errors.tell_once("metadata", error, "leaders could not be looked up: ")
                     for cursor in lost:
                         cursor.failures += 1
                         if self._fetcher.is_failing_for_long(cursor) and self._plan.ends:

@@ -107,7 +107,7 @@ async def plan_ranges(cluster: Cluster, bounds: Bounds, *, isolation_level: int)
     look-up ends after `default_api_timeout_ms`, with an error that names the partition.
 
     With `isolation_level` 1, "latest" is the last stable offset. An end offset of the user may lie above it, up to the
-    high watermark: there ends a transaction that is decided, but whose marker is not written yet.
+    high watermark: the end of a decided transaction whose marker is not written yet lies there.
 
     With a filter by time, reading begins at the first record at or after its begin: all before that one are earlier.
 

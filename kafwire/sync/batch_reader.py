@@ -107,7 +107,7 @@ class BatchReader:
         return self.hand.records
 
     def next_for_records(self) -> Batch | None:
-        """Read the next batch for the records, which processes the one before; None: `consumer_timeout_ms` passed."""
+        """Read a batch for single records, and count the last one as processed; None after `consumer_timeout_ms`."""
         limit_ms = self._core.config.consumer_timeout_ms
         timeout_ms = -1 if limit_ms is None else limit_ms
         silence = self._core.silence(timeout_ms)

@@ -198,7 +198,7 @@ class Membership(Protocol):
 
 
 def left_behind(code: int, group_id: str) -> Log:
-    """Return the warning of a member that the coordinator removed, or whose group is gone."""
+    """Return the warning that the coordinator removed the member, or that the group was deleted."""
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         text = f"group {group_id!r} was deleted, or became a group of another type ({ErrorCode(code).name})"
         return Log(f"{text}: this member's partitions are lost, and it joins again", is_warning=True)

@@ -205,7 +205,7 @@ def offsets_of(batch: Batch) -> Sequence[int]:
 
 
 def bytes_of(kinds: Any) -> bytes | None:
-    """Return a column of single bytes without nulls as bytes; None for any other column."""
+    """Return an int8 or uint8 column without nulls as bytes; None for any other column."""
     if hasattr(kinds, "buffers"):  # Arrow
         if str(kinds.type) not in ("int8", "uint8") or kinds.null_count:
             return None

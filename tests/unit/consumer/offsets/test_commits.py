@@ -269,7 +269,7 @@ def test_a_commit_that_fails_again_and_again_is_told_once(caplog: pytest.LogCapt
         return answer
 
     def told() -> int:
-        return sum("what was processed could not be committed" in record.message for record in caplog.records)
+        return sum("processed offsets could not be committed" in record.message for record in caplog.records)
 
     with World() as world:
         fill(world, "t", batches=3)
