@@ -90,7 +90,7 @@ class Commands(click.Group):
         with _own_codes():
             return super().invoke(ctx)
 
-    def main(  # type: ignore[override] # type: ignore[override] # it never returns
+    def main(  # type: ignore[override] # it never returns
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = None,

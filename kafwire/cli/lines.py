@@ -90,7 +90,7 @@ def _reads(file: BinaryIO) -> Iterator[bytes | None]:
     poll = None
     with suppress(UnsupportedOperation, OSError, ValueError):  # without a descriptor, as in tests
         descriptor = file.fileno()
-        if not os.path.isfile(f"/dev/fd/{descriptor}"):  # noqa: PTH113  # noqa: PTH113 # a file is always readable
+        if not os.path.isfile(f"/dev/fd/{descriptor}"):  # noqa: PTH113 # a file is always readable
             poll = select.poll()
             poll.register(descriptor, select.POLLIN)
     while True:

@@ -119,7 +119,7 @@ def _hint_to_greet(problem: Problem) -> str:
 
 def _hint_to_log_in(problem: Problem) -> str:
     if problem.number in CLOSED_BY_PEER or problem.number == errno.ETIMEDOUT:
-        return "the broker aborted SASL: its log may say why"
+        return "the broker does not continue with SASL: its log may say why"
     return ""
 
 

@@ -75,7 +75,7 @@ class UserCallbacks:
 
 @final
 class Delivery:
-    """The handle of one sent record; `Producer.send` returns it. It completes in the background, without polling.
+    """The handle of one sent record; `Producer.send` makes it. It completes in the background, without polling.
 
     Example:
         >>> delivery = producer.send(topic, b"EWR-IAH")
@@ -127,7 +127,7 @@ class Delivery:
 
 @final
 class BatchDelivery:
-    """The handle of the rows of one call; `Producer.send_batch` returns it. It completes in the background.
+    """The handle of the rows of one call; `Producer.send_batch` makes it. It completes in the background.
 
     Example:
         >>> delivery = producer.send_batch(topic, pa.table({"value": ["JFK-MIA", "JFK-BQN"]}))

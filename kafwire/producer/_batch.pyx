@@ -535,7 +535,7 @@ cdef _leaves(ProducerBatch batch, int32_t first, int32_t count, list out):
 @cython.freelist(4096)
 @cython.embedsignature(False)
 cdef class Delivery:
-    """The handle of one sent record; `Producer.send` returns it. It completes in the background, without polling.
+    """The handle of one sent record; `Producer.send` makes it. It completes in the background, without polling.
 
     Example:
         >>> delivery = producer.send(topic, b"EWR-IAH")
@@ -622,7 +622,7 @@ cdef class Delivery:
 @cython.final
 @cython.embedsignature(False)
 cdef class BatchDelivery:
-    """The handle of the rows of one call; `Producer.send_batch` returns it. It completes in the background.
+    """The handle of the rows of one call; `Producer.send_batch` makes it. It completes in the background.
 
     Example:
         >>> delivery = producer.send_batch(topic, pa.table({"value": ["JFK-MIA", "JFK-BQN"]}))

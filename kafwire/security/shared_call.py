@@ -130,5 +130,5 @@ def _attempt(function: Callable[[], object]) -> tuple[object, BaseException | No
     """Return an exception as a result, even one that a future does not accept."""
     try:
         return function(), None
-    except BaseException as problem:  # noqa: BLE001 # noqa: BLE001 # the waiting coroutines raise it
+    except BaseException as problem:  # noqa: BLE001 # the waiting coroutines raise it
         return None, problem

@@ -274,7 +274,7 @@ def test_columns_from_everywhere() -> None:
         assert decoder.decode(source).to_arrow()["value"].to_pylist() == ["UA", None, "DL"]
     with pytest.raises(ConfigError, match="must be binary or string"):
         decoder.decode(pa.array([1]))
-    with pytest.raises(ConfigError, match="is no Arrow data"):
+    with pytest.raises(ConfigError, match="is not Arrow data"):
         decoder.decode(3)
 
 

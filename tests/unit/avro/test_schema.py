@@ -27,7 +27,7 @@ def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
     [
         ("{", "the text is not JSON"),
         ("nope", "'nope' is not a type that the schema defines before"),
-        (3, "3 is no type"),
+        (3, "3 is not a type"),
         ({}, "an object without 'type'"),
         ({"type": "array"}, "'array' has no 'items'"),
         ({"type": "record", "name": "R"}, "has no 'fields'"),
@@ -95,16 +95,16 @@ def test_a_pickled_schema_keeps_that_a_field_has_no_default() -> None:
 @pytest.mark.parametrize(
     ("kind", "default", "said"),
     [
-        ("int", "x", "the default is no int: 'x'"),
-        ("int", 1 << 31, "the default is no int"),
-        ("boolean", 0, "the default is no boolean"),
+        ("int", "x", "the default is not a valid int: 'x'"),
+        ("int", 1 << 31, "the default is not a valid int"),
+        ("boolean", 0, "the default is not a valid boolean"),
         ("float", 1e300, "out of range"),
         ("string", "\ud800", "half a surrogate pair"),
         ("bytes", "\u0100", "beyond U+00FF"),
         ({"type": "fixed", "name": "F", "size": 2}, "abc", "has 3 bytes, not 2"),
-        ({"type": "enum", "name": "E", "symbols": ["A"]}, "B", "the default is no enum E: 'B'"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, "B", "the default is not a valid enum E: 'B'"),
         (["null", "int"], "x", "has none of its types"),
-        ({"type": "array", "items": "int"}, ["x"], "the default is no array: 'x'"),
+        ({"type": "array", "items": "int"}, ["x"], "the default is not a valid array: 'x'"),
         (record(field("b", "int"), name="B"), {}, "the field 'b' of record B is missing"),
     ],
 )

@@ -62,7 +62,7 @@ def test_a_name_server_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
         found = last(examine("kafka.invalid", 9092, 0.2))
     finally:
         over.set()
-    assert "no answer within 0.2 s" in found.seen
+    assert "no response within 0.2 s" in found.seen
 
 
 def test_nobody_listens() -> None:

@@ -73,5 +73,5 @@ def test_the_log_is_named_for_errors_that_brokers_log(code: ErrorCode) -> None:
 
 
 def test_an_unknown_cause_has_no_change() -> None:
-    assert _change_for(KafkaTimeoutError("no answer within 5 s")) == ""
+    assert _change_for(KafkaTimeoutError("no response within 5 s")) == ""
     assert _change_for(TimeoutError()) == ""

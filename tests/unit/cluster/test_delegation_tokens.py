@@ -166,5 +166,5 @@ def test_who_is_nobody_is_refused(bad: Any) -> None:
 
 def test_one_name_is_no_list() -> None:
     tokens = Answering().tokens
-    refused(lambda: tokens.create("bob", None, None), "renewers='bob': a list")
-    refused(lambda: tokens.describe("bob"), "owners='bob': a list")
+    refused(lambda: tokens.create("bob", None, None), "renewers='bob': it must be a list")
+    refused(lambda: tokens.describe("bob"), "owners='bob': it must be a list")

@@ -90,7 +90,7 @@ def test_each_cause_is_told(caplog: pytest.LogCaptureFixture) -> None:
         world.run(change(world, make_cluster(world, socket_connection_setup_timeout_ms=2_000)))
     causes = [text.partition("10.0.0.1:9092 ")[2] for text in warnings(caplog)]
     assert len(causes) == 3, causes
-    for cause, words in zip(causes, ("no answer", "connection refused", "cannot be read"), strict=True):
+    for cause, words in zip(causes, ("no response", "connection refused", "cannot be decoded"), strict=True):
         assert words in cause
 
 

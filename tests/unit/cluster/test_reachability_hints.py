@@ -126,7 +126,7 @@ FRAME_OF_TLS = frame(b"\x15\x03\x03\x00")
             [(Step.CONNECT, errno.ETIMEDOUT), (Step.LOG_IN, errno.ETIMEDOUT), (Step.GREET, errno.EPIPE)],
         ),
         (
-            "the broker aborted SASL: its log may say why",
+            "the broker does not continue with SASL: its log may say why",
             [(Step.LOG_IN, errno.ETIMEDOUT), (Step.LOG_IN, errno.EPIPE), (Step.LOG_IN, errno.ECONNRESET)],
             [(Step.LOG_IN, errno.EMSGSIZE), (Step.LOG_IN, 0), (Step.GREET, errno.ETIMEDOUT)],
         ),
@@ -265,7 +265,7 @@ def test_an_advertised_address_that_responds_with_an_error_is_in_reach() -> None
         )
         world.run(cluster.refresh())
         world.on("ApiVersions", lambda _: b"garbage")
-        with pytest.raises(KafkaConnectionError, match="cannot be read.*is it the port of a Kafka broker") as caught:
+        with pytest.raises(KafkaConnectionError, match="cannot be decoded.*is it the port of a Kafka broker") as caught:
             world.run(cluster.connection(1, "fetch").open())
     assert "advertised.listeners" not in str(caught.value)
 
@@ -282,5 +282,5 @@ def test_a_server_that_speaks_first_is_named(first: bytes, words: str, monkeypat
     monkeypatch.setattr(_Events, "on_connected", speak)
     with World() as world:
         cluster = make_cluster(world, default_api_timeout_ms=500)
-        with pytest.raises(KafkaConnectionError, match=f"{words} answers there.*{NO_BROKER[:-1]}"):
+        with pytest.raises(KafkaConnectionError, match=f"{words} responded.*{NO_BROKER[:-1]}"):
             world.run(cluster.call(metadata()))

@@ -46,7 +46,7 @@ def test_a_query_may_begin_at_any_batch_and_others_do_not_count(database: sqlite
 
 
 @pytest.mark.parametrize(
-    ("batch", "wrong"), [(12, "holds batch 7 .* batches 8 to 11 are missing"), (3, "the query has gone back")]
+    ("batch", "wrong"), [(12, "has batch 7 .* batches 8 to 11 are missing"), (3, "the query has gone back")]
 )
 def test_database_and_checkpoint_of_different_moments_are_an_error(
     database: sqlite3.Connection, batch: int, wrong: str

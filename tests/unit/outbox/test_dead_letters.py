@@ -48,7 +48,7 @@ def test_reasons_are_short_and_plain() -> None:
 def test_a_row_goes_to_one_place() -> None:
     DeadLetters(None, None).check("outbox")
     DeadLetters("letters", None).check("outbox")
-    with pytest.raises(ConfigError, match="give one"):
+    with pytest.raises(ConfigError, match="only one of them can be set"):
         DeadLetters("letters", "letters").check("outbox")
     with pytest.raises(ConfigError, match="the outbox itself"):
         DeadLetters("Outbox", None).check("outbox")

@@ -42,7 +42,7 @@ def test_rows_that_differ_in_a_column_have_other_checks(column: int) -> None:
 @pytest.mark.parametrize(
     ("column", "value", "what"),
     [
-        (0, 0, "ids count from 1"),
+        (0, 0, "its id is not a number of 1 or more"),
         (0, "x", "row x"),
         (1, None, "its topic is not text"),
         (1, "", "its topic is not text"),

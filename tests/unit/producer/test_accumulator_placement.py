@@ -543,5 +543,5 @@ def test_a_function_without_a_name_is_shown(make_store: Any) -> None:
             return "Chooser()"
 
     store = make_store(2, partitioner=Chooser())
-    with pytest.raises(ConfigError, match=r"the partitioner Chooser\(\) answered 9"):
+    with pytest.raises(ConfigError, match=r"the partitioner Chooser\(\) returned 9"):
         store.append()

@@ -285,7 +285,7 @@ def test_a_wrong_partition_is_refused_within_a_callback(wrong: Any) -> None:
 
         (error,) = in_a_callback(world, send)
         assert isinstance(error, kafwire.ConfigError)
-        assert "a whole number is needed" in str(error)
+        assert "it must be a whole number or None" in str(error)
         assert good[0].exception(0) is None
 
 

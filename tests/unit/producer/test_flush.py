@@ -48,7 +48,7 @@ def test_flush_says_where_records_are_left() -> None:
         for index, value in enumerate(values(27)):
             work.send("t", value, partition=index % 9)
         with pytest.raises(
-            KafkaTimeoutError, match=r"within 2 s; it is still tried: 12 record\(s\) \(3 to t-\d, 3 to t-\d"
+            KafkaTimeoutError, match=r"within 2 s; kafwire still tries to send: 12 record\(s\) \(3 to t-\d, 3 to t-\d"
         ) as caught:
             world.run(work.sender.flush(2.0))
         assert all(f"t-{p}" not in str(caught.value) for p in (0, 2, 4, 6, 8))

@@ -118,7 +118,7 @@ def test_a_value_that_the_version_cannot_say_is_refused() -> None:
         to_json(MetadataRequest(topics=None), 0)
     with pytest.raises(ProtocolError, match="version 99 does not exist"):
         to_json(MetadataRequest(), 99)
-    with pytest.raises(ProtocolError, match=r"topics\[0\]: a str is no struct"):
+    with pytest.raises(ProtocolError, match=r"topics\[0\]: a str is not a struct"):
         to_json(MetadataRequest(topics=["t"]), 0)  # type: ignore[list-item]
 
 

@@ -32,7 +32,7 @@ def test_damage_is_found_by_the_checksum(at: int) -> None:
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"\0\2" + bytes(8), "a snapshot of version 2, and only version 1 is known"),
+        (b"\0\2" + bytes(8), "a snapshot of version 2, but only version 1 is supported"),
         (b"", "a version takes 2 bytes"),
         (b"\0\1\0", "crc"),
         (snapshot()[:-1], "producer_entries"),

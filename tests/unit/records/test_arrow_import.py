@@ -122,7 +122,7 @@ def test_a_header_that_is_null_has_no_key_whatever_lies_under_it(sliced: int) ->
         (pa.table({"value": [b""], "headers": [["a"]]}), "'headers'"),
         (pa.table({"value": [b""], "headers": [[{"name": "a"}]]}), "'key' and 'value'"),
         (pa.table({"value": pa.array([1]).dictionary_encode()}), "binary or string"),
-        ({"value": [b""]}, "dict is no Arrow data"),
+        ({"value": [b""]}, "dict is not Arrow data"),
     ],
 )
 def test_what_cannot_be_produced_is_named(table: Any, why: str) -> None:

@@ -110,7 +110,7 @@ def test_another_type_of_schema_is_refused_for_good(
         (Reply(body=b'{"schema": "\\"int\\"", "references": [3]}'), "its references have no subject and version"),
         (Reply(status=404, body=b"nothing here"), "status 404: is this the address of a schema registry"),
         (Reply(status=302, location="http://localhost:9/"), "status 302: is this the address"),
-        (error(403, 40301, "User is denied"), "status 403, error code 40301, 'User is denied': look at username"),
+        (error(403, 40301, "User is denied"), "status 403, error code 40301, 'User is denied': check username"),
         (error(422, 42201, "Invalid"), "status 422, error code 42201"),
         (Reply(body=b'"' + b"x" * (8 << 20)), "its response is larger than"),
     ],
@@ -201,7 +201,7 @@ def test_no_credentials_are_shown_though_the_registry_repeats_them(tmp_path: Pat
             {"url": "http://registry.example", "username": "u", "password": "p"},
             "needs an address that begins with https",
         ),
-        ({"url": "http://localhost", "username": "u:", "password": "p"}, "no colon"),
+        ({"url": "http://localhost", "username": "u:", "password": "p"}, "must not have a colon"),
         ({"url": "http://localhost", "timeout_s": 0}, "timeout_s is above 0"),
     ],
 )

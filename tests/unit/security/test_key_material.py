@@ -170,7 +170,7 @@ def test_an_old_encryption_is_not_a_wrong_password(tmp_path: Path) -> None:
     ]
     for name, options in stores:
         said = refusal(make, **options)
-        assert "does not support its encryption" in said
+        assert "no longer supports its encryption" in said
         assert "wrong" not in said
         command = shlex.split(said.rpartition("\n")[2])
         openssl(tmp_path, *command[1:], "-passin", f"pass:{PASSWORD}", "-passout", f"pass:{PASSWORD}")

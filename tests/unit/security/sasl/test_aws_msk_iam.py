@@ -80,7 +80,7 @@ def test_a_region_that_is_given_goes_first() -> None:
 
 
 def test_a_host_without_a_region() -> None:
-    with pytest.raises(AuthenticationError, match="'broker.example.com' does not say .* set sasl_aws_region"):
+    with pytest.raises(AuthenticationError, match="'broker.example.com' does not contain .* set sasl_aws_region"):
         AwsMskIamExchange(PERMANENT, host="broker.example.com", region=None, now=NOW)
 
 

@@ -53,11 +53,11 @@ def test_an_error_is_told_when_the_broker_ends_the_exchange() -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (b"not json", "it answered 'not json'"),
-        (b"[1]", r"it answered '\[1\]'"),
-        (b'{"status": 3}', "it answered"),
-        (b"[" * 100_000, "it answered"),
-        (b"9" * 5000, "it answered"),
+        (b"not json", "its response was 'not json'"),
+        (b"[1]", r"its response was '\[1\]'"),
+        (b'{"status": 3}', "its response was"),
+        (b"[" * 100_000, "its response was"),
+        (b"9" * 5000, "its response was"),
         (json.dumps({"status": "line\nforged\ud800"}).encode(), "status 'line forged"),
         (json.dumps({"status": "x" * 5000}).encode(), "status 'x{300}[.]{3}'$"),
     ],

@@ -89,7 +89,7 @@ def server_first(nonce: str = FULL_NONCE, salt: str = "W22ZaJ0SNY7soEsUEjb6gQ=="
         pytest.param(server_first(FULL_NONCE + "\u00e9"), "its nonce has invalid characters", id="nonce not printable"),
         pytest.param(server_first(FULL_NONCE + " "), "its nonce has invalid characters", id="nonce with a blank"),
         *(
-            pytest.param(server_first(count=count), f"asks for {count} iterations", id=f"{count} iterations")
+            pytest.param(server_first(count=count), f"demands {count} iterations", id=f"{count} iterations")
             for count in (1, 4095, 1_000_001, 2**31, 2**31 - 1)
         ),
         *(
