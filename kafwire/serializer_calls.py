@@ -211,7 +211,7 @@ def _refuse_awaitable(made: Any) -> None:
     if inspect.isawaitable(made):
         if inspect.iscoroutine(made):
             made.close()
-        raise TypeError("it has to be awaited, which only the async clients do")
+        raise TypeError("it returned an awaitable: give an async function (async def) to an async client")
 
 
 async def _awaited(

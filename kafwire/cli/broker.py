@@ -86,6 +86,15 @@ def command(
         names = [name for name, _ in listeners]
         if again := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise click.UsageError(f"--security: {again[0]} is given twice")
+        source = click.get_current_context().get_parameter_source("port")
+        if (
+            source is click.core.ParameterSource.COMMANDLINE
+            and not plain
+            and all(own is not None for _, own in listeners)
+        ):
+            raise click.UsageError(
+                f"--port {port}: each --security names its own port: leave --port out, or add --plain"
+            )
         users = _users()
         options |= {"security": [_listener(name, users) for name in names], "plain": plain}
         options["port"] = _ports(port, nodes, listeners, plain=plain)

@@ -32,6 +32,8 @@ _HELP = """List groups of every type, show their members and lags, reset and del
   kafwire groups reset-offsets billing --to-time 2026-11-25T12:00:00Z
   kafwire groups reset-offsets billing --to-time 2026-11-25T12:00:00Z --execute
   kafwire groups delete billing
+
+Options without a command are those of `list`.
 """
 
 _GROUP_HEADER = ("GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR")
@@ -41,7 +43,16 @@ _LAG_KEYS = ("group", "topic", "partition", "committed", "end", "lag", "memberId
 _RESET_HEADER = ("GROUP", "TOPIC", "PARTITION", "BEFORE", "AFTER")
 
 
-@click.group("groups", help=_HELP, no_args_is_help=True)
+class _ListByDefault(click.Group):
+    """Options without a command are those of `list`, as in `kafwire topics`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("groups", cls=_ListByDefault, help=_HELP, no_args_is_help=True)
 def command() -> None:
     """Say what each subcommand does."""
 

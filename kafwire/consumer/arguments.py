@@ -112,7 +112,8 @@ def pattern_of(pattern: Any) -> str:
 def partitions_of(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """A list of partitions, checked; `ConfigError` for anything else."""
     if isinstance(partitions, str | TopicPartition) or not isinstance(partitions, Iterable):
-        raise ConfigError(f"a list of TopicPartition(topic, partition) is needed, not {partitions!r}")
+        hint = ": write [partition]" if isinstance(partitions, TopicPartition) else ""
+        raise ConfigError(f"a list of TopicPartition(topic, partition) is needed, not {partitions!r}{hint}")
     return [partition_of(where) for where in partitions]
 
 

@@ -32,6 +32,7 @@ cdef class Budget:
     cdef public object closed  # None, or why nothing more is taken
     cdef public bint reports_overlooked  # log failed batches whose outcome the program did not look at
     cdef int64_t overlooked  # records of such batches since the last line in the log
+    cdef tuple last_overlooked  # the partition and the error of the last one
     cdef double next_report  # seconds of the clock: no line in the log before
 
     cdef bint lacks(self, size_t size) noexcept  # and, if so, remembers the size for `wait`

@@ -102,15 +102,23 @@ cdef class Budget:
         self.tell()
 
     cdef int overlook(self, name, int64_t count, error) except -1:
-        """Log that `count` records of a failed batch are gone, at most one line in `REPORT_S` seconds."""
+        """Count `count` records of a failed batch for the log, which has at most one line in `REPORT_S` seconds."""
         self.overlooked += count
+        self.last_overlooked = name, error
         if self.seconds() >= self.next_report:
-            self.next_report = self.seconds() + REPORT_S
-            count, self.overlooked = self.overlooked, 0
-            _log.warning(
-                "kafwire: %d record(s) were not delivered, and the program did not look at their deliveries; the last "
-                "one to %s: %s. Call result(), exception() or add_done_callback()", count, name, error)
+            self.report_overlooked()
         return 0
+
+    def report_overlooked(self):
+        """Log what was counted since the last line."""
+        cdef int64_t count = self.overlooked
+        if count == 0:
+            return
+        self.overlooked = 0
+        self.next_report = self.seconds() + REPORT_S
+        _log.warning(
+            "kafwire: %d record(s) were not delivered, and the program did not look at their deliveries; the last "
+            "one to %s: %s. Call result(), exception() or add_done_callback()", count, *self.last_overlooked)
 
     def listen(self, listener):
         """Call `listener()`, on any thread, whenever there is more room: for who waits and is no thread.

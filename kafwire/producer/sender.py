@@ -478,6 +478,7 @@ class Sender:
         for batch in lost:
             batch.looked = cause is None  # the caller of `close` learns of them
             batch.fail(error_of(batch))
+        self.accumulator.budget.report_overlooked()
         self.cluster.engine.transport.unlisten(self.notifier)
         return counts
 

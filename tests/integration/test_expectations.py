@@ -30,6 +30,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources.read_text
     kafka: Any = import_module("kafka")  # it has no types
 
+MISSPELT: Any = {"lingr_ms": 5}
 KEYS = [b"%d" % number for number in range(200)]
 
 
@@ -191,9 +192,9 @@ def test_types_and_metrics_of_the_peers() -> None:
     ("make", "error"),
     [
         (lambda: confluent_kafka.Producer({"bootstrap.servers": "127.0.0.1:1", "lingr.ms": 5}), "KafkaException"),
-        (lambda: kafka.KafkaProducer(bootstrap_servers="127.0.0.1:1", lingr_ms=5), "ValueError"),
-        (lambda: aiokafka.AIOKafkaProducer(bootstrap_servers="127.0.0.1:1", lingr_ms=5), "TypeError"),  # type: ignore[call-arg]
-        (lambda: kafwire.Producer("127.0.0.1:1", lingr_ms=5), "ConfigError"),  # type: ignore[call-arg]
+        (lambda: kafka.KafkaProducer(bootstrap_servers="127.0.0.1:1", **MISSPELT), "ValueError"),
+        (lambda: aiokafka.AIOKafkaProducer(bootstrap_servers="127.0.0.1:1", **MISSPELT), "TypeError"),
+        (lambda: kafwire.Producer("127.0.0.1:1", **MISSPELT), "ConfigError"),
     ],
     ids=["confluent-kafka", "kafka-python", "aiokafka", "kafwire"],
 )
@@ -264,7 +265,7 @@ def test_records_that_some_clients_refuse(
 def test_partitions_of_keys(broker: EmbeddedKafka) -> None:
     for name, send in SENDS.items():
         send(broker.bootstrap, "six", [{"value": name.encode(), "key": key} for key in KEYS])
-    found: dict[bytes, dict[bytes, int]] = {}
+    found: dict[bytes, dict[bytes, int | None]] = {}
     for batch in kafwire.scan(broker.bootstrap, "six").batches():
         for record in batch:
             if record.key is not None:

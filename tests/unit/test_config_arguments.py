@@ -96,6 +96,13 @@ def test_a_topic_with_a_caret_is_refused_as_a_pattern(kind: Any) -> None:
     wrong("'.orders-.*' is a pattern: write pattern='orders-.*'", lambda: kind(NOBODY, topics=["^orders-.*$"]))
 
 
+def test_one_partition_instead_of_a_list_is_refused_with_the_brackets() -> None:
+    where: Any = kafwire.TopicPartition("orders", 0)
+    wrong(
+        r"a list of TopicPartition.* is needed, .*: write .partition.", lambda: kafwire.Consumer(NOBODY, assign=where)
+    )
+
+
 def test_good_options_are_taken_as_text_and_in_kafkas_spelling() -> None:
     options = {"bootstrap.servers": "a:1, [::1]:2", "linger.ms": "7", "acks": "1", "enable.idempotence": "false"}
     config = ProducerConfig.build(from_dotted(options))

@@ -120,7 +120,7 @@ def test_a_function_is_told_of_topic_and_headers_and_may_add_some() -> None:
         (Flight, {"to": "IAH"}, "TypeError: a Flight is needed, not dict"),
         (lambda value, topic, headers: None, 5, "the value_serializer gave NoneType, not bytes"),
         (lambda value, topic, headers: 5, 5, "gave int, not bytes"),
-        (lambda *arguments: awaited(*arguments), "x", "only the async clients do"),  # noqa: PLW0108
+        (lambda *arguments: awaited(*arguments), "x", "give an async function"),  # noqa: PLW0108
     ],
 )
 def test_what_cannot_be_serialized(spec: Any, value: Any, told: str) -> None:
@@ -156,6 +156,21 @@ def test_async_ones_are_refused_where_nobody_awaits(function: Any) -> None:
         kafwire.Consumer("127.0.0.1:1", topics="t", key_deserializer=function)
     with pytest.raises(ConfigError, match=r"option key_deserializer=.* is an async function"):
         kafwire.scan("127.0.0.1:1", "t", key_deserializer=function)
+
+
+@pytest.mark.parametrize("kind", [kafwire.Consumer, kafwire.AsyncConsumer])
+def test_an_awaitable_of_a_plain_function_is_an_error_with_the_remedy(kind: Any) -> None:
+    async def convert(data: bytes) -> bytes:
+        return data
+
+    deserializers = Deserializers.of(
+        ConsumerConfig.build({"bootstrap_servers": "h:1", "value_deserializer": lambda data: convert(data or b"")}),
+        None,
+        blocking=kind is kafwire.Consumer,
+    )
+    assert deserializers is not None
+    with pytest.raises(SerializationError, match=r"it returned an awaitable: give an async function \(async def\)"):
+        deserializers.deserialize(kafwire.Record(b"x", topic="t", partition=0, offset=5))
 
 
 def test_a_configuration_with_them_can_be_sent_to_another_process() -> None:

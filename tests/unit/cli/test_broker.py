@@ -92,6 +92,7 @@ def test_a_port_that_is_taken() -> None:
             ["--port", "9093", "--security", "ssl", "--security", "sasl_ssl:9093"],
             "SSL and SASL_SSL have one port",
         ),
+        (["--port", "9092", "--security", "ssl:9093"], "--port 9092: each --security names its own port"),
         (["--port", "65535", "--nodes", "2"], "port 65536 of listener PLAINTEXT does not exist"),
         (["--advertised", "PLAINTEXT://kafka:9092"], "is not HOST[:PORT]"),
         (["--advertised", "kafka:port"], "'kafka:port' is not host:port"),

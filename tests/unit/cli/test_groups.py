@@ -58,6 +58,14 @@ def test_all_groups_are_listed(kafka: EmbeddedKafka) -> None:
     assert [each["group"] for each in found] == ["a", "b"]
 
 
+def test_options_without_a_command_list_all_groups(kafka: EmbeddedKafka) -> None:
+    commit(kafka, "a", {T0: 1})
+    listed = CliRunner().invoke(main, ["groups", "-b", kafka.bootstrap])
+    assert (listed.exit_code, listed.output) == (0, run(kafka, "list").output)
+    assert "Commands:" in CliRunner().invoke(main, ["groups", "-h"]).output
+    assert CliRunner().invoke(main, ["groups", "--members"]).exit_code == 2
+
+
 def test_no_group_is_a_header_alone(kafka: EmbeddedKafka) -> None:
     assert lines(run(kafka, "list")) == [["GROUP", "TYPE", "STATE", "PROTOCOL", "COORDINATOR"]]
 

@@ -100,6 +100,15 @@ def test_a_line_each_ten_seconds_counts_all_of_them(flavour: Flavour, caplog: py
     assert [line.split()[1] for line in overlooked(caplog)] == ["1", "5"]
 
 
+def test_close_reports_the_rest(flavour: Flavour, caplog: pytest.LogCaptureFixture) -> None:
+    producer = flavour.producer()
+    for _ in range(5):
+        sent(flavour, producer)
+    assert [line.split()[1] for line in overlooked(caplog)] == ["1"]
+    flavour.get(producer.close())
+    assert [line.split()[1] for line in overlooked(caplog)] == ["1", "4"]
+
+
 def test_delivered_purged_and_given_up_records_are_not_logged(
     flavour: Flavour, caplog: pytest.LogCaptureFixture
 ) -> None:

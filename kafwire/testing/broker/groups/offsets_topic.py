@@ -33,6 +33,7 @@ class OffsetsTopic:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self._created = 0  # times that this broker created the topic
 
     def partition_of(self, group: str) -> int:
         """The number of the partition that has a group's records."""
@@ -92,7 +93,9 @@ class OffsetsTopic:
             placed = [[nodes[(index + i) % len(nodes)] for i in range(replicas)] for index in range(count)]
             configs = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
             # The state's chance is left alone: what it decides is the same with and without this topic.
-            topic_id = uuid.uuid5(uuid.NAMESPACE_OID, self._state.cluster_id)
+            self._created += 1
+            name = f"{self._state.cluster_id} {self._state.wall_ms} {self._created}"  # a recreated topic has another id
+            topic_id = uuid.uuid5(uuid.NAMESPACE_OID, name)
             found = topics.create(OFFSETS_TOPIC, count, assignments=placed, configs=configs, topic_id=topic_id)
         return found.partitions
 

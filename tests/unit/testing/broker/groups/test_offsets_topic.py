@@ -136,6 +136,17 @@ def test_a_marker_needs_a_partition_that_exists(index: int) -> None:
     assert error() == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_a_recreated_topic_has_another_id() -> None:
+    state = ClusterState()
+    state.topics.create("t", 1)
+    ids = []
+    for offset in range(3):
+        commit(state, "g", offset)
+        ids.append(state.topics.by_name[OFFSETS_TOPIC].topic_id)
+        state.topics.delete(state.topics.by_name[OFFSETS_TOPIC])
+    assert len(set(ids)) == 3
+
+
 def test_a_transaction_ends_after_its_partition_was_deleted() -> None:
     state = ClusterState()
     state.topics.create("t")
