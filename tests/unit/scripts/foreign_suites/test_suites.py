@@ -9,7 +9,8 @@ import pytest
 
 from scripts.foreign_suites.go_suites import _functional
 from scripts.foreign_suites.left_out import LeftOut
-from scripts.foreign_suites.librdkafka import _chosen
+from scripts.foreign_suites.librdkafka import _chosen, _failed, _of_number
+from scripts.foreign_suites.outcomes import Outcome
 from scripts.foreign_suites.running import SuiteError
 from scripts.foreign_suites.suite import Request, Suite
 from scripts.foreign_suites.suites import SUITES
@@ -71,3 +72,16 @@ def test_librdkafka_runs_the_chosen_numbers_but_those_that_must_not_run(
     left_out = [LeftOut("0081_admin", "it hangs", "never"), LeftOut("0103_transactions", "it fails")]
     request = Request(tmp_path, tmp_path, left_out, "python", only, 60)
     assert _chosen(request, ["0001", "0081", "0103"]) == chosen
+
+
+def test_librdkafka_repeats_numbers_with_a_failed_test_that_is_not_left_out(tmp_path: Path) -> None:
+    request = Request(tmp_path, tmp_path, [LeftOut("0103_transactions", "it fails")], "python", "", 60)
+    failed, passed = Outcome.FAILED, Outcome.PASSED
+    outcomes = {"0055_latency": failed, "0055_latency_local": failed, "0081_admin": passed, "0103_transactions": failed}
+    assert _failed(request, outcomes) == ["0055"]
+
+
+def test_a_librdkafka_test_without_an_outcome_fails() -> None:
+    names = ["0055_latency", "0055_latency_local", "0081_admin"]
+    found = _of_number("0055", names, {"0055_latency": Outcome.PASSED})
+    assert found == {"0055_latency": Outcome.PASSED, "0055_latency_local": Outcome.FAILED}
