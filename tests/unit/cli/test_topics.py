@@ -242,7 +242,7 @@ def test_pretty_json() -> None:
         (["-L", "-J"], "one of --names, -L and -J"),
         (["-n", "-J"], "one of --names, -L and -J"),
         (["--names", "--offsets"], "--names excludes --offsets"),
-        (["--pretty"], "--pretty and --compact are for -J"),
+        (["--pretty"], "--pretty and --compact need -J"),
         ([""], "a topic name is empty"),
         (["-X", "nonsense=1"], "unknown option 'nonsense'"),
     ],

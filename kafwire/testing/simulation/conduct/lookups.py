@@ -46,7 +46,8 @@ class Lookups:
         """A few times a broker may be asked in vain, while the client waits to ask who it should be."""
         if self._refusals[sent.client, sent.node, what] >= IN_VAIN:
             self._notes.wrong(
-                sent, f"it has refused {IN_VAIN} times as the wrong coordinator of {what}, and the client looked up no other"
+                sent,
+                f"it has refused {IN_VAIN} times as the wrong coordinator of {what}, and the client looked up no other",
             )
 
     def led(self, sent: Sent, place: Place, data: Any) -> None:
