@@ -37,7 +37,7 @@ class TransactionMember(ConsumerGroupMetadata):
         return made
 
     def went(self, named: Iterable[Partition]) -> list[Partition]:
-        """Return the partitions that forbid the transaction which commits these offsets. From any thread.
+        """Return the partitions whose offsets a transaction must not commit. From any thread.
 
         They belong to another member, or did since their records were read. Each former assignment is returned once:
         its transaction is aborted, and the next one holds none of its records.

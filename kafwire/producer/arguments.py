@@ -57,7 +57,7 @@ def given_up(lost: Mapping[str, int]) -> KafkaTimeoutError:
 def wrong_argument(topic: Any, headers: Any, timestamp_ms: Any, partition: Any, error: Exception) -> ConfigError:
     """Return the error for the wrong argument of `send`. Only called after a failure: a valid record costs no check."""
     if not isinstance(topic, str):
-        return ConfigError(f"the topic must be a str, not {topic!r}")
+        return ConfigError(f"the topic must be a non-empty str, not {topic!r}")
     if timestamp_ms is not None and natural(timestamp_ms) is None:
         hint = ": seconds are int(seconds * 1000) milliseconds" if isinstance(timestamp_ms, float) else ""
         return ConfigError(

@@ -120,7 +120,7 @@ class Balance:
             self._in_vain[broker] = first, now_ms
 
     def is_slow(self, broker: int) -> bool:
-        """True if a broker has accepted no batch for too long, while there was one for it.
+        """True if a broker has accepted no batch for too long, although batches waited for it.
 
         Idle time does not count, unlike in Java's client: a broker that was not needed may have to be connected to
         first.

@@ -252,7 +252,7 @@ class Transactions:
         return admitted
 
     def batch_failed(self, error: KafkaError, *, numbered: bool) -> KafkaError:
-        """Take in that a batch was given up. Returns the error for its deliveries."""
+        """Note that a batch failed for good; return the error for its deliveries."""
         told = self._logic.batch_failed(error, numbered=numbered)
         self._look()
         self._news.set()

@@ -293,7 +293,7 @@ class Transaction:
         return bool(self._pending)
 
     def batch_failed(self, error: KafkaError, *, numbered: bool) -> KafkaError:
-        """Take in that a batch was given up; `numbered`: it had a number. Returns the error for its deliveries."""
+        """Note that a batch failed for good, and whether it had a sequence number; return its deliveries' error."""
         if numbered:
             self._needs_epoch = True
         meaning = _FATAL_FOR_BATCHES.get(error.code, Meaning.ABORT) if isinstance(error, BrokerError) else Meaning.ABORT
@@ -329,7 +329,7 @@ class Transaction:
         return self.next(settled=True)
 
     def lost(self, action: Action) -> None:
-        """Take in that a request may have been sent, but got no response: it may be executed, now or late."""
+        """Note that a request may have been sent, but got no response: brokers may execute it, now or later."""
         if isinstance(action, Initialize):
             return  # a repeated one returns the same epoch, or a newer one
         self._is_open = True
@@ -396,7 +396,7 @@ class Transaction:
         )
 
     def refused(self, action: Action, error: KafkaError, meaning: Meaning) -> None:
-        """Take in that a request cannot succeed. The user may request the first producer id again."""
+        """Note that a request cannot succeed. The user may request the first producer id again."""
         if isinstance(action, Initialize):
             if action.current is None:
                 self.state = State.UNINITIALIZED

@@ -66,7 +66,7 @@ def test_a_command_by_options_of_its_own(secured: KafkaCluster, tmp_path: Path) 
     assert (listed.returncode, complaints(listed.stderr)) == (0, "")
     plain = run("topics", "-b", servers, "-X", "security.protocol=PLAINTEXT", "--timeout", "2")
     assert plain.returncode == 1
-    assert "TLS is spoken there" in plain.stderr
+    assert "the server speaks TLS" in plain.stderr
     wrong = run("topics", "-b", servers, "-X", "security.protocol=TLS")
     assert wrong.returncode == 2
     assert "security.protocol" in wrong.stderr
@@ -99,7 +99,7 @@ def test_doctor_of_a_cluster_that_is_well(secured: KafkaCluster, tmp_path: Path)
         (
             {"security.protocol": "PLAINTEXT"},
             "protocol",
-            "TLS is spoken there): set security_protocol=SSL, or SASL_SSL",
+            "the server speaks TLS): set security_protocol=SSL, or SASL_SSL",
         ),
         ({"sasl.mechanism": "SCRAM-SHA-256"}, "security", "does not offer sasl_mechanism=SCRAM-SHA-256"),
         ({"ssl.ca.location": "/nowhere"}, "options", "No such file"),

@@ -207,7 +207,7 @@ def test_a_function_s_nonsense_is_an_error_of_that_record_alone() -> None:
             producer.send("t", b"0", key=b"good")
             with pytest.raises(ConfigError, match="returned 7; it must return a partition of topic 't', 0 to 2"):
                 producer.send("t", b"1", key=b"bad")
-            with pytest.raises(ConfigError, match="row 1: the partitioner .* answered 7"):
+            with pytest.raises(ConfigError, match="row 1: the partitioner .* returned 7"):
                 producer.send_batch("t", pa.table({"value": [b"1", b"1"], "key": [b"good", b"bad"]}))
             producer.send("t", b"2", key=b"good")
             producer.send_batch("t", pa.table({"value": [b"3"]}))

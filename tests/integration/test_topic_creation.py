@@ -87,7 +87,7 @@ def test_a_broker_that_creates_no_topics_says_so(cluster: KafkaCluster, topic_na
         producer.send(topic_name, b"x")
     for words in (
         f"topic '{topic_name}' does not exist on {cluster.bootstrap}",
-        "the broker do not create topics (auto.create.topics.enable=false): create it",
+        "brokers do not create topics (auto.create.topics.enable=false): create it",
     ):
         assert words in str(caught.value)
     assert topic_name not in names(cluster)

@@ -63,7 +63,7 @@ def test_nobody_listens(call: Callable[[str], None]) -> None:
 
 @calls
 def test_somebody_listens_and_says_nothing(call: Callable[[str], None]) -> None:
-    with black_hole() as address, within(5), pytest.raises(KafkaConnectionError, match=f"{address}.*no answer"):
+    with black_hole() as address, within(5), pytest.raises(KafkaConnectionError, match=f"{address}.*no response"):
         call(address)
 
 

@@ -66,7 +66,7 @@ def test_an_object_without_init_is_not_made_or_harms_nobody(cls: type) -> None:
 
 @pytest.mark.parametrize("cls", [Delivery, kafwire.Batch, kafwire.RecordBatch])
 def test_what_kafwire_makes_cannot_be_called(cls: type) -> None:
-    with pytest.raises(TypeError, match="made by"):
+    with pytest.raises(TypeError, match="made by|decoding makes"):
         cls()
 
 
@@ -77,7 +77,7 @@ def test_a_second_init_is_refused() -> None:
         lambda: buffer.__init__(b"other"),
         lambda: rows.__init__(pa.table({"value": ["w"]})),  # type: ignore[misc]
     ):
-        with pytest.raises(TypeError, match="once"):
+        with pytest.raises(TypeError, match="once|twice"):
             again()
     assert bytes(buffer) == b"bytes"
     assert [len(part) for part in rows] == [1]
@@ -207,7 +207,7 @@ def test_bytes_that_change_under_their_batches_are_an_error() -> None:
         try:
             assert batch[count - 1].value == b""
         except ProtocolError as error:
-            assert "were changed" in str(error)
+            assert "have changed" in str(error)
             wrong += 1
     assert wrong
 

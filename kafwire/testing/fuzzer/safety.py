@@ -61,7 +61,7 @@ _VERSIONS_TO_COME = 64
 _CONDITIONAL = {"Metadata", "Fetch", "ListOffsets", "OffsetForLeaderEpoch"}
 # Parts of kafwire's errors for an incomplete message: no server can read that. Another reader may accept other messages
 # that kafwire refuses (text that is not UTF-8, tags out of order, an odd null).
-_ENDS_EARLY = ("runs past the end", "are announced", "do not fit into")
+_ENDS_EARLY = ("runs past the end", "the length is", "do not fit into")
 
 
 def request_name(api_key: int) -> str | None:

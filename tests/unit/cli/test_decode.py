@@ -525,7 +525,7 @@ def test_an_index_of_transactions_is_shown_by_entries(tmp_path: Path) -> None:
     ("damage", "complaint"),
     [
         (b"\0\1" + bytes(32), "an entry of version 1, and only version 0 is known, at byte 34"),
-        (bytes(20), "the last 20 bytes, from byte 34 on, are an incomplete entry: the file is cut off"),
+        (bytes(20), "the last 20 bytes, from byte 34 on, are an incomplete entry: the file is truncated"),
     ],
 )
 def test_a_damaged_index_of_transactions(tmp_path: Path, damage: bytes, complaint: str) -> None:

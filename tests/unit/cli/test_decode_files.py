@@ -90,7 +90,7 @@ def test_messages_of_coordinators() -> None:
     value = encode_versioned(OffsetCommitValue(offset=5), 4)
     assert decode("--message", "offsetcommitvalue", value.hex())[1][0]["body"]["offset"] == 5
     code, _, errors = decode("--message", "OffsetCommitKey", key(2).hex())
-    assert (code, "a key of type 2, and OffsetCommitKey is type 1" in errors) == (1, True)
+    assert (code, "the key has type 2, but OffsetCommitKey is type 1" in errors) == (1, True)
 
 
 @pytest.mark.parametrize("folder", ["__consumer_offsets-7", "orders-0"])

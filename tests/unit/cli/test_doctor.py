@@ -76,7 +76,7 @@ def test_nobody_listens() -> None:
     ("said", "words"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "an HTTP server responded"),
-        (bytes.fromhex("15030300020250"), "TLS is spoken there"),
+        (bytes.fromhex("15030300020250"), "the server speaks TLS"),
         (b"", "the peer closed the connection"),
     ],
 )
@@ -91,7 +91,7 @@ def test_somebody_listens_and_says_nothing() -> None:
     with black_hole() as address:
         found = last(examine("127.0.0.1", int(address.rpartition(":")[2]), 0.5))
     assert found.step == "protocol"
-    assert "no answer" in found.seen
+    assert "no response" in found.seen
 
 
 def test_a_broker_that_may_only_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +162,7 @@ def test_what_is_lacking_is_named_with_what_is_needed() -> None:
 def test_a_release_is_told_by_its_features() -> None:
     assert release({1: (0, 1)}, {"metadata.version": 21}) == "Kafka 3.9 (1 APIs)"
     assert "newer than 4" in release({}, {"metadata.version": 99})
-    assert "does not tell" in release({}, {})
+    assert "does not report" in release({}, {})
 
 
 def test_what_is_printed() -> None:

@@ -88,7 +88,7 @@ def test_members_and_what_they_read(kafka: EmbeddedKafka) -> None:
         rows = lines(run(kafka, "lag", "g"))
         # Nothing is committed: how far behind it is nobody can tell.
         assert rows[1] == ["g", "orders", "0", "15", "one"]
-        assert rows[-1] == ["3", "partition(s)", "with", "nothing", "committed"]
+        assert rows[-1] == ["3", "partition(s)", "without", "a", "committed", "offset"]
 
 
 def test_members_of_the_consumer_protocol(kafka: EmbeddedKafka) -> None:
@@ -255,7 +255,7 @@ def test_wrong_usage(kafka: EmbeddedKafka, arguments: list[str]) -> None:
 
 def test_by_without_a_committed_offset_says_so(kafka: EmbeddedKafka) -> None:
     result = run(kafka, "reset-offsets", "new", "--by", "1", "-t", "orders:0")
-    assert (result.exit_code, "orders-0: nothing is committed" in result.stderr) == (1, True)
+    assert (result.exit_code, "orders-0: --by needs a committed offset" in result.stderr) == (1, True)
 
 
 def test_a_coordinator_that_is_not_there_yet_is_waited_for(kafka: EmbeddedKafka) -> None:

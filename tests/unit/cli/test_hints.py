@@ -26,7 +26,7 @@ def said(*arguments: str) -> str:
             ["topics t --partitions 6", "topics t --zzz"],
         ),
         (
-            "'--partitions': it is one of 'kafwire topics create'",
+            "'--partitions': 'kafwire topics create'",
             ["topics t --partitions 6", "topics -b h:1 t --partitions 6"],
             ["consume t --partitions 6", "topics t --zzz"],
         ),

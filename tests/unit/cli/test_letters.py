@@ -228,7 +228,7 @@ def test_letters_of_a_partition_without_a_leader_are_left_out(
     kafka.fail_next("ListOffsets", "LEADER_NOT_AVAILABLE", times=None, topic="dead", partition=1)
     result = run(kafka, "list", "-J")
     assert result.exit_code == 1
-    assert result.stderr.startswith("kafwire letters: dead-1 is left out: LEADER_NOT_AVAILABLE")
+    assert result.stderr.startswith("kafwire letters: dead-1 is skipped: LEADER_NOT_AVAILABLE")
     sent = run(kafka, "send")
     assert sent.exit_code == 1
     first = values(kafka, "orders")

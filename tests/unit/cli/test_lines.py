@@ -139,7 +139,7 @@ def test_headers_of_the_command() -> None:
     assert parse_header("a=b=c") == ("a", b"b=c")
     assert parse_header("a=") == ("a", b"")
     assert parse_header("a") == ("a", None)
-    with pytest.raises(click.UsageError, match="has a name"):
+    with pytest.raises(click.UsageError, match="must have a name"):
         parse_header("=x")
 
 

@@ -65,7 +65,7 @@ def test_the_offsets_of_a_group(kafka: EmbeddedKafka) -> None:
         consumer.commit(dict(zip(PARTITIONS, (4, 9), strict=True)))
     result = run(kafka, "--group", "g")
     assert lines(result)[1:3] == [["a", "0", "4", "10", "6"], ["a", "1", "9", "10", "1"]]
-    assert lines(run(kafka, "--group", "none"))[-1] == ["nothing", "is", "committed"]
+    assert lines(run(kafka, "--group", "none"))[-1] == ["no", "offset", "is", "committed"]
 
 
 def test_what_cannot_be_shown_is_an_error_in_one_line(kafka: EmbeddedKafka, tmp_path: Path) -> None:

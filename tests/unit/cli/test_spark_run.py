@@ -37,7 +37,7 @@ def check(folder: Path, *arguments: str, checkpoint: str = "") -> Result:
 
 def test_a_job_is_shown(tmp_path: Path) -> None:
     result = check(tmp_path)
-    assert result.stdout == f"{tmp_path}/archive.toml is a job: a -> rows, available-now\n"
+    assert result.stdout == f"{tmp_path}/archive.toml is a valid job: a -> rows, available-now\n"
     assert result.exit_code == 0
 
 

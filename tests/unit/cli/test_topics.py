@@ -246,7 +246,7 @@ def test_pretty_json() -> None:
         (["-n", "-L"], "it excludes -L and -J"),
         (["-n", "-J"], "it excludes -L and -J"),
         (["--names", "--offsets"], "--names excludes --offsets"),
-        (["--pretty"], "--pretty and --compact are for -J"),
+        (["--pretty"], "--pretty and --compact need -J"),
         ([""], "a topic name is empty"),
         (["-X", "nonsense=1"], "unknown option 'nonsense'"),
     ],

@@ -102,7 +102,7 @@ FRAME_OF_TLS = frame(b"\x15\x03\x03\x00")
                 (Step.GREET, errno.EMSGSIZE, frame(b"HTTP")), (Step.GREET, errno.EMSGSIZE, frame(b"SSH-")),
                 (Step.GREET, errno.EMSGSIZE, frame(b"220 ")), (Step.GREET, errno.EMSGSIZE, frame(b"-ERR")),
                 (Step.GREET, errno.EPROTO, "bad frame: size prefix -1, but a response has at least 4 bytes"),
-                (Step.GREET, errno.EPROTO, "bad response: correlation id 7, but no answer is owed"),
+                (Step.GREET, errno.EPROTO, "bad response: correlation id 7, but no request is pending"),
                 (Step.GREET, errno.EBADMSG, "it sent a response that cannot be decoded"),
                 (Step.GREET, errno.EPIPE, "the peer closed the connection", True),
             ],

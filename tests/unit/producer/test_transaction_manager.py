@@ -994,7 +994,7 @@ def test_offsets_that_are_none(world: World) -> None:
     work.begin()
     world.run(work.transactions.send_offsets({}, "g"))
     for offsets in ({("t", 0): -1}, {("t", 0): None}, {"t": 1}, {("t", 0): True}, 5, {("t", 0): 1 << 63}):
-        with pytest.raises(ConfigError, match="it must be a TopicPartition"):
+        with pytest.raises(ConfigError, match="TopicPartition"):
             world.run(work.transactions.send_offsets(offsets, "g"))  # type: ignore[arg-type]
     for group in ("", None, 5):
         with pytest.raises(ConfigError, match="a group id"):

@@ -424,7 +424,7 @@ def test_the_peer_resets_at_every_point_of_a_request(wire: Wire) -> None:
         (struct.pack(">i", 1001), "bad frame: size prefix 1001 exceeds the limit of 1000 bytes"),
         (b"HTTP/1.1 400 Bad Request", "bad frame: size prefix 1213486160 exceeds the limit of 1000 bytes"),
         (answer(4), "bad response: correlation id 4, but the oldest pending request has 2"),
-        (answer(2) + answer(3) + answer(4), "bad response: correlation id 4, but no answer is owed"),
+        (answer(2) + answer(3) + answer(4), "bad response: correlation id 4, but no request is pending"),
     ],
 )
 def test_bytes_that_make_no_sense_close_the_connection(wire: Wire, data: bytes, reason: str) -> None:
@@ -444,7 +444,7 @@ def test_bytes_that_make_no_sense_close_the_connection(wire: Wire, data: bytes, 
 def test_an_answer_nobody_asked_for_closes_the_connection(wire: Wire) -> None:
     number, peer = wire.connect()
     peer.sendall(answer(0))
-    reason = "bad response: correlation id 0, but no answer is owed"
+    reason = "bad response: correlation id 0, but no request is pending"
     assert wire.events(1) == [(CLOSED, number, 0, (errno.EPROTO, reason))]
 
 

@@ -511,7 +511,9 @@ def test_a_broker_that_answers_no_fetch_is_given_up_in_time() -> None:
         fill(world, "t")
         world.on("Fetch", lambda _: NEVER)
         read = Scanning(world, ["t"], request_timeout_ms=1_000, default_api_timeout_ms=10_000)
-        with pytest.raises(KafkaTimeoutError, match="t-0 could not be read further than offset 0 for 10 s: no answer"):
+        with pytest.raises(
+            KafkaTimeoutError, match="t-0 could not be read further than offset 0 for 10 s: no response"
+        ):
             read.all()
         assert world.engine.now_ms() < 1_000_000 + 15_000
 

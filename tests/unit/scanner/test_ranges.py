@@ -397,7 +397,7 @@ def test_filters_by_time(timestamps: Any, window: Any) -> None:
 
 @pytest.mark.parametrize("timestamps", [5, (), (1,), (1, 2, 3), "12", ("earliest", 5), (5, "latest"), {1: 2, 3: 4}])
 def test_what_is_no_pair_of_times_is_refused(timestamps: Any) -> None:
-    with pytest.raises(ConfigError, match=r"timestamps: a pair \(from, to\)"):
+    with pytest.raises(ConfigError, match=r"timestamps must be a pair \(from, to\)"):
         window_of(timestamps)
 
 

@@ -64,7 +64,7 @@ def test_json_has_columns() -> None:
         ({**AVRO, "valueFormat": "json"}, "option schemaRegistry.url needs valueFormat=avro"),
         ({"valueFormat": "avro"}, "needs the option schemaRegistry.url"),
         ({**AVRO, "subscribe": "a,b"}, "needs the option valueSubject or valueSchema"),
-        ({**AVRO, "valueSchema": "[1]"}, "option valueSchema: Avro schema: 1 is no type"),
+        ({**AVRO, "valueSchema": "[1]"}, "option valueSchema: Avro schema: 1 is not a type"),
         ({**AVRO, "valueSchema": '"int"', "valueSubject": "s"}, "options valueSchema and valueSubject both name"),
         ({**AVRO, "valueSubject": " "}, "option valueSubject is empty"),
         ({**AVRO, "schemaRegistry.username": "me"}, "schemaRegistry.username and schemaRegistry.password need each"),

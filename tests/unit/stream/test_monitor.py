@@ -65,7 +65,7 @@ def test_the_oldest_record_is_named_with_its_step_and_age() -> None:
     assert 99 <= oldest.age_s <= 101
     assert (status.in_flight, status.partitions[0].completed, status.partitions[0].uncommitted) == (1, 2, 3)
     place = "the record at offset 2 of orders-0 is in for_each(bill)"
-    assert status.problem == f"the stream is stuck: {place}, for {oldest.step_s:.0f} s until now"
+    assert status.problem == f"the stream is stuck: {place}, for {oldest.step_s:.0f} s so far"
 
 
 def test_a_hung_handler_is_stuck_from_its_time_on_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -74,7 +74,7 @@ def test_a_hung_handler_is_stuck_from_its_time_on_and_logged_once(caplog: pytest
     assert after.problem is not None
     assert later.problem is not None
     assert [record.getMessage() for record in caplog.records if "is stuck" in record.getMessage()] == [
-        "kafwire: a stream is stuck: the record at offset 0 of orders-0 is in for_each(bill), for 60 s until now"
+        "kafwire: a stream is stuck: the record at offset 0 of orders-0 is in for_each(bill), for 60 s so far"
     ]
 
 

@@ -53,10 +53,10 @@ class AsyncHandler:
         (lambda: START.batch(1).for_each(str, by="key"), "a batch has no key"),
         (lambda: START.map_batches(str).for_each(str, by="key"), "a batch has no key"),
         (lambda: START.map(async_letters), "use for_each for an async function"),
-        (lambda: START.filter(letters), "a generator never runs here"),
+        (lambda: START.filter(letters), "a generator is always true"),
         (lambda: START.for_each(letters), "a generator never runs here"),
         (lambda: START.for_each(functools.partial(async_letters)), "a generator never runs here"),
-        (lambda: START.for_each(lambda value: value, run_in="processes"), "import the handler by its name"),
+        (lambda: START.for_each(lambda value: value, run_in="processes"), "import the handler by name"),
         (lambda: START.batch(2.5), "give 1 record"),  # type: ignore[arg-type]
         (lambda: START.batch(None), "give 1 record"),  # type: ignore[arg-type]
         (lambda: START.batch(1, math.nan), "give 1 record"),
@@ -73,13 +73,13 @@ class AsyncHandler:
         (lambda: START.retry(2, on=KeyboardInterrupt), "an exception class"),  # type: ignore[arg-type]
         (lambda: START.retry_topics("retry"), "each must be a RetryTopic"),  # type: ignore[arg-type]
         (lambda: RetryTopic("", 1), "a topic"),
-        (lambda: RetryTopic("retry", "60"), "seconds from 0"),  # type: ignore[arg-type]
-        (lambda: RetryTopic("retry", math.inf), "seconds from 0"),
+        (lambda: RetryTopic("retry", "60"), "0 or more seconds"),  # type: ignore[arg-type]
+        (lambda: RetryTopic("retry", math.inf), "0 or more seconds"),
         (lambda: START.dead_letters(""), "the topic must be"),
         (lambda: START.dead_letters(None), "the topic must be"),  # type: ignore[arg-type]
         (lambda: START.run(MemorySource(), print), "is not a sink"),  # type: ignore[arg-type]
         (lambda: ConsumerSource(None), "it must be an AsyncConsumer"),  # type: ignore[arg-type]
-        (lambda: NotNow("soon"), "from 0"),  # type: ignore[arg-type]
+        (lambda: NotNow("soon"), "0 or more"),  # type: ignore[arg-type]
         (lambda: START.batch(0), "give 1 record"),
         (lambda: START.batch(1, -1.0), "give 1 record"),
         (lambda: START.for_each(None), "it must be a function"),  # type: ignore[arg-type]
@@ -95,8 +95,8 @@ class AsyncHandler:
         (lambda: START.retry(0), "attempts must be 1"),
         (lambda: START.retry(1, backoff_s=-1), "attempts must be 1"),
         (lambda: START.retry_topics(RetryTopic("a", 1), RetryTopic("a", 2)), "named twice"),
-        (lambda: START.limits(max_in_flight=0), "from 1"),
-        (lambda: START.limits(stop_timeout_s=-1), "from 1"),
+        (lambda: START.limits(max_in_flight=0), "1 or more"),
+        (lambda: START.limits(stop_timeout_s=-1), "1 or more"),
         (lambda: START.dead_letters("dead").run(MemorySource()), "give a sink"),
         (lambda: START.run(MemorySource(), guarantee="exactly"), "one of at_least_once"),  # type: ignore[arg-type]
         (lambda: START.retry(2).run(MemorySource(), guarantee="at_most_once"), "calls no step twice"),
@@ -104,15 +104,15 @@ class AsyncHandler:
             lambda: START.for_each(str, run_in="processes", timeout_s=1).run(MemorySource(), guarantee="at_most_once"),
             "may be called again",
         ),
-        (lambda: START.run(MemorySource(), FunctionSink(print), guarantee="exactly_once"), "has none"),
-        (lambda: START.run(MemorySource(), guarantee="exactly_once"), "has none"),
+        (lambda: START.run(MemorySource(), FunctionSink(print), guarantee="exactly_once"), "supports none"),
+        (lambda: START.run(MemorySource(), guarantee="exactly_once"), "supports none"),
         (
             lambda: START.run(MemorySource(), MemorySink(), guarantee="exactly_once", letters=MemorySink()),
             "remove letters",
         ),
-        (lambda: NotNow(-1), "from 0"),
-        (lambda: MemorySource(batch_records=0), "from 1"),
-        (lambda: MemorySource({"orders": ["text"]}), "is no record"),
+        (lambda: NotNow(-1), "0 or more"),
+        (lambda: MemorySource(batch_records=0), "1 or more"),
+        (lambda: MemorySource({"orders": ["text"]}), "is not a record"),
     ],
 )
 def test_what_cannot_be_is_refused(make: Callable[[], Any], text: str) -> None:
