@@ -220,10 +220,10 @@ static void poisons(void) {
     poisoned("bad frame: size prefix 3, but a response has at least 4 bytes", KW_POISON_SIZE, BYTES(3, 7), 8, 100, 1);
     poisoned("bad frame: size prefix 0, but a response has at least 4 bytes", KW_POISON_SIZE, BYTES(0, 7), 8, 100, 1);
     poisoned("bad frame: size prefix 101 exceeds the limit of 100 bytes", KW_POISON_OVERSIZE, BYTES(101, 7), 8, 100, 1);
-    poisoned("bad response: correlation id 8, but the oldest request owed an answer has 7", KW_POISON_CORRELATION,
+    poisoned("bad response: correlation id 8, but the oldest pending request has 7", KW_POISON_CORRELATION,
              BYTES(4, 8), 8, 100, 2);
-    poisoned("bad response: correlation id 1, but no answer is owed", KW_POISON_UNSOLICITED, BYTES(4, 1), 8, 100, 0);
-    poisoned("bad response: correlation id 99 answers a request that has not left in full", KW_POISON_UNSENT,
+    poisoned("bad response: correlation id 1, but no request is pending", KW_POISON_UNSOLICITED, BYTES(4, 1), 8, 100, 0);
+    poisoned("bad response: correlation id 99 is that of a request not fully sent", KW_POISON_UNSENT,
              BYTES(4, 99), 8, 100, 0);
 }
 
