@@ -77,7 +77,7 @@ def test_defaults() -> None:
 def test_a_plaintext_client_learns_that_the_port_expects_tls() -> None:
     with (
         EmbeddedKafka(security="SSL") as secured,
-        pytest.raises(kafwire.KafkaConnectionError, match="TLS is spoken there.*set security_protocol=SSL"),
+        pytest.raises(kafwire.KafkaConnectionError, match="the server speaks TLS.*set security_protocol=SSL"),
     ):
         kafwire.Consumer(secured.bootstrap, "flights", default_api_timeout_ms=500)
 

@@ -201,7 +201,7 @@ def test_a_lock_that_runs_out_gives_the_records_to_others_and_is_told(bootstrap:
             assert again.delivery_count == 2
             assert values(again) == list(range(RECORDS))
             batch.accept()
-            with pytest.raises(BrokerError, match="others get them"):
+            with pytest.raises(BrokerError, match="other members get them"):
                 slow.commit()
 
 
