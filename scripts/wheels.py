@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 WHEEL_LIMIT_BYTES = 5_000_000
-# What gcc does by itself, and zig leaves off: a quarter of the time that plain records take to decode, a tenth of
-# Avro's (`benchmarks/wheel.py`). It keeps frame pointers. Functions that are declared inline stay out of line, as
-# fortified functions in them count as calls. A switch of four cases becomes an indirect jump, which is mispredicted.
+# zig lacks three defaults of gcc, which save a quarter of the time to decode plain records and a tenth of Avro's
+# (`benchmarks/wheel.py`). zig keeps frame pointers. Functions that are declared inline stay out of line, as fortified
+# functions in them count as calls. A switch of four cases becomes an indirect jump, which is mispredicted.
 SPEED = "-fomit-frame-pointer -mllvm -inlinehint-threshold=1500 -mllvm -min-jump-table-entries=8"
 # As pip calls the build backend; an environment without isolation has Cython and setuptools already.
 BUILD = """
