@@ -15,7 +15,6 @@ import pytest
 from scripts.foreign_suites import __main__ as command
 from scripts.foreign_suites import sources
 from scripts.foreign_suites.left_out import Verdict
-from scripts.foreign_suites.matrix import row
 from scripts.foreign_suites.outcomes import Outcome
 from scripts.foreign_suites.running import SuiteError, broker, run
 from scripts.foreign_suites.suite import Request, Suite
@@ -124,7 +123,7 @@ def test_a_source_distribution_has_one_folder(tmp_path: Path) -> None:
 
 def test_a_row_counts_tests_left_out_as_run() -> None:
     verdict = Verdict(passed=["a", "b"], left_out=["c"], skipped=["d"])
-    assert row("tiny", "1.2", verdict, date(2026, 11, 28)) == "| tiny | 1.2 | 3 | 2 | 1 | 2026-11-28 |"
+    assert command.row("tiny", "1.2", verdict, date(2026, 11, 28)) == "| tiny | 1.2 | 3 | 2 | 1 | 2026-11-28 |"
 
 
 def test_a_suite_that_hangs_is_interrupted_and_reports(tmp_path: Path) -> None:
