@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
-import tarfile
 import time
 from datetime import date
 from pathlib import Path
@@ -110,15 +108,6 @@ def test_tests_of_another_version_than_the_installed_one_are_refused(
 def test_a_package_that_is_not_installed_is_one_line() -> None:
     with pytest.raises(SuiteError, match="no-such-package is not installed in the environment of"):
         sources.installed_version("no-such-package", sys.executable)
-
-
-def test_a_source_distribution_has_one_folder(tmp_path: Path) -> None:
-    archive = tmp_path / "tiny-1.2.tar.gz"
-    with tarfile.open(archive, "w:gz") as tar:
-        info = tarfile.TarInfo("tiny-1.2/version")
-        info.size = 3
-        tar.addfile(info, io.BytesIO(b"1.2"))
-    assert (sources.unpacked(archive, tmp_path / "sources") / "version").read_text() == "1.2"
 
 
 def test_a_row_counts_tests_left_out_as_run() -> None:
