@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-import sys
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from scripts import archives
 from scripts.archives import unpacked
 
 
@@ -28,10 +29,10 @@ def test_a_source_distribution_has_one_folder(tmp_path: Path) -> None:
     assert (source / "version").read_text() == "1.2"
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 12), reason="each CPython 3.12 has filters")
+@pytest.mark.filterwarnings("ignore:Python 3.14 will:DeprecationWarning")
 def test_a_python_without_filters_of_extraction_unpacks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CPython 3.11.2, Debian's, has none."""
-    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    monkeypatch.setattr(archives, "tarfile", SimpleNamespace(open=tarfile.open))
     assert unpacked(archive(tmp_path, "tiny-1.2/version"), tmp_path / "sources").name == "tiny-1.2"
 
 
@@ -39,10 +40,3 @@ def test_a_python_without_filters_of_extraction_unpacks_too(tmp_path: Path, monk
 def test_another_archive_is_refused(tmp_path: Path, names: list[str]) -> None:
     with pytest.raises(ValueError, match=r"tiny-1\.2\.tar\.gz has \d entries at its top"):
         unpacked(archive(tmp_path, *names), tmp_path / "sources")
-
-
-@pytest.mark.skipif(not hasattr(tarfile, "data_filter"), reason="this CPython has no filters")
-def test_a_file_outside_the_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(tarfile.FilterError):
-        unpacked(archive(tmp_path, "../outside"), tmp_path / "sources")
-    assert not (tmp_path / "outside").exists()
