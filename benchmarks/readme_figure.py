@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scripts.marks import with_part
+
 START, END = "<!-- figure: begin -->", "<!-- figure: end -->"
 
 COLUMNS = ("kafwire", "confluent-kafka", "librdkafka in C", "floor: a socket and plain C")
@@ -58,9 +60,7 @@ def _cell(row: Mapping[str, Any], contender: str) -> str:
 
 def with_figure(text: str, records: Mapping[str, Any]) -> str:
     """A README with the table between its marks."""
-    head, _, rest = text.partition(START)
-    _, _, tail = rest.partition(END)
-    return f"{head}{START}\n{render_figure(records)}{END}{tail}"
+    return with_part(text, START, END, render_figure(records))
 
 
 def update_project_readme(path: Path, records: Mapping[str, Any]) -> None:

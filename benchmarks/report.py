@@ -7,6 +7,7 @@ from typing import Any
 
 from benchmarks.rounds import Figure, judge
 from benchmarks.row import Kind, Row
+from scripts.marks import with_part
 
 START, END = "<!-- results: begin -->", "<!-- results: end -->"
 
@@ -51,10 +52,7 @@ def render(results: Results, topics: Mapping[str, Any], environment: Mapping[str
 
 def update_readme(path: Path, tables: str) -> None:
     """Put `tables` between the marks of a README that has them."""
-    text = path.read_text()
-    head, _, rest = text.partition(START)
-    _, _, tail = rest.partition(END)
-    path.write_text(f"{head}{START}\n\n{tables}\n{END}{tail}")
+    path.write_text(with_part(path.read_text(), START, END, f"\n{tables}\n"))
 
 
 def _table(kind: Kind, title: str, results: Results) -> str:

@@ -5,6 +5,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from scripts.marks import with_part
+
 START, END = "<!-- strategies: begin -->", "<!-- strategies: end -->"
 
 # Title, scenario, figure, how to write it.
@@ -72,9 +74,7 @@ def update_document(path: Path, text: str) -> None:
     before = path.read_text() if path.exists() else "# Fetching\n"
     if START not in before:
         before += f"\n## Strategies, measured\n\n{START}\n{END}\n"
-    head, _, rest = before.partition(START)
-    _, _, tail = rest.partition(END)
-    path.write_text(f"{head}{START}\n\n{text}\n{END}{tail}")
+    path.write_text(with_part(before, START, END, f"\n{text}\n"))
 
 
 def draw(record: Record, path: Path) -> None:

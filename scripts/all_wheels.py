@@ -57,7 +57,7 @@ def attempt(wheel: Path, target: Target, builder: Path) -> str:
 
 def first_hour(wheel: Path, builder: Path) -> str:
     """Use the wheel in an empty environment, as a new user does."""
-    if not dist.attempt(wheel, WHEELS / "empty", builder):
+    if not dist.attempt(wheel, builder):
         raise DistError(f"{wheel.name} does not work in an empty environment of {builder}")
     environment = {**os.environ, "KAFWIRE_WHEEL": str(wheel), "KAFWIRE_WHEEL_PYTHON": str(builder)}
     command = [sys.executable, "-m", "pytest", "-q", "--long", FIRST_HOUR]

@@ -23,29 +23,32 @@ from scripts.wheels import MANYLINUX, DistError
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "build" / "dist"
+EMPTY = ROOT / "build" / "empty"
 PACKAGED = ("kafwire", "pyspark_kafwire")
 TOP_FILES = ("CHANGELOG.md", "LICENSE", "MANIFEST.in", "README.md", "pyproject.toml", "setup.py")
 SOURCE_SUFFIXES = {".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".typed"}
 WHEEL_SUFFIXES = {".py", ".pyi", ".pxd", ".h", ".so", ".typed"}
 # The extensions take 4 MB without debug symbols and 22 MB with them.
-WHEEL_LIMIT_BYTES = 8 << 20
+EXTENSIONS_LIMIT_BYTES = 8 << 20
 
-# Everything compiled is imported, a batch goes through the codecs and back, and the CRCs are those of the arguments.
+# Imports everything compiled, takes a batch through each codec and back, and compares the CRCs with the arguments.
 TRY = """
-import importlib, pkgutil, sys, kafwire
+import importlib, pathlib, platform, sys, kafwire
 from kafwire._codec import crc32c_implementations
 from kafwire.records._compress import origin
 from kafwire.records import decode_batches, encode_batch
-modules = [name for _, name, _ in pkgutil.walk_packages(kafwire.__path__, "kafwire.") if "._" in name]
-compiled = [name for name in modules if "__" not in name and importlib.import_module(name).__file__.endswith(".so")]
-assert len(compiled) >= 20, compiled
+root = pathlib.Path(kafwire.__file__).parent
+files = sorted(root.rglob("*.so"))
+for file in files:
+    importlib.import_module(".".join([*file.relative_to(root.parent).parent.parts, file.name.partition(".")[0]]))
+assert len(files) >= 20, files
 for codec, package in {"gzip": "isal", "lz4": "lz4", "zstd": "zstandard"}.items():
     assert origin(codec).startswith(f"package {package}: "), f"{origin(codec)}: no symbols for {codec} in {package}"
 for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
-    (batch,) = decode_batches(encode_batch([b"value"], compression=codec))
-    assert [record.value for record in batch] == [b"value"], codec
+    (batch,) = decode_batches(encode_batch([b"value" * 1000], compression=codec))
+    assert [record.value for record in batch] == [b"value" * 1000], codec
 assert crc32c_implementations() == sys.argv[1:], crc32c_implementations()
-print(f"{len(compiled)} extensions of {kafwire.__file__}")
+print(f"{len(files)} extensions of {root} on {platform.machine()}")
 """
 
 
@@ -60,7 +63,7 @@ def packaged_files() -> list[Path]:
 def _key() -> str:
     source = os.environ.get("KAFWIRE_SOURCE_URL", "")
     digest = hashlib.sha256(f"{sys.version}\0{wheels.available()}\0{source}\0".encode())
-    for file in [*packaged_files(), *(ROOT / "scripts").glob("wheels.py")]:
+    for file in [*packaged_files(), ROOT / "scripts" / "wheels.py"]:
         digest.update(f"{file.relative_to(ROOT)}\0".encode())
         digest.update(file.read_bytes())
     return digest.hexdigest()
@@ -104,7 +107,7 @@ def check_sdist(sdist: Path) -> None:
 
 
 def long_description(sdist: Path) -> str:
-    """The metadata of the source distribution, which end with what a package index shows."""
+    """The metadata of the source distribution: headers, and the text that a package index shows."""
     with tarfile.open(sdist) as archive:
         (member,) = (m for m in archive.getmembers() if re.fullmatch(r"[^/]+/PKG-INFO", m.name))
         text = archive.extractfile(member)
@@ -136,7 +139,7 @@ def check_wheel(wheel: Path) -> None:
     if foreign:
         raise DistError(f"{wheel.name} has {sorted(foreign)}")
     compiled = sum(size for name, size in sizes.items() if name.suffix == ".so")
-    if compiled > WHEEL_LIMIT_BYTES:
+    if compiled > EXTENSIONS_LIMIT_BYTES:
         raise DistError(f"{wheel.name}: its extensions have {compiled:,} bytes: debug symbols?")
 
 
@@ -163,14 +166,14 @@ def main() -> int:
         return 1
     for file in (sdist, wheel):
         print(f"{file.relative_to(ROOT)}: {file.stat().st_size:,} bytes")
-    return 0 if attempt(wheel, DIST.parent / "empty") else 1
+    return 0 if attempt(wheel) else 1
 
 
-def attempt(wheel: Path, folder: Path, interpreter: Path = Path(sys.executable)) -> bool:
-    """Install the wheel into an empty environment in `folder`, and use all that is compiled; False where that fails."""
-    python = install(wheel, folder, interpreter=interpreter)
+def attempt(wheel: Path, interpreter: Path = Path(sys.executable)) -> bool:
+    """Install the wheel into an empty environment, and use everything compiled; False if that fails."""
+    python = install(wheel, EMPTY, interpreter=interpreter)
     command = [str(python), "-c", TRY, *crc32c_implementations()]
-    return subprocess.run(command, cwd=folder, env=_outside(), check=False).returncode == 0
+    return subprocess.run(command, cwd=EMPTY, env=_outside(), check=False).returncode == 0
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import kafwire
 from kafwire import config_names
 from kafwire.config import ConsumerConfig, ProducerConfig
 from kafwire.peer_names import ADMIN, CONSUMER, DELIVERY, MODULE, PRODUCER, RECORD, SHARE_CONSUMER, line_for
+from scripts.marks import with_part
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources.read_text
@@ -155,10 +156,7 @@ def written(page: str, text: str) -> str:
         "options": f"{_table('option', options(page))}\n\n{ignored}.",
     }
     for name, part in parts.items():
-        begin, end = (f"<!-- {name}: {where} -->" for where in ("begin", "end"))
-        if text.count(begin) != 1 or text.count(end) != 1:
-            raise ValueError(f"{page}.md needs {begin} and {end}, once each")
-        text = f"{text.partition(begin)[0]}{begin}\n\n{part}\n\n{end}{text.partition(end)[2]}"
+        text = with_part(text, f"<!-- {name}: begin -->", f"<!-- {name}: end -->", f"\n{part}\n\n")
     return text
 
 

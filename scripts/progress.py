@@ -83,11 +83,15 @@ def _log(running: Step, began: float, ended: threading.Event, out: TextIO) -> No
 
 
 def run(title: str, command: Sequence[str]) -> int:
-    """Run a command as a step; returns its exit code, and prints its output if that is not 0."""
+    """Run a command as a step; returns its exit code, and prints its output if that is not 0.
+
+    Standard input is empty: a prompt without a line end, such as pip's for a password, would wait unseen.
+    """
     lines: list[str] = []
+    pipe, empty = subprocess.PIPE, subprocess.DEVNULL
     with step(title) as running:
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+            command, stdin=empty, stdout=pipe, stderr=subprocess.STDOUT, text=True, errors="replace"
         ) as process:
             assert process.stdout is not None
             for line in process.stdout:

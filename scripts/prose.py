@@ -28,6 +28,7 @@ from pathlib import Path, PurePosixPath
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = ("error", "warning", "log", "help", "string", "docstring", "comment", "test", "docs")
 CANDIDATE = re.compile(r"\b(?:who|whom|whoever|whomever|nobody|told|anew|what\s+is)\b", re.IGNORECASE)
+_PYTHON, _C, _DOCS = (".py", ".pyi", ".pyx", ".pxd"), (".c", ".h"), (".md",)
 _LOG_CALLS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 _HELP_CALLS = {"add_argument", "add_parser", "ArgumentParser", "click.option", "click.command", "click.argument"}
 _LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
@@ -52,16 +53,15 @@ class Passage:
 
 def passages(name: str, text: str) -> Iterator[Passage]:
     """The passages of a file, in its order."""
-    suffix = PurePosixPath(name).suffix
-    if suffix in {".py", ".pyi", ".pyx", ".pxd"}:
+    if name.endswith(_PYTHON):
         yield from _joined(_python(text, tests=PurePosixPath(name).name.startswith("test_")))
-    elif suffix in {".c", ".h"}:
+    elif name.endswith(_C):
         for found in _C_TEXT.finditer(text):
             kind = "string" if found["string"] is not None else "comment"
             words = found["string"] or found["block"] or found["line"] or ""
             if " " in words.strip():
                 yield Passage(kind, text.count("\n", 0, found.start()) + 1, words.replace("\n *", "\n"))
-    elif suffix == ".md":
+    elif name.endswith(_DOCS):
         prose = _FENCED.sub(lambda code: "\n" * code[0].count("\n"), text)
         line = 1
         for paragraph in re.split(r"(\n\s*\n)", prose):
@@ -86,6 +86,24 @@ def _joined(found: Iterable[Passage]) -> Iterator[Passage]:
         yield held
 
 
+def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
+    """The tokens of Python or Cython source. An f-string, which CPython 3.12 splits, is one token on each version."""
+    lines = StringIO(text).readlines()
+    opened: list[tokenize.TokenInfo] = []  # f-strings nest
+    for token in tokenize.generate_tokens(StringIO(text).readline):
+        name = tokenize.tok_name[token.type]
+        if name in {"FSTRING_START", "TSTRING_START"}:
+            opened.append(token)
+        elif name in {"FSTRING_END", "TSTRING_END"}:
+            (row, column), (end, after) = opened.pop().start, token.end
+            if not opened:
+                within = "".join(lines[row - 1 : end])
+                string = within[column : len(within) - len(lines[end - 1]) + after]
+                yield tokenize.TokenInfo(tokenize.STRING, string, (row, column), token.end, token.line)
+        elif not opened:
+            yield token
+
+
 def _python(text: str, *, tests: bool) -> Iterator[Passage]:
     """The passages of Python or Cython source, from its tokens: both have the same."""
     calls: list[str] = []  # the dotted names of the calls that enclose a token
@@ -93,7 +111,7 @@ def _python(text: str, *, tests: bool) -> Iterator[Passage]:
     dotted = before = ""  # the name that ends here; the token before
     start = 0
     begins = True  # whether a statement begins here
-    for token in tokenize.generate_tokens(StringIO(text).readline):
+    for token in _tokens(text):
         kind, string = token.type, token.string
         if kind == tokenize.COMMENT:
             yield Passage("comment", token.start[0], string.lstrip("#: ").rstrip())
@@ -134,7 +152,7 @@ def _literal(string: str) -> str:
 
 
 def _kind(calls: list[str]) -> str:
-    """The kind of a string within these calls: the innermost one that says decides."""
+    """The kind of a string within these calls: that of the innermost call with a kind of its own."""
     for call in reversed(calls):
         of, _, name = call.rpartition(".")
         if name.endswith(("Error", "Exception")) or name == "error_type":
@@ -173,7 +191,7 @@ def main(words: list[str] | None = None) -> int:
     sentences: Counter[str] = Counter()
     candidates: Counter[str] = Counter()
     for name in files(chosen.path):
-        if PurePosixPath(name).suffix not in {".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".md"}:
+        if not name.endswith((*_PYTHON, *_C, *_DOCS)):
             continue
         for passage in passages(name, (ROOT / name).read_text()):
             for sentence in passage.sentences():

@@ -13,7 +13,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator
@@ -21,10 +20,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts import archives
+
 WHEEL_LIMIT_BYTES = 5_000_000
-# What gcc does by itself, and zig leaves off: a quarter of the time that plain records take to decode, a tenth of
-# Avro's (`benchmarks/wheel.py`). It keeps frame pointers. Functions that are declared inline stay out of line, as
-# fortified functions in them count as calls. A switch of four cases becomes an indirect jump, which is mispredicted.
+# zig lacks three defaults of gcc, which save a quarter of the time to decode plain records and a tenth of Avro's
+# (`benchmarks/wheel.py`). zig keeps frame pointers. Functions that are declared inline stay out of line, as fortified
+# functions in them count as calls. A switch of four cases becomes an indirect jump, which is mispredicted.
 SPEED = "-fomit-frame-pointer -mllvm -inlinehint-threshold=1500 -mllvm -min-jump-table-entries=8"
 # As pip calls the build backend; an environment without isolation has Cython and setuptools already.
 BUILD = """
@@ -108,11 +109,7 @@ def build(sdist: Path, python: Path, target: Target, folder: Path) -> Path:
     """The wheel for a target, built from the source distribution by an interpreter that has Cython and setuptools."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        with tarfile.open(sdist) as archive:
-            if hasattr(tarfile, "data_filter"):  # not in every CPython 3.11
-                archive.extraction_filter = tarfile.data_filter
-            archive.extractall(scratch)
-        (source,) = Path(scratch).iterdir()
+        source = archives.unpacked(sdist, Path(scratch) / "source")
         out = Path(scratch) / "wheel"
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         environment |= compiler(target, python) | headers(python, target, Path(scratch) / "headers")

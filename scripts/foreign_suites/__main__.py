@@ -19,16 +19,18 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 
+from scripts.foreign_suites.go_suites import GO_SUITES
 from scripts.foreign_suites.left_out import LeftOut, LeftOutError, Verdict, judge, read_left_out
-from scripts.foreign_suites.matrix import report, row
+from scripts.foreign_suites.librdkafka import LIBRDKAFKA
+from scripts.foreign_suites.pytest_suites import PYTEST_SUITES
 from scripts.foreign_suites.running import SuiteError
 from scripts.foreign_suites.sources import downloaded, installed_version
 from scripts.foreign_suites.suite import Request, Suite
-from scripts.foreign_suites.suites import SUITES
 
+SUITES: list[Suite] = [*PYTEST_SUITES, *GO_SUITES, LIBRDKAFKA]
 LISTS = Path(__file__).parent / "left_out"
 
 
@@ -84,6 +86,26 @@ def run_suite(chosen: Chosen, folder: Path, options: argparse.Namespace) -> tupl
     if not ended:
         verdict.stale.append(f"the time limit of {limit:g} s is over; tests that did not end are missing or failed")
     return version, verdict
+
+
+def report(name: str, verdict: Verdict) -> Iterator[str]:
+    """Lines about a run, those to act on first."""
+    for test in verdict.failed:
+        yield f"FAILED {test}"
+    for text in verdict.stale:
+        yield f"STALE {text}"
+    if not verdict.passed:
+        yield f"{name}: no test passed"
+    yield (
+        f"{name}: {len(verdict.passed)} passed, {len(verdict.failed)} failed, {len(verdict.left_out)} left out,"
+        f" {len(verdict.skipped)} skipped by the suite"
+    )
+
+
+def row(name: str, version: str, verdict: Verdict, day: date) -> str:
+    """The row of a run: suite, version, tests run, passed, left out, date."""
+    cells = [name, version, str(verdict.run), str(len(verdict.passed)), str(len(verdict.left_out)), day.isoformat()]
+    return f"| {' | '.join(cells)} |"
 
 
 @contextmanager

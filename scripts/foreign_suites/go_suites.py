@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from kafwire.testing.kafka import DEFAULT_VERSION as KAFKA_VERSION
 from scripts.foreign_suites.left_out import never_run
 from scripts.foreign_suites.outcomes import Outcome, read_go
 from scripts.foreign_suites.running import SuiteError, broker, run
@@ -18,7 +19,6 @@ from scripts.foreign_suites.toxiproxy import toxiproxy, write_shim
 __all__ = ["GO_SUITES"]
 
 _BUILD_SECONDS = 900
-_KAFKA_VERSION = "4.4.0"
 _RECORDS = 50_000  # of a kgo test, a tenth of the suite's own default
 # As in sarama's docker-compose.yml.
 _SARAMA = {
@@ -49,10 +49,9 @@ def _run_go(
 ) -> tuple[dict[str, Outcome], bool]:
     """Run compiled tests; those that never run are skipped."""
     report, output = request.folder / "report.json", request.folder / "output.txt"
-    go = shutil.which("go") or "go"
-    never = "|".join(re.escape(entry.name) for entry in never_run(request.left_out))
+    never = "|".join(entry.pattern for entry in never_run(request.left_out))
     command = [
-        *(go, "tool", "test2json", "-t", "-p", folder.name, str(program), "-test.v=test2json"),
+        *("go", "tool", "test2json", "-t", "-p", folder.name, str(program), "-test.v=test2json"),
         f"-test.timeout={max(request.limit_seconds - _MARGIN_SECONDS, 1):g}s",
         f"-test.run={request.only or tests}",
         *((f"-test.skip=^({never})$",) if never else ()),
@@ -81,7 +80,7 @@ def _sarama(request: Request) -> tuple[dict[str, Outcome], bool]:
         shims = write_shim(request.folder / "bin", endpoint)
         environment = {
             "TOXIPROXY_ADDR": endpoint,
-            "KAFKA_VERSION": _KAFKA_VERSION,
+            "KAFKA_VERSION": KAFKA_VERSION,
             "PATH": os.pathsep.join([str(shims), os.environ.get("PATH", os.defpath)]),
         }
         return _run_go(request, program, request.sources, environment, f"^({'|'.join(_functional(request.sources))})$")

@@ -12,7 +12,7 @@ from typing import Any
 
 import kafwire
 from kafwire.errors import ErrorCode
-from kafwire.protocol import CreateAclsRequest, CreatePartitionsRequest, DeleteAclsRequest
+from kafwire.protocol import CreateAclsRequest, DeleteAclsRequest
 from kafwire.testing.broker.security.acls import Acl
 from scripts.foreign_suites.running import ROOT
 
@@ -62,19 +62,16 @@ def _named(options: _Options) -> Iterator[tuple[str, str | None, str]]:
             yield "Cluster", None, operation
 
 
-def _topics(client: kafwire.Client, options: _Options) -> list[Any]:
+def _topics(client: kafwire.Client, options: _Options) -> None:
     (name,) = options["--topic"]
     if "--create" in options:
         config = dict(each.split("=", 1) for each in options.get("--config", []))
         partitions, replicas = (int(options[option][0]) for option in ("--partitions", "--replication-factor"))
         client.create_topic(name, partitions=partitions, replication_factor=replicas, config=config)
-        return []
-    if "--delete" in options:
+    elif "--delete" in options:
         client.delete_topic(name)
-        return []
-    kind = CreatePartitionsRequest.CreatePartitionsTopic
-    topic = kind(name=name, count=int(options["--partitions"][0]), assignments=None)
-    return list(client.call(CreatePartitionsRequest(topics=[topic], timeout_ms=10_000, validate_only=False)).results)
+    else:
+        client.create_partitions(name, int(options["--partitions"][0]))
 
 
 def _acls(client: kafwire.Client, options: _Options) -> list[Any]:
@@ -115,7 +112,10 @@ def main(words: Sequence[str]) -> int:
     tool, options = words[0], read_options(words[1:])
     with kafwire.Client(options["--bootstrap-server"][0]) as client:
         try:
-            results = (_topics if tool == "kafka-topics.sh" else _acls)(client, options)
+            if tool == "kafka-topics.sh":
+                _topics(client, options)
+                return 0
+            results = _acls(client, options)
         except kafwire.KafkaError as error:
             print(f"{tool}: {error}", file=sys.stderr)
             return 1

@@ -38,9 +38,14 @@ class LeftOut:
     reason: str
     run: Run = "fails"
 
+    @property
+    def pattern(self) -> str:
+        """The regular expression of the tests' whole names, for Python and for Go."""
+        return ".*".join(map(re.escape, self.name.split("*")))
+
     def matches(self, test: str) -> bool:
         """Return whether the entry names this test."""
-        return re.fullmatch(".*".join(map(re.escape, self.name.split("*"))), test, re.DOTALL) is not None
+        return re.fullmatch(self.pattern, test, re.DOTALL) is not None
 
 
 @dataclass

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from kafwire.testing.kafka import DEFAULT_VERSION as KAFKA_VERSION
 from scripts.foreign_suites.kafka_tools import write_tools
 from scripts.foreign_suites.left_out import never_run
 from scripts.foreign_suites.outcomes import Outcome, read_librdkafka
@@ -17,7 +18,6 @@ from scripts.foreign_suites.suite import Request, Suite, read_report, version_in
 __all__ = ["LIBRDKAFKA"]
 
 _BUILD_SECONDS = 1800
-_KAFKA_VERSION = "4.4.0"
 _AT_ONCE = 6
 _NO_TEST = "none"  # a number without tests: the report then has the names of all
 # -L: no test without a broker. -E: none with an emulated bad network, which takes over libc's sockets.
@@ -76,7 +76,7 @@ def _run_librdkafka(request: Request) -> tuple[dict[str, Outcome], bool]:
             "RDKAFKA_TEST_CONF": str(conf),
             "BROKERS": bootstrap,
             "KAFKA_PATH": str(write_tools(request.folder / "kafka")),
-            "TEST_KAFKA_VERSION": _KAFKA_VERSION,
+            "TEST_KAFKA_VERSION": KAFKA_VERSION,
         }
 
         def outcomes_of(name: str, selection: Mapping[str, str]) -> tuple[dict[str, Outcome], bool]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from kafwire.testing.kafka import DEFAULT_VERSION as KAFKA_VERSION
 from scripts.foreign_suites.adapters.common import SETTINGS
 from scripts.foreign_suites.left_out import never_run
 from scripts.foreign_suites.outcomes import Outcome, read_junit
@@ -41,7 +41,7 @@ def _run_pytest(
         shutil.copytree(request.sources / name, work / name, symlinks=True)
     (work / "pytest.ini").write_text("\n".join(["[pytest]", "junit_family = xunit1", "junit_logging = no", *ini, ""]))
     report, output = request.folder / "report.xml", request.folder / "output.txt"
-    never = {entry.reason: "|".join(_patterns(request, entry.reason)) for entry in never_run(request.left_out)}
+    never = {entry.pattern: entry.reason for entry in never_run(request.left_out)}
     plugins = [f"{_ADAPTERS}.common", f"{_ADAPTERS}.{adapter}"]
     command = [
         *(request.python, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist"),
@@ -60,14 +60,6 @@ def _run_pytest(
     }
     ended = run(command, cwd=work, limit_seconds=request.limit_seconds, environment=variables, output=output)
     return read_report(report, read_junit, output), ended
-
-
-def _patterns(request: Request, reason: str) -> list[str]:
-    return [
-        ".*".join(map(re.escape, entry.name.split("*")))
-        for entry in never_run(request.left_out)
-        if entry.reason == reason
-    ]
 
 
 def _aiokafka(request: Request) -> tuple[dict[str, Outcome], bool]:
@@ -91,7 +83,7 @@ def _aiokafka(request: Request) -> tuple[dict[str, Outcome], bool]:
             "markers =",
             "    ssl: tests that need certificates",
         ],
-        options=["--docker-image=embedded:2.13_4.4.0", "--no-pull"],
+        options=[f"--docker-image=embedded:2.13_{KAFKA_VERSION}", "--no-pull"],
     )
 
 
@@ -101,7 +93,7 @@ def _kafka_python(request: Request) -> tuple[dict[str, Outcome], bool]:
         "kafka_python",
         ["test"],
         ["test/integration"],
-        environment={"KAFKA_VERSION": "4.4.0"},
+        environment={"KAFKA_VERSION": KAFKA_VERSION},
     )
 
 
@@ -111,24 +103,12 @@ def _confluent(request: Request) -> tuple[dict[str, Outcome], bool]:
     )
 
 
-def _version_of_kafka_python(folder: Path) -> str:
-    return version_in(folder, "kafka/version.py", r"""^__version__ = ["']([^"']+)""")
+def _version(file: str) -> Callable[[Path], str]:
+    return lambda folder: version_in(folder, file, r"""^(?:__version__|version) = ["']([^"']+)""")
 
 
 PYTEST_SUITES = [
-    Suite(
-        "aiokafka",
-        lambda folder: version_in(folder, "aiokafka/__init__.py", r"""^__version__ = ["']([^"']+)"""),
-        _aiokafka,
-        1800,
-        package="aiokafka",
-    ),
-    Suite("kafka-python", _version_of_kafka_python, _kafka_python, 1200, package="kafka-python", sdist=True),
-    Suite(
-        "confluent-kafka",
-        lambda folder: version_in(folder, "pyproject.toml", r"""^version = ["']([^"']+)"""),
-        _confluent,
-        2400,
-        package="confluent-kafka",
-    ),
+    Suite("aiokafka", _version("aiokafka/__init__.py"), _aiokafka, 1800, package="aiokafka"),
+    Suite("kafka-python", _version("kafka/version.py"), _kafka_python, 1200, package="kafka-python", sdist=True),
+    Suite("confluent-kafka", _version("pyproject.toml"), _confluent, 2400, package="confluent-kafka"),
 ]

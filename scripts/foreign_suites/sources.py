@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import tarfile
 from pathlib import Path
 
+from scripts.archives import unpacked
 from scripts.foreign_suites.running import SuiteError
 
-__all__ = ["downloaded", "installed_version", "unpacked"]
+__all__ = ["downloaded", "installed_version"]
 
 _SECONDS = 600
 
@@ -34,14 +34,7 @@ def downloaded(package: str, version: str, folder: Path, python: str) -> Path:
     if done.returncode or len(archives) != 1:
         end = (done.stderr.strip().splitlines() or ["no archive"])[-1]
         raise SuiteError(f"pip did not download the sources of {package} {version}: {end}; or give {package}=FOLDER")
-    return unpacked(archives[0], folder / "sources")
-
-
-def unpacked(archive: Path, folder: Path) -> Path:
-    """Unpack a source distribution; its single folder."""
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
-    found = [path for path in folder.iterdir() if path.is_dir()]
-    if len(found) != 1:
-        raise SuiteError(f"{archive.name} has {len(found)} folders at its top; a source distribution has one")
-    return found[0]
+    try:
+        return unpacked(archives[0], folder / "sources")
+    except ValueError as error:
+        raise SuiteError(str(error)) from None

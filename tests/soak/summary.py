@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from kafwire.testing.history import KINDS
+from scripts.marks import with_part
 from tests.soak.access import AUTHENTICATIONS, PLAINTEXT, RENEWALS
 from tests.soak.state import State, Tally
 
@@ -95,9 +96,7 @@ def document(path: Path, state: State) -> bool:
     """Put the summary between the marks of a document, if the run was plain, long, whole and without a violation."""
     if state.violations or not state.finished or state.seconds < _LONG_MINUTES * 60 or state.security != PLAINTEXT:
         return False
-    head, _, rest = path.read_text().partition(START)
-    _, _, tail = rest.partition(END)
-    path.write_text(f"{head}{START}\n\n{text(state)}\n{END}{tail}")
+    path.write_text(with_part(path.read_text(), START, END, f"\n{text(state)}\n"))
     return True
 
 

@@ -73,7 +73,7 @@ kw_buf *kw_buf_new(kw_pool *pool, size_t capacity) {
     if (!buf) {
         void *memory;
         if (room > KW_BUF_LARGE) {
-            kw_pool_trim(pool, 0);  /* a caller that needs this much must not fail because of idle buffers */
+            kw_pool_trim(pool, 0); /* a caller that needs this much must not fail because of idle buffers */
             memory = map(room);
         } else if (posix_memalign(&memory, HEADER, HEADER + room)) {
             memory = NULL;

@@ -13,14 +13,14 @@
 typedef struct kw_pool kw_pool;
 
 typedef struct kw_buf {
-    uint32_t refs;  /* atomic: accessed by kw_buf_ref and kw_buf_unref only */
+    uint32_t refs; /* atomic: accessed by kw_buf_ref and kw_buf_unref only */
     uint32_t size_class;
     size_t size; /* bytes in use; the owner sets it */
     size_t capacity;
     uint8_t *data; /* 64-byte aligned */
     kw_pool *pool;
-    size_t charged;  /* bytes of the pool's budget charged for it */
-    struct kw_buf *next;  /* link in the pool's free list, or in a list of the owner */
+    size_t charged; /* bytes of the pool's budget charged for it */
+    struct kw_buf *next; /* link in the pool's free list, or in a list of the owner */
 } kw_buf;
 
 /* In `pool.c`, as is the next one: a pool that keeps at most `limit` idle bytes. NULL: no memory. It survives fork().
@@ -60,7 +60,7 @@ void kw_pool_set_budget(kw_pool *pool, size_t limit);
 size_t kw_pool_budget(kw_pool *pool);
 size_t kw_pool_charged(kw_pool *pool);
 /* Like kw_buf_new (*buf NULL) or kw_buf_reserve, but charged. Returns 0, KW_NO_MEMORY or KW_OVER_BUDGET; never waits.
- * While other threads wait for the budget, it is over budget. */
+ * While other threads wait for the budget, it returns KW_OVER_BUDGET. */
 int kw_scratch_reserve(kw_pool *pool, kw_buf **buf, size_t capacity);
 /* A buffer of `capacity` bytes, or of the whole budget if that is less: waits until other threads have returned enough,
  * first come, first served. The caller must hold no charged buffer, or two threads could wait for each other forever.

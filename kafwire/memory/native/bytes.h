@@ -177,8 +177,7 @@ static inline uint8_t *kw_put_uvarint(uint8_t *p, uint64_t value) {
 
 /* --- UTF-8 (RFC 3629: no surrogates, no longer form than needed) -------------------------------------------------- */
 
-/* How many of the bytes at p begin a character, complete or as far as available; 0: none does. *size: its full length.
-   */
+/* How many of the bytes at p begin a character, complete or as far as available; 0: none. *size: its length. */
 static inline size_t kw_utf8_begun(const uint8_t *p, size_t left, size_t *size) {
     uint8_t low = 0x80, high = 0xBF;
     size_t i = 1;

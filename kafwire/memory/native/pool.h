@@ -16,7 +16,7 @@ struct kw_pool {
     size_t least, claimed; /* `limit` is their sum, up to KW_POOL_IDLE_MOST */
     size_t budget, charged;
     long fail_after;
-    uint64_t last_ticket, served;  /* tickets of the threads that wait for the budget, in order */
+    uint64_t last_ticket, served; /* tickets of the threads that wait for the budget, in order */
     pthread_cond_t freed;
     kw_pool *next;
 };

@@ -1,5 +1,4 @@
-/* Native threads: they block all signals, which are for the interpreter's own threads, and have a name for ps and top.
-   */
+/* Native threads: they block all signals, which are for the interpreter's threads, and have a name for ps and top. */
 #ifndef KAFWIRE_THREAD_H
 #define KAFWIRE_THREAD_H
 

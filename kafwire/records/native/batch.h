@@ -10,17 +10,17 @@
 #include "kafwire/memory/native/bytes.h"
 
 enum {
-    KW_LOG_OVERHEAD = 12,  /* base offset and length, which are not counted in the length */
+    KW_LOG_OVERHEAD = 12, /* base offset and length, which are not counted in the length */
     KW_MAGIC_AT = 16,
     /* of magic 2: */
     KW_CRC_AT = 17,
-    KW_CRC_FROM = 21,  /* the checksum covers the bytes from here on */
+    KW_CRC_FROM = 21, /* the checksum covers the bytes from here on */
     KW_BATCH_HEADER = 61 /* bytes before the records */
 };
 
 typedef struct kw_batch_header {
     int64_t base_offset;
-    int32_t length;  /* of the bytes after it */
+    int32_t length; /* of the bytes after it */
     int32_t leader_epoch;
     int8_t magic;
     uint32_t crc;
@@ -80,10 +80,10 @@ static inline int kw_batch_header_read(const uint8_t *data, size_t size, kw_batc
 
 /* The whole batches at the start of a slice of a response. */
 typedef struct kw_batches {
-    size_t size;  /* their bytes, up to the first truncated or invalid one */
-    int64_t first;  /* the base offset of the first; -1: none is whole */
-    int64_t first_end;  /* the offset after the first */
-    int64_t next;  /* the offset after the last; -1 */
+    size_t size; /* their bytes, up to the first truncated or invalid one */
+    int64_t first; /* the base offset of the first; -1: none is whole */
+    int64_t first_end; /* the offset after the first */
+    int64_t next; /* the offset after the last; -1 */
     int32_t leader_epoch; /* of the last; -1 */
     int8_t oldest_magic;
 } kw_batches;

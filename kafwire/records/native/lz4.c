@@ -9,14 +9,13 @@ enum {
     BLOCK = 1 << 16,
     TABLE_BITS = 14,
     MIN_MATCH = 4,
-    LAST_LITERALS = 5,  /* the last bytes of a block, which are never part of a match */
-    /* No match begins closer to the end. The format requires 12 bytes; 32 allow literals to be copied in pieces of 16.
-       */
+    LAST_LITERALS = 5, /* the last bytes of a block, which are never part of a match */
+    /* No match begins closer to the end. The format requires 12 bytes; 32 allow copies of literals by pieces of 16. */
     MARGIN = 32,
-    FIRST_STEPS = 16,  /* positions searched before the step grows to two bytes, then three, ... */
+    FIRST_STEPS = 16, /* positions searched before the step grows to two bytes, then three, ... */
     HEADER = 7,
     FRAMING = 4, /* a block's length */
-    NOT_COMPRESSED = 0x80  /* in the length's last byte */
+    NOT_COMPRESSED = 0x80 /* in the length's last byte */
 };
 
 /* magic; version 1, independent blocks; blocks of at most 64 KiB; the header's checksum (the second byte of xxHash-32
@@ -45,8 +44,7 @@ static uint8_t *put_last(uint8_t *to, const uint8_t *from, size_t count) {
     return to + count;
 }
 
-/* `count` literals, then a copy of `length` bytes from `distance` back. 32 bytes after the literals must be readable.
-   */
+/* `count` literals, then a copy of `length` bytes from `distance` back. 32 bytes after these must be readable. */
 static inline uint8_t *put_sequence(uint8_t *to, const uint8_t *from, size_t count, size_t distance, size_t length) {
     uint8_t *token = to++;
     uint8_t halves;

@@ -43,7 +43,7 @@ int kw_snappy_decode(const uint8_t *source, size_t size, uint8_t *out, size_t le
             if ((size_t)(in_end - in) <= count || (size_t)(out_end - to) <= count) return -1;
             count++;
             if (count <= 16 && in_end - in >= 16) {
-                kw_copy16(to, in);  /* up to 15 bytes too many: into output still to come, or the slack */
+                kw_copy16(to, in); /* up to 15 bytes too many: into output still to come, or the slack */
             } else {
                 memcpy(to, in, count);
             }
@@ -120,11 +120,11 @@ static uint8_t *put_copy(uint8_t *to, size_t distance, size_t count) {
     return to;
 }
 
-/* The next place whose four bytes stand at `candidate` too, found through their hash; `limit` or behind it, if there is
- * none. Where nothing matches, steps grow, so that data which does not compress is passed quickly.
+/* Returns the next place with the same four bytes as `candidate`, an earlier place that their hash finds. Without one,
+ * returns `limit` or a place after it. Steps grow until a match, so that incompressible data is passed quickly.
  *
- * A function of its own, as a loop with two ways out inside another loop has clang compute the next place from the
- * outcome of the comparison, six times slower: the processor cannot run ahead. */
+ * This loop is a separate function because clang would make the next place depend on the outcome of the comparison if
+ * the loop lay, with its two exits, inside another. The processor could not run ahead: that is six times slower. */
 static inline const uint8_t *next_match(const uint8_t *start, const uint8_t *in, const uint8_t *limit,
                                         uint16_t *positions, const uint8_t **candidate) {
     for (uint32_t skip = 32; in < limit; in += skip++ >> 5) {

@@ -17,8 +17,7 @@ size_t kw_snappy_length(const uint8_t *source, size_t size, size_t *length);
  * must be writable. 0, or -1: the block is corrupt (the output is then undefined). */
 int kw_snappy_decode(const uint8_t *source, size_t size, uint8_t *out, size_t length);
 
-/* Encodes into `out`, which has room for kw_snappy_bound(size) bytes. Returns the bytes written. size must be < 2^32.
-   */
+/* Encodes into `out`, which has room for kw_snappy_bound(size) bytes. Returns the bytes written. size is < 2^32. */
 size_t kw_snappy_bound(size_t size);
 size_t kw_snappy_encode(const uint8_t *source, size_t size, uint8_t *out);
 

@@ -188,8 +188,8 @@ enum {
 
 enum { KW_OLDEST_OPENSSL = 3, KW_NEWEST_OPENSSL = 4 };
 
-/* The loaded library of that major version, which the module `ssl` says, or NULL and why: a process may have another
- * beside it, which a package brought. Bound once in a process; any thread that holds the GIL. */
+/* Returns the loaded library of this major version, that of the module `ssl`, or NULL and why: a package may have
+ * brought another version into the process. Bound once in a process; any thread that holds the GIL. */
 const kw_openssl *kw_openssl_bind(int version, const char **why);
 
 /* The bound library, for its own callbacks: any thread. */

@@ -29,21 +29,21 @@ typedef struct kw_pem_objects {
 
 typedef struct kw_tls_settings {
     kw_pem_objects trusted;      /* certificates; none: the system's trust store */
-    kw_pem_objects certificates;  /* the client's own first, then the intermediate certificates */
+    kw_pem_objects certificates; /* the client's own first, then the intermediate certificates */
     kw_pem key;
-    kw_pem password;  /* the key's password, without a zero at the end */
+    kw_pem password; /* the key's password, without a zero at the end */
     kw_pem_objects revoked; /* revocation lists */
-    const char *ciphers, *suites;  /* for TLS 1.2 and for TLS 1.3; NULL: the library's default */
+    const char *ciphers, *suites; /* for TLS 1.2 and for TLS 1.3; NULL: the library's default */
     int min_version, max_version;
     int verify, verify_name;
-    int kernel;  /* whether the kernel may encrypt, if it can (kTLS) */
+    int kernel; /* whether the kernel may encrypt, if it can (kTLS) */
 } kw_tls_settings;
 
 /* The unusable part of the settings. */
 enum { KW_TLS_OK, KW_TLS_MEMORY, KW_TLS_TRUSTED, KW_TLS_CERTIFICATES, KW_TLS_KEY, KW_TLS_KEY_PASSWORD, KW_TLS_KEY_MATCH,
        KW_TLS_REVOKED, KW_TLS_CIPHERS, KW_TLS_VERSIONS,
-       KW_TLS_KEY_LOCKED,  /* the key is encrypted, and nothing says that the password is wrong */
-       KW_TLS_ENCRYPTION };  /* the library does not have the encryption algorithm */
+       KW_TLS_KEY_LOCKED, /* the key is encrypted, and nothing says that the password is wrong */
+       KW_TLS_ENCRYPTION }; /* the library does not have the encryption algorithm */
 
 /* Return a context with one reference. Unusable objects are skipped and get an `error`, unless all of one kind are
  * unusable, or the client's own certificate is. Then return NULL, with the part in *problem and OpenSSL's text in

@@ -1,6 +1,6 @@
 """For every pytest suite: record node ids, leave out tests that must not run, run only tests that use a broker.
 
-The environment variable `FOREIGN_SUITE` has the settings as JSON: `never`, a regular expression by reason, of node ids
+The environment variable `FOREIGN_SUITE` has the settings as JSON: `never`, reasons by regular expressions of node ids
 that must not run; `fixtures`, of which a test must use one.
 """
 
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [item for item in items if not fixtures or fixtures & set(getattr(item, "fixturenames", ()))]
     for item in chosen:
         item.user_properties.append((NODE_ID, item.nodeid))
-        for reason, pattern in settings["never"].items():
+        for pattern, reason in settings["never"].items():
             if re.fullmatch(pattern, item.nodeid, re.DOTALL):
                 item.add_marker(pytest.mark.skip(reason=f"left out: {reason}"))
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])

@@ -42,12 +42,13 @@ def test_a_short_step_is_one_line_of_a_log() -> None:
 
 def test_a_long_step_shows_its_state_in_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "FIRST_S", 0.001)
+    monkeypatch.setattr(progress, "NEXT_S", 0.001)  # the first line may come before `follow`
     out, done = io.StringIO(), iter(["2 of 3"])
     with progress.step("build", out) as step:
         step.follow(lambda: next(done, "3 of 3"))
         until(lambda: "2 of 3" in out.getvalue())
-    first, last = out.getvalue().splitlines()
-    assert re.fullmatch(r" +\d+\.\d\d s  build: 2 of 3 \.\.\.", first)
+    *shown, last = out.getvalue().splitlines()
+    assert [line for line in shown if re.fullmatch(r" +\d+\.\d\d s  build: 2 of 3 \.\.\.", line)]
     assert END.fullmatch(last)
 
 
@@ -82,7 +83,8 @@ def test_parallel_steps_and_dumb_terminals_have_plain_lines(
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, str(FILE), *words], capture_output=True, text=True, check=False)
+    command = [sys.executable, str(FILE), *words]
+    return subprocess.run(command, input="typed\n", capture_output=True, text=True, check=False)
 
 
 def test_a_command_that_succeeds_is_a_line() -> None:
@@ -98,6 +100,21 @@ def test_a_command_that_fails_prints_its_output() -> None:
     first, *rest = done.stderr.splitlines()
     assert first.startswith(f"$ {sys.executable} -c ")
     assert rest == ["no such package"]
+
+
+def test_a_command_that_prompts_fails_at_once() -> None:
+    done = run("install", "--", sys.executable, "-c", "input('Password: ')")
+    assert done.returncode == 1
+    assert "Password: " in done.stderr
+    assert "EOFError" in done.stderr
+
+
+def test_a_command_that_a_signal_ends_fails() -> None:
+    code = "import os; print('half', flush=True); os.kill(os.getpid(), 9)"
+    done = run("install", "--", sys.executable, "-c", code)
+    assert done.returncode > 0
+    assert done.stdout.endswith("install: exit code -9\n")
+    assert done.stderr.endswith("\nhalf\n")
 
 
 def test_a_command_that_is_not_there_is_one_line() -> None:

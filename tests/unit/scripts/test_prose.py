@@ -56,6 +56,16 @@ def test_cython_has_the_same_kinds() -> None:
     assert kinds(source, "kafwire/f.pyx") == [("docstring", 2, "Read p."), ("error", 3, "p is too short")]
 
 
+def test_an_f_string_is_one_text_on_each_python() -> None:
+    """CPython 3.12 and later split it into tokens."""
+    source = 'raise ValueError(f"the key {shown:{width}} of " f\'{", ".join(f"{one}s" for one in keys)}\')\n'
+    assert kinds(source + 'say(f"""ü {two}\nlines {here}""", "one text")\n') == [
+        ("error", 1, 'the key {shown:x} of {", ".join(f"xs" for one in keys)}'),
+        ("string", 2, "ü x lines x"),
+        ("string", 3, "one text"),
+    ]
+
+
 def test_c_has_comments_and_strings() -> None:
     source = '/* One\n * more. */\nint x; // beside x\nchar *s = "two words", *t = "%s";\n'
     assert kinds(source, "a.c") == [

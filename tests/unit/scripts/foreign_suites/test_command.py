@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
-import tarfile
 import time
 from datetime import date
 from pathlib import Path
@@ -15,7 +13,6 @@ import pytest
 from scripts.foreign_suites import __main__ as command
 from scripts.foreign_suites import sources
 from scripts.foreign_suites.left_out import Verdict
-from scripts.foreign_suites.matrix import row
 from scripts.foreign_suites.outcomes import Outcome
 from scripts.foreign_suites.running import SuiteError, broker, run
 from scripts.foreign_suites.suite import Request, Suite
@@ -113,18 +110,9 @@ def test_a_package_that_is_not_installed_is_one_line() -> None:
         sources.installed_version("no-such-package", sys.executable)
 
 
-def test_a_source_distribution_has_one_folder(tmp_path: Path) -> None:
-    archive = tmp_path / "tiny-1.2.tar.gz"
-    with tarfile.open(archive, "w:gz") as tar:
-        info = tarfile.TarInfo("tiny-1.2/version")
-        info.size = 3
-        tar.addfile(info, io.BytesIO(b"1.2"))
-    assert (sources.unpacked(archive, tmp_path / "sources") / "version").read_text() == "1.2"
-
-
 def test_a_row_counts_tests_left_out_as_run() -> None:
     verdict = Verdict(passed=["a", "b"], left_out=["c"], skipped=["d"])
-    assert row("tiny", "1.2", verdict, date(2026, 11, 28)) == "| tiny | 1.2 | 3 | 2 | 1 | 2026-11-28 |"
+    assert command.row("tiny", "1.2", verdict, date(2026, 11, 28)) == "| tiny | 1.2 | 3 | 2 | 1 | 2026-11-28 |"
 
 
 def test_a_suite_that_hangs_is_interrupted_and_reports(tmp_path: Path) -> None:

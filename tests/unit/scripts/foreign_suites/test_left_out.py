@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.foreign_suites.__main__ import LISTS, read_list
+from scripts.foreign_suites.__main__ import LISTS, SUITES, read_list
 from scripts.foreign_suites.left_out import LeftOut, LeftOutError, judge, read_left_out
 from scripts.foreign_suites.outcomes import Outcome
-from scripts.foreign_suites.suites import SUITES
 
 P, F, S = Outcome.PASSED, Outcome.FAILED, Outcome.SKIPPED
 

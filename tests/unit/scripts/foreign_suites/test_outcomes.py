@@ -77,7 +77,7 @@ def junit(folder: Path, tests: str, *, never: dict[str, str] | None = None) -> s
 
 
 def test_junit_has_node_ids_of_the_tests_that_use_a_broker(tmp_path: Path) -> None:
-    outcomes = read_junit(junit(tmp_path, TESTS, never={"it hangs": r"test_it\.py::test_hangs"}))
+    outcomes = read_junit(junit(tmp_path, TESTS, never={r"test_it\.py::test_h.*": "it hangs"}))
     assert outcomes == {
         "test_it.py::test_passes[a::b]": P,
         "test_it.py::test_passes[c]": P,

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from scripts.foreign_suites.__main__ import SUITES
 from scripts.foreign_suites.go_suites import _functional
 from scripts.foreign_suites.left_out import LeftOut
 from scripts.foreign_suites.librdkafka import _chosen, _failed, _of_number
 from scripts.foreign_suites.outcomes import Outcome
 from scripts.foreign_suites.running import SuiteError
 from scripts.foreign_suites.suite import Request, Suite
-from scripts.foreign_suites.suites import SUITES
 
 BY_NAME = {suite.name: suite for suite in SUITES}
 FILES = {
