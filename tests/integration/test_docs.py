@@ -52,8 +52,6 @@ with kafwire.Client("localhost:9092") as client:
     "producing-python-6": IMPORTS + 'table = pa.table({"value": ["EWR-IAH"]})\n',
     "producing-python-7": IMPORTS + 'order, entry = b"2 books", b"ordered"\n',
     "producing-python-8": IMPORTS + 'servers = "localhost:9092"\ndef bill(order): return order + b": 20 USD"\n',
-    "producing-python-9": IMPORTS
-    + 'import os\nservers = "localhost:9092"\ndef bill(order): return order + b": 20 USD"\n',
     "reliability-python-1": IMPORTS
     + """
 servers, topic, topics, partition, partitions = "localhost:9092", "flights", ["flights"], 0, [("flights", 0)]

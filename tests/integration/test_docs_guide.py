@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 import kafwire
+from kafwire.protocol import DeleteRecordsRequest
 from kafwire.testing import EmbeddedKafka
 from tests.support.deadlines import PATIENCE_S, until
 from tests.support.doc_blocks import ADDRESS, Block, blocks, environment, run_python, write_files
@@ -115,6 +116,21 @@ def test_a_table_of_duckdb_repeats_nothing(kafka: EmbeddedKafka, tmp_path: Path)
     fill(kafka, 50)
     assert program.run() == "[(300, 300)]\n"
     assert program.run() == "[(300, 300)]\n"
+
+
+def test_records_deleted_between_two_runs_are_an_error(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    kafka.create_topic("flights")
+    kafka.append("flights", [b"EWR-IAH"] * 10)
+    program = Program(one_block("parquet-duckdb", "progress"), tmp_path, kafka)
+    assert program.run() == "[(10, 10)]\n"
+    kafka.append("flights", [b"JFK-MIA"] * 10)
+    partition = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=15)
+    topic = DeleteRecordsRequest.DeleteRecordsTopic(name="flights", partitions=[partition])
+    with kafwire.Client(kafka.bootstrap) as client:
+        client.call(DeleteRecordsRequest(topics=[topic], timeout_ms=1000))
+    done = run_python(program.block, "", tmp_path)
+    assert done.returncode == 1
+    assert "OFFSET_OUT_OF_RANGE" in done.stderr
 
 
 BILLING_KILLS = {

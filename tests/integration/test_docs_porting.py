@@ -251,14 +251,3 @@ def untouched() -> dict[str, Any]:
 
     with ExitStack() as with_:
         return outcome(staged(with_))
-
-
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda file: file.stem)
-def test_each_link_of_a_page_leads_to_a_heading(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text())
-    assert links
-    for file, heading in links:
-        target = (page.parent / file).resolve() if file else page
-        headings = re.findall(r"^#+ (.*)$", target.read_text(), re.MULTILINE)
-        slugs = {re.sub(r"[^\w -]", "", each.lower()).replace(" ", "-") for each in headings}
-        assert not heading or heading in slugs, f"{file}#{heading}"

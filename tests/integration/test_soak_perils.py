@@ -8,7 +8,7 @@ from tests.soak import perils
 
 pytestmark = pytest.mark.long
 
-LOSES = {"delete-records", "compacted", "made-anew", "unclean"}
+LOSES = {"delete-records", "compacted", "recreated", "unclean"}
 
 
 @pytest.mark.parametrize("name", perils.PERILS)

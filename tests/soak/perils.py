@@ -423,9 +423,9 @@ def _compacted(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
             result.violations.append("nothing was compacted")
 
 
-def _made_anew(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
+def _recreated(cluster: KafkaCluster, result: Result, tell: Tell) -> None:
     """The topic is deleted and made again under its name, under load, with another number of partitions."""
-    with scene("made-anew", cluster, tell) as it:
+    with scene("recreated", cluster, tell) as it:
         it.load()
         it.follow()
         it.follow(slow=True)
@@ -689,7 +689,7 @@ Peril = Callable[[Any, Result, Tell], None]
 SHARED: dict[str, Peril] = {
     "delete-records": _delete_records,
     "compacted": _compacted,
-    "made-anew": _made_anew,
+    "recreated": _recreated,
     "grown": _grown,
     "all-killed": _all_killed,
     "unclean": _unclean,

@@ -29,12 +29,12 @@ def text(state: State) -> str:
             f"| {name} | {state.kafwire.counts[key]:,} | {state.control.counts[key]:,} |"
             for name, key in (
                 ("records acknowledged", "acked"),
-                ("records of which nobody knows", "unknown"),
+                ("records without a known outcome", "unknown"),
                 ("of these in the log", "unknown_there"),
                 ("records that failed for certain", "failed"),
                 ("transactions committed", "committed"),
                 ("transactions aborted", "aborted"),
-                ("transactions of which nobody knows", "undecided"),
+                ("transactions without a known outcome", "undecided"),
                 ("acknowledged, not read", "unread"),
                 ("transactions not judged", "unjudged"),
                 ("shown though aborted, Kafka's doing", "concealed"),
@@ -51,7 +51,7 @@ def text(state: State) -> str:
         f"After the faults had ended everything was readable within {state.recovery_s:.1f} s, and what was under way",
         f"settled within {state.settled_s:.1f} s.",
         f"Memory of kafwire's processes, in MiB after 30 s, at the end and at the most: {_memory(state)}.",
-        f"Errors told to users of kafwire: {_errors(state.kafwire)}; of the control: {_errors(state.control)}.",
+        f"Errors raised to users of kafwire: {_errors(state.kafwire)}; of the control: {_errors(state.control)}.",
     ]
     if state.perils:
         lines += ["", *_perils(state)]
@@ -102,7 +102,7 @@ def document(path: Path, state: State) -> bool:
 
 def _perils(state: State) -> list[str]:
     """Faults that may remove acknowledged records; what is missing is what the log lost."""
-    lines = ["| peril | acknowledged | gone with the log | readers told | s |", "|---|---:|---:|---:|---:|"]
+    lines = ["| peril | acknowledged | gone with the log | reported to readers | s |", "|---|---:|---:|---:|---:|"]
     for name, one in state.perils.items():
         if one["skipped"]:
             lines.append(f"| {name} | not played: {one['skipped']} | | | |")

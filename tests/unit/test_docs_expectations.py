@@ -10,19 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.doc_names import rows
+
 ROOT = Path(__file__).parents[2]
-LINES = (ROOT / "docs" / "expectations.md").read_text().splitlines()
-HEADER = "| expectation | confluent-kafka | aiokafka | kafka-python | kafwire |"
+TEXT = (ROOT / "docs" / "expectations.md").read_text()
+HEADER = ["expectation", "confluent-kafka", "aiokafka", "kafka-python", "kafwire"]
 TESTS = ROOT / "tests"
-
-
-def rows() -> list[list[str]]:
-    """The cells of all tables."""
-    lines = [line for line in LINES if line.startswith("|") and not line.startswith("|---") and line != HEADER]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-
-
-ROWS = rows()
+ROWS = [row for row in rows(TEXT) if row != HEADER]
 
 
 @cache
@@ -48,7 +42,7 @@ def test_a_row_names_tests_that_exist(row: list[str]) -> None:
 def test_the_table_is_whole() -> None:
     assert len(ROWS) >= 40
     assert len({row[0] for row in ROWS}) == len(ROWS)
-    assert LINES.count(HEADER) == sum(line.startswith("## ") for line in LINES)
+    assert list(rows(TEXT)).count(HEADER) == TEXT.count("\n## ")
 
 
 def test_only_linux_is_promised() -> None:
