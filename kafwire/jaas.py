@@ -217,7 +217,7 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
 
 
 def _after_comment(text: str, at: int) -> int:
-    """Return the position after a comment: behind `*/`, or in the next line (also after a single slash)."""
+    """Return the position after a comment: after `*/`, or in the next line (also after a single slash)."""
     if text.startswith("/*", at):
         end = text.find("*/", at + 2)
         return len(text) if end < 0 else end + 2

@@ -313,7 +313,7 @@ class GroupMembership:
         return self.metadata() if self._driver is None else self._driver.known_as
 
     def _end(self, partitions: Iterable[TopicPartition], *, is_lost: bool = False) -> None:
-        """End the ownership of those of these partitions that are still owned, then drop them.
+        """Drop these partitions; first end the ownership of those that are still owned.
 
         No transaction commits them any more. A partition with records in hand is revoked late: its window is over, or
         `on_revocation` is "discard".

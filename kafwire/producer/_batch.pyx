@@ -113,7 +113,7 @@ cdef class Budget:
         return 0
 
     def report_overlooked(self):
-        """Log what was counted since the last line."""
+        """Log the number of failed records since the last log line."""
         cdef int64_t count = self.overlooked
         if count == 0:
             return

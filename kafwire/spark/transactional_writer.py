@@ -50,7 +50,7 @@ class TransactionalWriter:
     """The common part of the writers of batches and streams."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[str]) -> None:
-        """Keep both; the sink is taken over when Spark pickles the writer for the tasks."""
+        """Keep the arguments only: the sink is taken over when Spark pickles the writer for the tasks."""
         self.options = options
         self.columns = list(columns)
         self.plan: Plan | None = None

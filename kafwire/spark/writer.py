@@ -41,7 +41,7 @@ class AcknowledgedRows:
     """Writes the columns `columns` of a DataFrame with the producer that `options` describe."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[str]) -> None:
-        """Keep both; the producer is made in the worker."""
+        """Keep the arguments only: the worker makes the producer."""
         self.options = options
         self.columns = list(columns)
 
