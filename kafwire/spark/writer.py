@@ -101,7 +101,7 @@ class KafwireStreamWriter(AcknowledgedRows, DataSourceStreamArrowWriter):
 
 def _log_failure(messages: Sequence[WriterCommitMessage | None]) -> None:
     log.warning(
-        "the write failed; %s stay in Kafka, besides what failed tasks wrote, and a retry writes them again",
+        "the write failed; %s stay in Kafka, as do records that failed tasks wrote: a retry writes all of them again",
         _summary(messages),
     )
 

@@ -168,7 +168,7 @@ class PartitionRun:
         self._stream.on_parked()
 
     def end_wait(self) -> None:
-        """Stop counting it."""
+        """Stop counting a value that waits for its next attempt."""
         self._postponed -= 1
 
     @property

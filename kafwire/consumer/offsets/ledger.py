@@ -78,8 +78,7 @@ class Ledger:
         if rows and not self._has_warned:
             self._has_warned = True
             log.warning(
-                "commit() leaves out %d rows in hand, as another %s reads them: commit(batches) commits what this "
-                "one processed",
+                "commit() leaves out %d rows in hand, as another %s reads them: give commit() the batches to commit",
                 rows,
                 reader,
             )
