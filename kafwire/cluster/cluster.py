@@ -233,7 +233,7 @@ class Cluster:
         return known
 
     def _bootstrap_connections(self) -> list[BrokerConnection]:
-        """List the bootstrap servers' connections, unless they may not be asked again."""
+        """List the bootstrap servers' connections; none if `metadata_recovery_strategy` forbids another bootstrap."""
         if self.metadata.brokers and not self._may_rebootstrap:
             return []
         return sorted(self._seeds, key=lambda connection: not connection.is_ready)

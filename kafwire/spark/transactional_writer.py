@@ -100,7 +100,7 @@ class AtomicWriter(TransactionalWriter, DataSourceArrowWriter):
     """Writes a batch: all rows become visible together, or none does."""
 
     def __init__(self, options: WriteOptions, columns: Sequence[str]) -> None:
-        """Name the write: no other write shares its decision."""
+        """Give the write a unique name, so that no other write shares its decision."""
         super().__init__(options, columns)
         self.query = f"{RUN}{uuid.uuid4().hex}"
         self.run = self.query.removeprefix(RUN)[:12]
