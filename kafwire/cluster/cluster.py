@@ -339,7 +339,7 @@ class Cluster:
     def _take_in(self, response: Any, forgotten: Iterable[str] = ()) -> bool:
         """Apply a metadata response, except topics `forgotten` since its request, and notify the listeners of changes.
 
-        Returns True if there were any.
+        Returns True if topics or brokers changed.
         """
         errors, brokers = dict(self.metadata.errors), self.metadata.brokers
         changed = self.metadata.update(response, self.engine.now_ms())

@@ -184,7 +184,7 @@ class Metadata:
     ) -> bool:
         """Apply the leader that a Fetch or Produce response names (KIP-951); return True if that changed the metadata.
 
-        `topic` is a name or an id; `endpoints` are the (node id, host, port, rack) in the hint. News is a newer epoch
+        `topic` is a name or an id; `endpoints` are the (node id, host, port, rack) in the hint. A change: a newer epoch
         of a known partition, with a leader whose address is known or included. A broker that knows this epoch also
         knows the leader's address, so that is used as well.
         """

@@ -286,9 +286,9 @@ cdef class ProducerBatch:
             self.charged = self.wire.size
 
     def payload(self):
-        """Return the sealed batch as a shared Buffer;
+        """Return the sealed batch as a shared Buffer.
 
-        raise `KafkaError` if the batch is open, or done and its bytes freed.
+        Raise `KafkaError` if the batch is open, or done and its bytes freed.
         """
         if self.wire is NULL:
             raise KafkaError("the batch has no bytes: it is still open, or already done")
@@ -338,9 +338,9 @@ cdef class ProducerBatch:
         return raise_problem(problem)
 
     cdef void mark_done(self) noexcept:
-        """Mark the batch done, and the batch it was split from if this was the last part;
+        """Mark the batch done, and the batch it was split from if this was the last part.
 
-        wake threads that wait for either.
+        Wake threads that wait for either.
         """
         cdef ProducerBatch batch = self
         while True:
@@ -424,9 +424,9 @@ cdef class ProducerBatch:
             self.callbacks.append(callback)
 
     cdef int add_user_callback(self, function) except -1:
-        """Call `function()` on the callback thread, after callbacks that are due;
+        """Call `function()` on the callback thread, after callbacks that are due.
 
-        at once if it is done and none is due.
+        Call it at once if the batch is done and no callback is due.
         """
         cdef Budget budget = self.budget
         cdef UserCallbacks alone = UserCallbacks.__new__(UserCallbacks)  # first: an allocation may run any Python code
